@@ -1,0 +1,46 @@
+"""Settings of a mill, with the values that serve most."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How a mill runs. None of these changes a result.
+
+    Parameters
+    ----------
+    master : str
+        Spark master, ``local[*]`` by default.
+    epoch_bytes : int
+        Most bytes of input admitted to one epoch, over all tables.
+    split_bytes : int
+        Most bytes of one file read by one task in one go.
+    partitions : int
+        Number of Spark partitions of a superstep; 0 takes Spark's default parallelism.
+    checkpoint_seconds : float
+        Least time between two checkpoints; sealed epochs in between are replayed after a crash.
+    history_epochs : int
+        How many epochs back a view's changes, and the view as it was, can still be read.
+    compact_after : int
+        How many runs a state table may have before they are merged.
+    garbage_grace_seconds : float
+        How old an unreferenced state file must be before it is deleted.
+    listing_seconds : float
+        Least time between two listings of a table's files while known ones wait to be read.
+    spark_conf : dict
+        More Spark settings.
+    """
+
+    master: str = field(default_factory=lambda: os.environ.get("TIDEMILL_MASTER", "local[*]"))
+    epoch_bytes: int = 16 << 20
+    split_bytes: int = 4 << 20
+    partitions: int = 0
+    checkpoint_seconds: float = 1.0
+    history_epochs: int = 128
+    compact_after: int = 12
+    garbage_grace_seconds: float = 120.0
+    listing_seconds: float = 1.0
+    spark_conf: dict[str, str] = field(default_factory=dict)

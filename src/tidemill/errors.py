@@ -1,0 +1,65 @@
+"""Numbered errors: what was wrong, what was found, and a hint.
+
+A number is stable for ever; every number is listed in ``docs/errors.md`` and asserted in a test.
+
+Ranges: TM1xxx root and state, TM2xxx SQL and plan, TM3xxx evaluating rows, TM4xxx formats,
+TM5xxx sources, TM6xxx environment, TM7xxx usage of the API.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class TidemillError(Exception):
+    """An error with a stable number.
+
+    Parameters
+    ----------
+    number : str
+        ``TM`` and four digits.
+    what : str
+        What was wrong, one sentence.
+    got : str
+        What was found.
+    hint : str
+        What the reader can do about it.
+    """
+
+    def __init__(self, number: str, what: str, got: str = "", hint: str = "") -> None:
+        self.number = number
+        self.what = what
+        self.got = got
+        self.hint = hint
+        super().__init__(self.message())
+
+    def message(self) -> str:
+        """The error as text: number and what, then ``got`` and ``hint`` on lines of their own."""
+        lines = [f"{self.number}: {self.what}"]
+        if self.got:
+            lines.append(f"  got:  {self.got}")
+        if self.hint:
+            lines.append(f"  hint: {self.hint}")
+        return "\n".join(lines)
+
+    def __reduce__(self) -> tuple[type, tuple[str, str, str, str]]:
+        return (type(self), (self.number, self.what, self.got, self.hint))
+
+
+class EvaluationError(TidemillError):
+    """A row made an expression fail (TM3xxx). It stops the view that asked, and no other."""
+
+
+class FormatError(TidemillError):
+    """Bytes could not be read as rows (TM4xxx)."""
+
+
+def nearest(name: str, valid: Iterable[str]) -> str:
+    """A hint naming the closest valid name, or the list of all of them."""
+    names = sorted(valid)
+    close = difflib.get_close_matches(name.lower(), [n.lower() for n in names], n=1)
+    if close:
+        original = next(n for n in names if n.lower() == close[0])
+        return f"did you mean {original!r}?"
+    return "valid names: " + ", ".join(names)

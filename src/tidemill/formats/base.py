@@ -1,0 +1,174 @@
+"""What a file format is: options checked while planning, bytes of a split in, Arrow rows out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from tidemill.schema import Schema
+
+
+@dataclass(frozen=True)
+class RowError:
+    """One thing that is wrong with one row.
+
+    Attributes
+    ----------
+    position : int
+        Absolute byte offset in the file of the row's first byte.
+    column : str or None
+        The column concerned; None when the row as a whole is malformed.
+    reason : str
+        A stable short code such as ``too_few_fields`` or ``bad_int64``.
+    raw : bytes
+        The row as it stands in the file, uncut, without its line end.
+    dropped : bool
+        Whether the row is left out of the batch.
+    """
+
+    position: int
+    column: str | None
+    reason: str
+    raw: bytes
+    dropped: bool
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows in file order.
+
+    Attributes
+    ----------
+    batch : pyarrow.RecordBatch
+        The needed columns in the order asked for, with the types of the schema; ``num_rows`` is right even
+        when no column is needed.
+    count : int
+        Number of rows in ``batch``.
+    positions : ndarray of int64, shape (count,)
+        Absolute byte offset in the file of the first byte of each row, ascending.
+    errors : tuple of RowError
+        Ordered by position, then by column in schema order (errors of the whole row first).
+    """
+
+    batch: pa.RecordBatch
+    count: int
+    positions: npt.NDArray[np.int64]
+    errors: tuple[RowError, ...]
+
+
+class SplitReader(Protocol):
+    """Turns the bytes of one split into rows. Has state; made for one pass over one split.
+
+    A split ``[start, end)`` owns exactly the rows whose first byte lies in it, so the splits of any partition
+    of a file yield each row once.
+
+    Hazard: what it returns before the caller has verified ``assumed_in_quotes`` is provisional when the
+    reader was made with ``in_quotes=None``, and so is a TM4020 that it raises.
+
+    Attributes
+    ----------
+    read_from : int
+        Absolute offset of the first byte to feed.
+    done : bool
+        True once every row that the split owns has been returned; further bytes are not needed.
+    quote_parity : int
+        Number of quote characters in ``[start, end)`` modulo 2, whatever was assumed; valid once ``done``.
+    assumed_in_quotes : bool
+        Whether ``start`` was taken to lie inside quotes; valid once ``done``.
+    """
+
+    @property
+    def read_from(self) -> int: ...
+
+    @property
+    def done(self) -> bool: ...
+
+    @property
+    def quote_parity(self) -> int: ...
+
+    @property
+    def assumed_in_quotes(self) -> bool: ...
+
+    def feed(self, buffer: bytes | memoryview, last: bool) -> Rows:
+        """Take the next bytes of the file and return the rows they complete.
+
+        Parameters
+        ----------
+        buffer : bytes or memoryview
+            Consecutive bytes from ``read_from`` on, of any length; not kept after the call.
+        last : bool
+            These are the final bytes of the file.
+
+        Raises
+        ------
+        FormatError
+            TM4020 for a malformed row in mode FAILFAST, TM4021 for a row or buffer of 2 GiB and more.
+        """
+        ...
+
+
+class RowReader(Protocol):
+    """Reads files of one format and schema. Immutable; one serves many splits."""
+
+    def header_bytes_needed(self) -> bool:
+        """Whether :meth:`split` must be given the head of the file, also for splits that start later."""
+        ...
+
+    def split(
+        self, *, start: int, end: int, file_size: int, in_quotes: bool | None, header: bytes | None
+    ) -> SplitReader:
+        """A reader of the split ``[start, end)``.
+
+        Parameters
+        ----------
+        start, end, file_size : int
+            Bytes; an ``end`` beyond the file means its end.
+        in_quotes : bool or None
+            Whether byte ``start`` lies inside a quoted field; None for a guess from the bytes around it.
+        header : bytes or None
+            The first bytes of the file, up to and including the header line at least.
+
+        Raises
+        ------
+        FormatError
+            TM4010, TM4011 or TM4012 when the header does not fit the schema or is not given.
+        """
+        ...
+
+
+class Format(Protocol):
+    """A file format, found by name with :func:`tidemill.formats.registry.lookup`.
+
+    Attributes
+    ----------
+    name : str
+        As written in ``USING``.
+    option_names : frozenset of str
+        Every option that the format knows, in lower case.
+    """
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def option_names(self) -> frozenset[str]: ...
+
+    def validate(self, schema: Schema, options: Mapping[str, str]) -> None:
+        """Check schema and options at ``CREATE TABLE``.
+
+        Raises
+        ------
+        TidemillError
+            TM4003 for the value of an option, TM4004 for a column type that the format cannot hold. Unknown
+            option names are the caller's to reject.
+        """
+        ...
+
+    def reader(self, schema: Schema, options: Mapping[str, str], needed: Sequence[str]) -> RowReader:
+        """A reader of the columns ``needed``, in that order; none means that only the row count matters."""
+        ...

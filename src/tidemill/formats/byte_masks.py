@@ -1,0 +1,185 @@
+"""Wide loads and bit tricks for Numba kernels: 64 bytes become one 64-bit mask.
+
+Everything here is an LLVM instruction that Numba does not offer, wrapped as an intrinsic. Comparing 64 bytes
+with one byte compiles to one instruction with AVX-512, two with AVX2 and four with SSE2. The mask form of
+structural indexing follows simdjson (https://arxiv.org/abs/1902.08318).
+
+Hazard: no function checks bounds. The caller guarantees that the bytes touched lie within the array.
+Byte order is little-endian, as on every platform that Spark and Arrow ship for.
+"""
+
+from __future__ import annotations
+
+# ruff: noqa: ARG001 - an intrinsic must name its arguments, though only their types reach the generator
+# mypy: allow-untyped-defs
+from collections.abc import Callable
+from typing import Any
+
+import numba
+import numpy as np
+from llvmlite import ir  # type: ignore[import-untyped]
+from numba import types
+from numba.core.imputils import impl_ret_untracked
+from numba.extending import intrinsic as _numba_intrinsic
+from numba.np.arrayobj import make_array
+
+kernel: Callable[..., Any] = numba.njit(cache=True, nogil=True)
+"""Decorator of every compiled function here: cached on disk, releases the GIL, starts no thread."""
+
+inlined: Callable[..., Any] = numba.njit(cache=True, nogil=True, forceinline=True)
+"""Like ``kernel`` for a small function that must melt into its caller's loop."""
+
+intrinsic: Callable[..., Any] = _numba_intrinsic
+
+_I8 = ir.IntType(8)
+_I64 = ir.IntType(64)
+
+
+def _address(context: Any, builder: Any, array_type: Any, array: Any, index: Any) -> Any:
+    data = make_array(array_type)(context, builder, array).data
+    return builder.gep(data, [index])
+
+
+@intrinsic
+def byte_at(typing_context: Any, array: Any, index: Any) -> Any:
+    """``array[index]`` as int64, without bounds or wrap-around checks."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        loaded = builder.load(_address(context, builder, signature.args[0], args[0], args[1]))
+        return impl_ret_untracked(context, builder, signature.return_type, builder.zext(loaded, _I64))
+
+    return types.int64(array, types.int64), generate
+
+
+@intrinsic
+def load_word(typing_context: Any, array: Any, index: Any) -> Any:
+    """The 8 bytes ``array[index : index + 8]`` as uint64; the first byte is the lowest."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        address = _address(context, builder, signature.args[0], args[0], args[1])
+        loaded = builder.load(builder.bitcast(address, _I64.as_pointer()), align=1)
+        return impl_ret_untracked(context, builder, signature.return_type, loaded)
+
+    return types.uint64(array, types.int64), generate
+
+
+@intrinsic
+def store_word(typing_context: Any, array: Any, index: Any, word: Any) -> Any:
+    """Write the 8 bytes of ``word`` to ``array[index : index + 8]``."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        address = _address(context, builder, signature.args[0], args[0], args[1])
+        builder.store(args[2], builder.bitcast(address, _I64.as_pointer()), align=1)
+        return context.get_dummy_value()
+
+    return types.void(array, types.int64, types.uint64), generate
+
+
+@intrinsic
+def equal_mask(typing_context: Any, array: Any, index: Any, byte: Any) -> Any:
+    """Bit ``k`` of the result (uint64) tells whether ``array[index + k] == byte``, for k in 0..63."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        vector = ir.VectorType(_I8, 64)
+        address = _address(context, builder, signature.args[0], args[0], args[1])
+        loaded = builder.load(builder.bitcast(address, vector.as_pointer()), align=1)
+        single = builder.insert_element(
+            ir.Constant(vector, ir.Undefined), builder.trunc(args[2], _I8), ir.Constant(ir.IntType(32), 0)
+        )
+        lanes = ir.Constant(ir.VectorType(ir.IntType(32), 64), [0] * 64)
+        splat = builder.shuffle_vector(single, ir.Constant(vector, ir.Undefined), lanes)
+        mask = builder.bitcast(builder.icmp_unsigned("==", loaded, splat), _I64)
+        return impl_ret_untracked(context, builder, signature.return_type, mask)
+
+    return types.uint64(array, types.int64, types.int64), generate
+
+
+@intrinsic
+def trailing_zeros(typing_context: Any, word: Any) -> Any:
+    """Index (int64) of the lowest set bit; 64 for zero."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        count = builder.cttz(args[0], ir.Constant(ir.IntType(1), 0))
+        return impl_ret_untracked(context, builder, signature.return_type, count)
+
+    return types.int64(types.uint64), generate
+
+
+@intrinsic
+def leading_zeros(typing_context: Any, word: Any) -> Any:
+    """Number (int64) of zero bits above the highest set bit; 64 for zero."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        count = builder.ctlz(args[0], ir.Constant(ir.IntType(1), 0))
+        return impl_ret_untracked(context, builder, signature.return_type, count)
+
+    return types.int64(types.uint64), generate
+
+
+@intrinsic
+def count_bits(typing_context: Any, word: Any) -> Any:
+    """Number (int64) of set bits."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return impl_ret_untracked(context, builder, signature.return_type, builder.ctpop(args[0]))
+
+    return types.int64(types.uint64), generate
+
+
+@intrinsic
+def multiply_high(typing_context: Any, left: Any, right: Any) -> Any:
+    """The upper 64 bits of the product of two uint64."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        wide = ir.IntType(128)
+        product = builder.mul(builder.zext(args[0], wide), builder.zext(args[1], wide))
+        high = builder.trunc(builder.lshr(product, ir.Constant(wide, 64)), _I64)
+        return impl_ret_untracked(context, builder, signature.return_type, high)
+
+    return types.uint64(types.uint64, types.uint64), generate
+
+
+@intrinsic
+def float_from_bits(typing_context: Any, word: Any) -> Any:
+    """The float64 whose IEEE 754 representation is ``word``."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        number = builder.bitcast(args[0], ir.DoubleType())
+        return impl_ret_untracked(context, builder, signature.return_type, number)
+
+    return types.float64(types.uint64), generate
+
+
+@intrinsic
+def bits_of_float(typing_context: Any, number: Any) -> Any:
+    """The IEEE 754 representation (uint64) of a float64."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        word = builder.bitcast(args[0], _I64)
+        return impl_ret_untracked(context, builder, signature.return_type, word)
+
+    return types.uint64(types.float64), generate
+
+
+@inlined
+def prefix_xor(word):
+    """Bit ``k`` of the result is the XOR of bits 0..k: from quote positions to "inside quotes"."""
+    word ^= word << np.uint64(1)
+    word ^= word << np.uint64(2)
+    word ^= word << np.uint64(4)
+    word ^= word << np.uint64(8)
+    word ^= word << np.uint64(16)
+    word ^= word << np.uint64(32)
+    return word
+
+
+@inlined
+def block_mask(array, index, size, byte):
+    """:func:`equal_mask` that stops at ``size``: bits at or beyond the end of the bytes are zero."""
+    if index + 64 <= size:
+        return equal_mask(array, index, byte)
+    mask = np.uint64(0)
+    for k in range(size - index):
+        if byte_at(array, index + k) == byte:
+            mask |= np.uint64(1) << np.uint64(k)
+    return mask

@@ -1,0 +1,118 @@
+"""CSV files: RFC 4180 with Spark's options."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from tidemill.errors import FormatError, TidemillError
+from tidemill.formats.csv.header import layout_by_header, layout_by_position
+from tidemill.formats.csv.options import OPTION_NAMES, CsvOptions, Mode, parse_options
+from tidemill.formats.csv.rows import CheckedColumn, RowBuilder
+from tidemill.formats.csv.split import CsvSplitReader
+from tidemill.formats.values.columns import parser_for
+from tidemill.schema import Schema, type_to_ddl
+
+
+class CsvFormat:
+    r"""Rows of separated fields, one line each.
+
+    **Rows.** ``\n`` and ``\r\n`` end a row, the end of the file too. An empty line is no row. Inside quotes
+    line ends and separators are data. A byte is inside quotes when an odd number of quotes precedes it in the
+    file.
+
+    **Text.** A field that opens with a quote must be a quoted text with inner quotes doubled, else it is
+    malformed (``bad_quote``, or the code of its type). Quotes further inside an unquoted field are data. A
+    byte order mark at the start of the file is skipped.
+
+    **NULL.** An unquoted field equal to ``nullValue`` (empty by default) is NULL, and so is a field that the
+    row lacks. A quoted empty field is the empty string, and malformed for every type but string and binary.
+
+    **Values.** boolean: ``true``/``false`` in any case. Integers: ``[+-]digits`` within the type's limits.
+    float, double: correctly rounded decimals, ``NaN``, ``[+-]Infinity``, ``[+-]Inf``. decimal: rounded
+    HALF_UP to the scale; too many digits before the point are malformed. date: ``yyyy-[m]m-[d]d``. timestamp:
+    ``yyyy-MM-dd[ T]HH:mm:ss[.ffffff][Z|+hh:mm]`` or a date, UTC unless a zone is given; digits beyond
+    microseconds are cut off. timestamp_ntz: the same without zone. string: UTF-8. Spaces around a value are
+    part of it, unless ``ignoreLeadingWhiteSpace`` or ``ignoreTrailingWhiteSpace`` says otherwise.
+
+    **Malformed rows.** Reasons: ``too_few_fields`` (the missing ones are NULL), ``too_many_fields`` (the
+    others are ignored), ``bad_<type>``, ``bad_utf8``, ``bad_quote`` (NULL), ``unterminated_quote`` (the rest
+    of the file is one row of NULLs), ``null_in_not_null`` (NULL or malformed in a NOT NULL column; the row is
+    dropped), ``quote_in_comment`` (a comment spans lines because a quote in it is not closed). PERMISSIVE
+    keeps rows, DROPMALFORMED drops each row with an error, FAILFAST raises TM4020. Which rows are kept never
+    depends on the columns a query needs; PERMISSIVE reports bad values only of needed and NOT NULL columns.
+    """
+
+    name = "csv"
+    option_names = OPTION_NAMES
+
+    def validate(self, schema: Schema, options: Mapping[str, str]) -> None:
+        """See :meth:`tidemill.formats.base.Format.validate`."""
+        parsed = parse_options(options)
+        if len(schema) > parsed.max_columns:
+            raise TidemillError(
+                "TM4003",
+                "bad value of option maxColumns",
+                got=str(parsed.max_columns),
+                hint=f"the table has {len(schema)} columns",
+            )
+        for field in schema:
+            if parser_for(field.type) is None:
+                raise TidemillError(
+                    "TM4004",
+                    f"the column {field.name!r} has a type that csv cannot hold",
+                    got=type_to_ddl(field.type),
+                    hint="use string, or a format with nested types",
+                )
+
+    def reader(self, schema: Schema, options: Mapping[str, str], needed: Sequence[str]) -> CsvRowReader:
+        """See :meth:`tidemill.formats.base.Format.reader`."""
+        self.validate(schema, options)
+        return CsvRowReader(schema, parse_options(options), needed)
+
+
+class CsvRowReader:
+    """See :class:`tidemill.formats.base.RowReader`."""
+
+    def __init__(self, schema: Schema, options: CsvOptions, needed: Sequence[str]) -> None:
+        self._schema = schema
+        self._options = options
+        self._columns = _checked_columns(schema, options, needed)
+        self._needed = len(needed)
+
+    def header_bytes_needed(self) -> bool:
+        """See :meth:`tidemill.formats.base.RowReader.header_bytes_needed`."""
+        return self._options.header
+
+    def split(
+        self, *, start: int, end: int, file_size: int, in_quotes: bool | None, header: bytes | None
+    ) -> CsvSplitReader:
+        """See :meth:`tidemill.formats.base.RowReader.split`."""
+        if not self._options.header:
+            layout = layout_by_position(self._schema)
+        elif header is None:
+            raise FormatError(
+                "TM4012",
+                "the head of the file was not given",
+                got=f"split {start} to {end}",
+                hint="with header=true every split needs the first line of its file",
+            )
+        else:
+            layout = layout_by_header(self._schema, self._options, header, file_size)
+        builder = RowBuilder(self._options, layout, self._columns, self._needed)
+        return CsvSplitReader(builder, start=start, end=end, file_size=file_size, in_quotes=in_quotes)
+
+
+def _checked_columns(schema: Schema, options: CsvOptions, needed: Sequence[str]) -> tuple[CheckedColumn, ...]:
+    """The needed columns, then those that decide whether a row is kept."""
+    ordinal_of = {name: i for i, name in enumerate(schema.names)}
+    order = [ordinal_of[name] for name in needed]
+    for ordinal, field in enumerate(schema):
+        if ordinal not in order and (options.mode is not Mode.PERMISSIVE or not field.nullable):
+            order.append(ordinal)
+    columns = []
+    for ordinal in order:
+        field = schema.fields[ordinal]
+        parser = parser_for(field.type, options.patterns)
+        assert parser is not None, "validated before"
+        columns.append(CheckedColumn(ordinal, field, parser))
+    return tuple(columns)

@@ -1,0 +1,102 @@
+"""A whole CSV file read in plain Python, row by row: the oracle of reader, modes and errors in tests."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tidemill.formats.base import RowError
+from tidemill.formats.csv.header import Layout, layout_by_header, layout_by_position
+from tidemill.formats.csv.options import CsvOptions, Mode, parse_options
+from tidemill.formats.csv.reference import PlainRow, plain_rows, plain_text
+from tidemill.formats.values.columns import parser_for
+from tidemill.formats.values.field_text import TRIM_LEADING, TRIM_TRAILING
+from tidemill.formats.values.reference import plain_value
+from tidemill.schema import Field, Schema
+
+
+@dataclass(frozen=True)
+class PlainTable:
+    """Values by row in schema order, the byte offset of each row, and all errors."""
+
+    rows: tuple[tuple[Any, ...], ...]
+    positions: tuple[int, ...]
+    errors: tuple[RowError, ...]
+
+
+def plain_table(data: bytes, schema: Schema, given: Mapping[str, str]) -> PlainTable:
+    """Read a file; mode FAILFAST counts as PERMISSIVE, whose first error it would raise."""
+    options = parse_options(given)
+    layout = (
+        layout_by_header(schema, options, data, len(data)) if options.header else layout_by_position(schema)
+    )
+    rows: list[tuple[Any, ...]] = []
+    positions: list[int] = []
+    errors: list[RowError] = []
+    for row in plain_rows(data, options.separator, options.quote, options.comment):
+        if row.position < layout.data_start:
+            continue
+        raw = data[row.position : row.stop]
+        if row.terminated and raw.endswith(b"\n"):
+            raw = raw[:-1].removesuffix(b"\r")
+        if row.comment:
+            if b"\n" in raw:
+                errors.append(RowError(row.position, None, "quote_in_comment", raw, True))
+            continue
+        values, flaws = _parse(row, schema, given, options, layout)
+        drop = any(reason == "null_in_not_null" for _, reason in flaws)
+        drop = drop or (bool(flaws) and options.mode is Mode.DROPMALFORMED)
+        errors.extend(RowError(row.position, column, reason, raw, drop) for column, reason in flaws)
+        if not drop:
+            rows.append(values)
+            positions.append(row.position)
+    return PlainTable(tuple(rows), tuple(positions), tuple(errors))
+
+
+def _parse(
+    row: PlainRow, schema: Schema, given: Mapping[str, str], options: CsvOptions, layout: Layout
+) -> tuple[tuple[Any, ...], list[tuple[str | None, str]]]:
+    """The values of a row, and column and reason of everything wrong with it."""
+    flaws: list[tuple[str | None, str]] = []
+    fields: dict[int, bytes] = dict(enumerate(row.fields))
+    if not row.terminated:
+        flaws.append((None, "unterminated_quote"))
+        fields = {}
+    elif len(fields) < layout.width:
+        flaws.append((None, "too_few_fields"))
+    elif len(fields) > layout.width:
+        flaws.append((None, "too_many_fields"))
+    values: list[Any] = []
+    for field, index in zip(schema, layout.field_of, strict=True):
+        value, reason = _parse_field(fields.get(index), field, given, options)
+        if value is None and not field.nullable:
+            reason = "null_in_not_null"
+        if reason:
+            flaws.append((field.name, reason))
+        values.append(value)
+    return tuple(values), flaws
+
+
+def _parse_field(
+    raw: bytes | None, field: Field, given: Mapping[str, str], options: CsvOptions
+) -> tuple[Any, str | None]:
+    if raw is None:
+        return None, None
+    parser = parser_for(field.type)
+    assert parser is not None
+    is_text = parser.bad_value == "bad_utf8"
+    try:
+        text, quoted = plain_text(
+            raw, options.quote, bool(options.trim & TRIM_LEADING), bool(options.trim & TRIM_TRAILING)
+        )
+    except ValueError:
+        return None, "bad_quote" if is_text else parser.bad_value
+    if not quoted and text == options.null_text:
+        return None, None
+    names = {name.lower(): value for name, value in given.items()}
+    pattern = names.get("dateformat" if parser.bad_value == "bad_date" else "timestampformat")
+    try:
+        return plain_value(field.type, text, pattern), None
+    except ValueError:
+        return None, parser.bad_value

@@ -1,0 +1,251 @@
+"""From complete rows in a buffer to Arrow rows and errors: both phases, and the modes for malformed rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from tidemill.errors import FormatError
+from tidemill.formats.base import RowError, Rows
+from tidemill.formats.csv.header import Layout
+from tidemill.formats.csv.index import (
+    CARRIAGE_RETURN,
+    NO_BYTE,
+    Bytes,
+    FieldOffsets,
+    find_row_end,
+    index_fields,
+)
+from tidemill.formats.csv.options import CsvOptions, Mode
+from tidemill.formats.csv.reference import BYTE_ORDER_MARK
+from tidemill.formats.values.columns import ColumnParser, ParsedColumn
+from tidemill.formats.values.field_text import NULL, VALID, TextRules
+from tidemill.schema import Field
+
+_MOST_BYTES = 2**31 - 1
+
+
+@dataclass(frozen=True)
+class CheckedColumn:
+    """A column that is parsed because the query needs it, or because it decides whether a row is kept.
+
+    Attributes
+    ----------
+    ordinal : int
+        Its place in the schema.
+    """
+
+    ordinal: int
+    field: Field
+    parser: ColumnParser
+
+
+@dataclass(frozen=True)
+class _Flaw:
+    """Something wrong with the row at ``row``; ``ordinal`` is -1 for the row as a whole."""
+
+    row: int
+    ordinal: int
+    column: str | None
+    reason: str
+    drops: bool
+
+
+@dataclass(frozen=True)
+class RowBuilder:
+    """Parses buffers of complete rows of one file.
+
+    Attributes
+    ----------
+    options : CsvOptions
+    layout : Layout
+    columns : tuple of CheckedColumn
+        The needed columns first, in the order of the output.
+    needed : int
+        How many of ``columns`` go into the batch.
+    """
+
+    options: CsvOptions
+    layout: Layout
+    columns: tuple[CheckedColumn, ...]
+    needed: int
+
+    def build(self, data: Bytes, position: int, row_ends: int, quotes: bool, unterminated: bool) -> Rows:
+        """Parse a buffer.
+
+        Parameters
+        ----------
+        data : ndarray of uint8
+            Starts at a row and ends behind one.
+        position : int
+            Absolute offset of its first byte.
+        row_ends : int
+            Upper limit of the number of rows.
+        quotes : bool
+            Whether a quote character occurs in it.
+        unterminated : bool
+            The file ends inside quotes: the last row is malformed as a whole.
+
+        Raises
+        ------
+        FormatError
+            TM4020 for a malformed row in mode FAILFAST, TM4021 for a buffer that 32-bit offsets cannot
+            address.
+        """
+        if data.size > _MOST_BYTES:
+            raise FormatError(
+                "TM4021",
+                "a row or buffer has 2 GiB or more",
+                got=f"{data.size} bytes from byte {position} on",
+                hint="feed smaller buffers; a row this long points to a quote that is never closed",
+            )
+        fields = self._index(data, position, row_ends, quotes)
+        if unterminated and self._reaches_end(data, fields):
+            self._clear_last_row(fields)
+        else:
+            unterminated = False
+        rules = TextRules(
+            self.options.quote if quotes else NO_BYTE,
+            self.options.trim,
+            np.frombuffer(self.options.null_text, np.uint8),
+        )
+        parsed = [
+            column.parser.parse(data, fields.starts[slot], fields.ends[slot], rules)
+            for slot, column in enumerate(self.columns)
+        ]
+        flaws = self._flaws(fields, parsed, unterminated)
+        errors, dropped = self._judge(data, position, fields, flaws)
+        return self._collect(position, fields, parsed, errors, dropped)
+
+    def _index(self, data: Bytes, position: int, row_ends: int, quotes: bool) -> FieldOffsets:
+        slot_of = np.full(self.layout.width, -1, np.int32)
+        for slot, column in enumerate(self.columns):
+            slot_of[self.layout.field_of[column.ordinal]] = slot
+        starts = np.empty((len(self.columns), row_ends), np.int32)
+        ends = np.empty((len(self.columns), row_ends), np.int32)
+        row_starts = np.empty(row_ends, np.int32)
+        counts = np.empty(row_ends, np.int32)
+        broken = np.empty(row_ends if self.options.comment != NO_BYTE else 0, np.int32)
+        marked = position == 0 and data[:3].tobytes() == BYTE_ORDER_MARK
+        rows, broken_count = index_fields(
+            data,
+            len(BYTE_ORDER_MARK) if marked else 0,
+            self.options.separator,
+            self.options.quote if quotes else NO_BYTE,
+            self.options.comment,
+            max(0, min(self.layout.data_start - position, data.size)),
+            slot_of,
+            starts,
+            ends,
+            row_starts,
+            counts,
+            broken,
+        )
+        return FieldOffsets(
+            row_starts=row_starts[:rows],
+            field_counts=counts[:rows],
+            starts=starts[:, :rows],
+            ends=ends[:, :rows],
+            has_quotes=quotes,
+            broken_comments=broken[:broken_count],
+        )
+
+    def _reaches_end(self, data: Bytes, fields: FieldOffsets) -> bool:
+        """Whether the last row is what the file ends in, and not a comment behind it."""
+        if not fields.row_starts.size:
+            return False
+        stop, _ = find_row_end(data, int(fields.row_starts[-1]), self.options.quote, 0)
+        return bool(stop < 0)
+
+    def _clear_last_row(self, fields: FieldOffsets) -> None:
+        """Nothing can be trusted in a row whose quotes do not close: all its columns become missing."""
+        fields.starts[:, -1] = 0
+        fields.ends[:, -1] = -1
+        fields.field_counts[-1] = self.layout.width
+
+    def _flaws(self, fields: FieldOffsets, parsed: list[ParsedColumn], unterminated: bool) -> list[_Flaw]:
+        flaws: list[_Flaw] = []
+        if unterminated:
+            flaws.append(_Flaw(fields.row_starts.size - 1, -1, None, "unterminated_quote", False))
+        width = self.layout.width
+        for row in np.flatnonzero(fields.field_counts != width):
+            reason = "too_few_fields" if fields.field_counts[row] < width else "too_many_fields"
+            flaws.append(_Flaw(int(row), -1, None, reason, False))
+        for column, values in zip(self.columns, parsed, strict=True):
+            if values.status is None:
+                continue
+            name, nullable = column.field.name, column.field.nullable
+            for row in np.flatnonzero(values.status > (NULL if nullable else VALID)):
+                reason = column.parser.reason(int(values.status[row])) if nullable else "null_in_not_null"
+                flaws.append(_Flaw(int(row), column.ordinal, name, reason, not nullable))
+        return flaws
+
+    def _judge(
+        self, data: Bytes, position: int, fields: FieldOffsets, flaws: list[_Flaw]
+    ) -> tuple[tuple[RowError, ...], set[int]]:
+        """Turn flaws into errors in order, and tell which rows are left out."""
+        if not flaws and not fields.broken_comments.size:
+            return (), set()
+        drops_all = self.options.mode is Mode.DROPMALFORMED
+        dropped = {flaw.row for flaw in flaws if flaw.drops or drops_all}
+        errors = [
+            RowError(position + int(start), None, "quote_in_comment", self._raw(data, int(start)), True)
+            for start in fields.broken_comments
+        ]
+        raw: dict[int, bytes] = {}
+        for flaw in sorted(flaws, key=lambda f: (f.row, f.ordinal)):
+            start = int(fields.row_starts[flaw.row])
+            if flaw.row not in raw:
+                raw[flaw.row] = self._raw(data, start)
+            errors.append(
+                RowError(position + start, flaw.column, flaw.reason, raw[flaw.row], flaw.row in dropped)
+            )
+        errors.sort(key=lambda error: error.position)
+        if self.options.mode is Mode.FAILFAST:
+            first = errors[0]
+            where = f"byte {first.position}" + (f", column {first.column!r}" if first.column else "")
+            raise FormatError(
+                "TM4020",
+                "malformed row in mode FAILFAST",
+                got=f"{where}: {first.reason}: {first.raw.decode('utf-8', 'replace')}",
+                hint="mend the file, or use mode PERMISSIVE or DROPMALFORMED",
+            )
+        return tuple(errors), dropped
+
+    def _raw(self, data: Bytes, start: int) -> bytes:
+        stop, _ = find_row_end(data, start, self.options.quote, 0)
+        if stop < 0:
+            return bytes(data[start:])
+        if stop > start and data[stop - 1] == CARRIAGE_RETURN:
+            stop -= 1
+        return bytes(data[start:stop])
+
+    def _collect(
+        self,
+        position: int,
+        fields: FieldOffsets,
+        parsed: list[ParsedColumn],
+        errors: tuple[RowError, ...],
+        dropped: set[int],
+    ) -> Rows:
+        positions: npt.NDArray[np.int64] = fields.row_starts.astype(np.int64) + position
+        arrays = [values.array for values in parsed[: self.needed]]
+        if dropped:
+            keep = np.ones(positions.size, np.bool_)
+            keep[list(dropped)] = False
+            positions = positions[keep]
+            arrays = [array.filter(pa.array(keep)) for array in arrays]
+        return Rows(self._batch(arrays, positions.size), positions.size, positions, errors)
+
+    def _batch(self, arrays: list[pa.Array[Any]], count: int) -> pa.RecordBatch:
+        if not arrays:
+            rows = pa.StructArray.from_arrays([], fields=[], mask=pa.array(np.zeros(count, np.bool_)))
+            return pa.RecordBatch.from_struct_array(rows)
+        schema = pa.schema(
+            [pa.field(c.field.name, c.field.type, c.field.nullable) for c in self.columns[: self.needed]]
+        )
+        return pa.RecordBatch.from_arrays(arrays, schema=schema)

@@ -1,0 +1,49 @@
+"""Formats by name: those built in and those that installed packages offer."""
+
+from __future__ import annotations
+
+import importlib
+from functools import cache
+from importlib.metadata import EntryPoint, entry_points
+
+from tidemill.errors import TidemillError, nearest
+from tidemill.formats.base import Format
+
+ENTRY_POINT_GROUP = "tidemill.formats"
+"""Group in which a package names its formats; each entry is a class or function that makes a ``Format``."""
+
+_BUILT_IN = {"csv": "tidemill.formats.csv.format:CsvFormat"}
+
+
+def lookup(name: str) -> Format:
+    """The format called ``name``, in any case.
+
+    Built-in formats are imported on first use; a package cannot replace one.
+
+    Raises
+    ------
+    TidemillError
+        TM4001 when no format has that name; TM4002 when the package that offers it cannot be loaded.
+    """
+    return _load(name.lower())
+
+
+@cache
+def _load(name: str) -> Format:
+    if target := _BUILT_IN.get(name):
+        module, _, attribute = target.partition(":")
+        built_in: Format = getattr(importlib.import_module(module), attribute)()
+        return built_in
+    offered: dict[str, EntryPoint] = {e.name.lower(): e for e in entry_points(group=ENTRY_POINT_GROUP)}
+    if name not in offered:
+        raise TidemillError("TM4001", "unknown format", got=name, hint=nearest(name, [*_BUILT_IN, *offered]))
+    try:
+        plugin: Format = offered[name].load()()
+    except Exception as error:
+        raise TidemillError(
+            "TM4002",
+            "the package that offers this format cannot be loaded",
+            got=f"{offered[name].value}: {type(error).__name__}: {error}",
+            hint="reinstall or remove the package",
+        ) from error
+    return plugin

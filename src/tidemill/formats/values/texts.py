@@ -1,0 +1,182 @@
+"""Parse fields as string, binary or boolean."""
+
+from __future__ import annotations
+
+# mypy: allow-untyped-defs
+import numpy as np
+
+from tidemill.formats.byte_masks import byte_at, inlined, kernel, load_word, store_word
+from tidemill.formats.values.field_text import (
+    BAD_QUOTE,
+    BAD_UTF8,
+    BAD_VALUE,
+    NULL,
+    VALID,
+    is_null,
+    text_bounds,
+)
+
+_HIGH_BITS = np.uint64(0x8080808080808080)
+SLACK = 8
+"""Bytes that the output of :func:`copy_texts` must have beyond the sum of the field lengths."""
+
+
+@kernel
+def is_utf8(data, start, end):
+    """Whether ``data[start:end]`` is well-formed UTF-8: no overlong form, no surrogate, at most U+10FFFF."""
+    i = start
+    while i < end:
+        lead = byte_at(data, i)
+        i += 1
+        if lead < 0x80:
+            continue
+        if lead < 0xC2 or lead > 0xF4:
+            return False
+        following = 1 if lead < 0xE0 else (2 if lead < 0xF0 else 3)
+        if i + following > end:
+            return False
+        second = byte_at(data, i)
+        least = 0xA0 if lead == 0xE0 else (0x90 if lead == 0xF0 else 0x80)
+        greatest = 0x9F if lead == 0xED else (0x8F if lead == 0xF4 else 0xBF)
+        if second < least or second > greatest:
+            return False
+        for k in range(1, following):
+            if byte_at(data, i + k) & 0xC0 != 0x80:
+                return False
+        i += following
+    return True
+
+
+@inlined
+def _copy_unquoted(buf, start, end, out, cursor):
+    """Copy bytes, eight at a time; returns the words read, OR-ed (the last may reach past the end)."""
+    seen = np.uint64(0)
+    size = np.int64(buf.size)
+    while start < end and start + 8 <= size:
+        word = load_word(buf, start)
+        store_word(out, cursor, word)
+        seen |= word
+        start += 8
+        cursor += 8
+    while start < end:
+        c = byte_at(buf, start)
+        out[cursor] = c
+        seen |= np.uint64(c)
+        start += 1
+        cursor += 1
+    return seen
+
+
+@inlined
+def _copy_quoted(buf, start, end, quote, out, cursor):
+    """Copy the inside of a quoted field, ``""`` as one quote; returns the new cursor, -1 for a lone quote."""
+    while start < end:
+        c = byte_at(buf, start)
+        if c == quote:
+            start += 1
+            if start == end or byte_at(buf, start) != quote:
+                return np.int64(-1)
+        out[cursor] = c
+        cursor += 1
+        start += 1
+    return cursor
+
+
+@kernel
+def copy_texts(buf, starts, ends, quote, trim, null_text, utf8, out, offsets, status):
+    """Copy one column of strings or binaries into Arrow's layout.
+
+    Parameters
+    ----------
+    buf, starts, ends, quote, trim, null_text
+        As for :func:`~tidemill.formats.values.integers.parse_integers`.
+    utf8 : bool
+        Whether the bytes must be UTF-8.
+    out : ndarray of uint8
+        Receives the bytes; at least the sum of the field lengths and ``SLACK``.
+    offsets : ndarray of int32, shape (rows + 1,)
+        Receives where each value starts and ends; a value that is not ``VALID`` is empty.
+    status : ndarray of uint8, shape (rows,)
+
+    Returns
+    -------
+    int
+        Number of rows whose outcome is not ``VALID``.
+    """
+    failures = 0
+    cursor = np.int64(0)
+    offsets[0] = 0
+    for row in range(starts.size):
+        start, end, quoted = text_bounds(buf, np.int64(starts[row]), np.int64(ends[row]), quote, trim)
+        outcome = VALID
+        if is_null(buf, start, end, quoted, null_text):
+            outcome = NULL
+        elif quoted == 2:
+            outcome = BAD_QUOTE
+        else:
+            if quoted == 1:
+                stop = _copy_quoted(buf, start, end, quote, out, cursor)
+                seen = _HIGH_BITS
+            else:
+                seen = _copy_unquoted(buf, start, end, out, cursor)
+                stop = cursor + end - start
+            if stop < 0:
+                outcome = BAD_QUOTE
+            elif utf8 and seen & _HIGH_BITS != 0 and not is_utf8(out, cursor, stop):
+                outcome = BAD_UTF8
+            else:
+                cursor = stop
+        offsets[row + 1] = cursor
+        status[row] = outcome
+        if outcome != VALID:
+            failures += 1
+    return failures
+
+
+@inlined
+def _spells_ignoring_case(buf, start, end, lower):
+    if end - start != lower.size:
+        return False
+    for k in range(lower.size):  # noqa: SIM110 - all() over a generator does not compile to a loop
+        if byte_at(buf, start + k) | 32 != byte_at(lower, k):
+            return False
+    return True
+
+
+_TRUE = np.frombuffer(b"true", np.uint8)
+_FALSE = np.frombuffer(b"false", np.uint8)
+
+
+@kernel
+def parse_booleans(buf, starts, ends, quote, trim, null_text, out, status):
+    """Parse one column of booleans: ``true`` and ``false`` in any case.
+
+    Parameters
+    ----------
+    buf, starts, ends, quote, trim, null_text
+        As for :func:`~tidemill.formats.values.integers.parse_integers`.
+    out : ndarray of uint8, shape (rows,)
+        Receives 0 or 1.
+    status : ndarray of uint8, shape (rows,)
+
+    Returns
+    -------
+    int
+        Number of rows whose outcome is not ``VALID``.
+    """
+    failures = 0
+    for row in range(starts.size):
+        start, end, quoted = text_bounds(buf, np.int64(starts[row]), np.int64(ends[row]), quote, trim)
+        value = 0
+        outcome = VALID
+        if is_null(buf, start, end, quoted, null_text):
+            outcome = NULL
+        elif _spells_ignoring_case(buf, start, end, _TRUE):
+            value = 1
+        elif not _spells_ignoring_case(buf, start, end, _FALSE):
+            outcome = BAD_VALUE
+        out[row] = value
+        status[row] = outcome
+        if outcome != VALID:
+            failures += 1
+    return failures

@@ -1,0 +1,386 @@
+"""The façade: a mill keeps Spark SQL views fresh over raw files."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Iterator
+from types import TracebackType
+from typing import Any
+
+import pyarrow as pa
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
+from tidemill.config import Settings
+from tidemill.errors import TidemillError
+from tidemill.plan import statements
+from tidemill.plan.statements import (
+    CreateTable,
+    CreateView,
+    Describe,
+    Drop,
+    Explain,
+    Query,
+    Show,
+    Source,
+    Statement,
+)
+from tidemill.runtime.coordinator import Coordinator
+from tidemill.runtime.report import EpochReport
+from tidemill.runtime.session import create_session
+from tidemill.runtime.snapshot import Snapshot
+from tidemill.runtime.view_frame import view_frame
+from tidemill.schema import WEIGHT, type_to_ddl
+
+
+class Mill:
+    """Tables, views and the epochs that keep them fresh, below one root.
+
+    Parameters
+    ----------
+    root : str or path
+        Directory (or ``file:`` URL) for state and manifests; created when missing, recovered when not.
+    spark : SparkSession, optional
+        A session of your own; by default one is made with ``settings.master``.
+    settings : Settings, optional
+        See :class:`~tidemill.config.Settings`.
+
+    Raises
+    ------
+    TidemillError
+        TM1002, TM1003, TM1004, TM1010, TM1011 when the root cannot be opened for writing;
+        TM6001, TM6002 when Java is missing or too old.
+
+    Notes
+    -----
+    All methods may be called from any thread. When epoch e is sealed, every view equals what
+    ``spark.sql(query)`` returns over all rows admitted up to e.
+    """
+
+    def __init__(
+        self,
+        root: str | os.PathLike[str],
+        *,
+        spark: SparkSession | None = None,
+        settings: Settings | None = None,
+    ) -> None:
+        self.settings = settings or Settings()
+        self._owns_spark = spark is None and SparkSession.getActiveSession() is None
+        self.spark = spark or create_session(self.settings)
+        try:
+            self._coordinator = Coordinator(root, self.settings, self.spark)
+        except BaseException:
+            if self._owns_spark:
+                self.spark.stop()
+            raise
+        self._running: threading.Thread | None = None
+        self._stopping = threading.Event()
+        self._sealed = threading.Condition()
+        self._failure: TidemillError | None = None
+        self._closed = False
+
+    def __enter__(self) -> Mill:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    # -- statements ---------------------------------------------------------------------------------
+
+    def sql(self, statement: str) -> DataFrame | str | None:
+        """Execute one statement.
+
+        Returns
+        -------
+        DataFrame, str or None
+            A Spark DataFrame for SELECT, SHOW and DESCRIBE; text for ``EXPLAIN INCREMENTAL``; None otherwise.
+
+        Raises
+        ------
+        TidemillError
+            TM2xxx for what is wrong with the statement; nothing has been changed then.
+        """
+        found = statements.split_script(statement)
+        if len(found) != 1:
+            raise TidemillError(
+                "TM7001",
+                "sql() takes one statement",
+                got=f"{len(found)} statements",
+                hint="use script() for several",
+            )
+        return self._execute(found[0])
+
+    def script(self, text: str) -> list[DataFrame | str | None]:
+        """Execute a script; a CREATE that repeats what exists word for word is skipped.
+
+        So the same script can be run again on the same root. Errors as :meth:`sql`; statements before the
+        one that failed have been executed.
+        """
+        return [self._execute(source, repeatable=True) for source in statements.split_script(text)]
+
+    def _execute(self, source: Source, repeatable: bool = False) -> DataFrame | str | None:
+        coordinator = self._coordinator
+        statement: Statement = coordinator.catalyst.parse(source)
+        if repeatable and self._exists(statement):
+            return None
+        match statement:
+            case CreateTable():
+                coordinator.create_table(statement)
+            case CreateView():
+                coordinator.create_view(statement)
+            case Drop():
+                coordinator.drop(statement.kind, statement.name, statement.if_exists)
+            case Explain():
+                return self.explain(statement.query)
+            case Show():
+                return self._show(statement.kind)
+            case Describe():
+                return self._describe(statement.name)
+            case Query():
+                return self.query(statement.text)
+        return None
+
+    def _exists(self, statement: Statement) -> bool:
+        """Whether a statement would create what is there already, word for word."""
+        catalog = self._coordinator.catalog
+        if isinstance(statement, CreateTable) and statement.name in catalog.tables:
+            table = catalog.tables[statement.name]
+            options = {k.lower(): v for k, v in statement.options.items()}
+            return (table.declared, table.format, dict(table.options)) == (
+                statement.schema,
+                statement.format,
+                options,
+            )
+        if isinstance(statement, CreateView) and statement.name in catalog.views:
+            return catalog.views[statement.name].query.split() == statement.query.split()
+        return False
+
+    def explain(self, query: str) -> str:
+        """The incremental plan of a query, as text. Errors as for creating a view of it."""
+        return self._coordinator.explain(query)
+
+    def query(self, text: str) -> DataFrame:
+        """Any Spark SQL over the views, at one sealed epoch.
+
+        Raises
+        ------
+        TidemillError
+            TM2004 when a name does not resolve, TM1030 when a view it reads is still being filled.
+        """
+        snapshot = self._coordinator.snapshot()
+        session = self.spark.newSession()
+        for name in snapshot.catalog.views:
+            if name not in snapshot.filling:
+                view_frame(session, snapshot, name).createOrReplaceTempView(f"`{name}`")
+        for name in snapshot.catalog.tables:
+            errors = f"{name}__errors"
+            view_frame(session, snapshot, errors).createOrReplaceTempView(f"`{errors}`")
+        try:
+            return session.sql(text)
+        except PySparkException as error:
+            got = str(error).split(";")[0].splitlines()[0]
+            known = sorted(set(snapshot.catalog.views) - set(snapshot.filling))
+            raise TidemillError(
+                "TM2004", "the query does not resolve", got=got, hint=f"views: {', '.join(known) or 'none'}"
+            ) from error
+
+    def _show(self, kind: str) -> DataFrame:
+        catalog = self._coordinator.catalog
+        if kind == "tables":
+            rows = [(t.name, t.format, t.path) for t in catalog.tables.values()]
+            return self.spark.createDataFrame(rows, "name string, format string, path string")
+        return self.spark.createDataFrame(
+            self.status(), "name string, status string, born bigint, detail string"
+        )
+
+    def status(self) -> list[tuple[str, str, int, str]]:
+        """For each view its name, status (``fresh``, ``filling``, ``failed``), birth epoch and detail."""
+        snapshot = self._coordinator.snapshot()
+        rows = []
+        for view in snapshot.catalog.views.values():
+            if view.failure is not None:
+                rows.append((view.name, "failed", view.born, f"epoch {view.failed_at}: {view.failure}"))
+            elif view.name in snapshot.filling:
+                rows.append((view.name, "filling", view.born, f"{snapshot.filling[view.name]} bytes remain"))
+            else:
+                rows.append((view.name, "fresh", view.born, ""))
+        return rows
+
+    def _describe(self, name: str) -> DataFrame:
+        catalog = self._coordinator.catalog
+        if name in catalog.tables:
+            schema = catalog.tables[name].schema
+        elif name in catalog.views:
+            schema = catalog.views[name].root.schema
+        else:
+            raise catalog.unknown(name)
+        rows = [(f.name, type_to_ddl(f.type), f.nullable) for f in schema]
+        return self.spark.createDataFrame(rows, "col_name string, data_type string, nullable boolean")
+
+    # -- epochs -------------------------------------------------------------------------------------
+
+    def advance(self) -> EpochReport | None:
+        """Run one epoch; None when there is nothing new, and then no job was run.
+
+        Raises
+        ------
+        TidemillError
+            What went wrong; nothing was sealed, and the previous epoch stays readable.
+        """
+        report = self._coordinator.advance()
+        if report is not None:
+            with self._sealed:
+                self._sealed.notify_all()
+        return report
+
+    def drain(self) -> Iterator[EpochReport]:
+        """Run epochs until nothing is left that was there; yields each report."""
+        while (report := self.advance()) is not None:
+            yield report
+
+    def backlog(self) -> int:
+        """Bytes of input that wait to be admitted."""
+        return self._coordinator.backlog()
+
+    def start(self, interval: float = 0.1) -> None:
+        """Run epochs in the background; when idle, look for new input every ``interval`` seconds."""
+        if self._running is not None:
+            return
+        self._stopping.clear()
+        self._running = threading.Thread(target=self._loop, args=(interval,), name="mill", daemon=True)
+        self._running.start()
+
+    def stop(self) -> None:
+        """Stop the background epochs after the one in progress.
+
+        Raises
+        ------
+        TidemillError
+            The error that stopped them earlier, if one did.
+        """
+        if self._running is not None:
+            self._stopping.set()
+            self._running.join()
+            self._running = None
+        failure, self._failure = self._failure, None
+        if failure is not None:
+            raise failure
+
+    def checkpoint(self) -> int:
+        """Make the newest sealed epoch durable now; returns its number."""
+        self._coordinator.checkpoint()
+        return self._coordinator.durable_epoch
+
+    def close(self) -> None:
+        """Stop, make the newest epoch durable, and release the root (and Spark, if it was made here)."""
+        if self._closed:
+            return
+        self._closed = True
+        try:
+            self.stop()
+        finally:
+            try:
+                self._coordinator.close()
+            finally:
+                if self._owns_spark:
+                    self.spark.stop()
+
+    def _loop(self, interval: float) -> None:
+        while not self._stopping.is_set():
+            try:
+                if self.advance() is None:
+                    self._stopping.wait(interval)
+            except TidemillError as error:
+                self._failure = error
+                with self._sealed:
+                    self._sealed.notify_all()
+                return
+
+    # -- reading ------------------------------------------------------------------------------------
+
+    @property
+    def epoch(self) -> int:
+        """The newest sealed epoch; 0 before the first."""
+        return self._coordinator.version.epoch
+
+    def snapshot(self) -> Snapshot:
+        """The newest sealed epoch, for reading without Spark."""
+        return self._coordinator.snapshot()
+
+    def table(self, view: str, epoch: int | None = None) -> DataFrame:
+        """A view as a Spark DataFrame of one sealed epoch (the newest by default).
+
+        Raises
+        ------
+        TidemillError
+            TM2012 no such view, TM1030 still being filled, TM1031 epoch not available.
+        """
+        return view_frame(self.spark, self._coordinator.snapshot(), view, epoch)
+
+    def read(self, view: str, epoch: int | None = None) -> pa.Table:
+        """A view as an Arrow table, read in this process. Errors as :meth:`table`."""
+        return self._coordinator.snapshot().read(view, epoch)
+
+    def subscribe(
+        self, view: str, from_epoch: int = 0, *, timeout: float | None = 0.0
+    ) -> Iterator[tuple[int, pa.Table]]:
+        """The changes of a view, epoch by epoch, each exactly once and in order.
+
+        Parameters
+        ----------
+        from_epoch : int
+            0 begins with the rows of the oldest epoch that is remembered, as insertions; any other
+            number begins with the changes after that epoch.
+        timeout : float or None
+            Seconds to wait for another epoch when all have been given; 0 ends at once, None never.
+
+        Yields
+        ------
+        (epoch, pyarrow.Table)
+            The view's columns and int64 ``__weight``. Epochs that changed nothing are left out. The sum of
+            everything yielded is the view.
+
+        Raises
+        ------
+        TidemillError
+            TM1031 when changes after ``from_epoch`` are no longer remembered; otherwise as :meth:`table`.
+        """
+        epoch = from_epoch
+        if epoch == 0:
+            snapshot = self._coordinator.snapshot()
+            epoch = max(snapshot.version.horizon, snapshot.catalog.views[view].born if view in snapshot.catalog.views else 0)
+            start = first_rows(snapshot, view, epoch)
+            if start.num_rows:
+                yield epoch, start
+        while True:
+            snapshot = self._coordinator.snapshot()
+            while epoch < snapshot.version.epoch:
+                epoch += 1
+                delta = snapshot.changes(view, epoch)
+                if delta.num_rows:
+                    yield epoch, delta
+            if not self._wait_beyond(epoch, timeout):
+                return
+
+    def _wait_beyond(self, epoch: int, timeout: float | None) -> bool:
+        deadline = None if timeout is None else time.monotonic() + timeout
+        with self._sealed:
+            while self.epoch <= epoch:
+                left = None if deadline is None else deadline - time.monotonic()
+                if self._failure is not None:
+                    raise self._failure
+                if self._closed or (left is not None and left <= 0):
+                    return False
+                self._sealed.wait(0.5 if left is None else min(left, 0.5))
+        return True
+
+
+def first_rows(snapshot: Snapshot, view: str, epoch: int) -> pa.Table:
+    """The rows of a view at an epoch as insertions: what a subscription from 0 begins with."""
+    table = snapshot.read(view, epoch)
+    weights: Any = pa.array([1] * table.num_rows, pa.int64())
+    return table.append_column(pa.field(WEIGHT, pa.int64(), False), weights)

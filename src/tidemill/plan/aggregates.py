@@ -1,0 +1,68 @@
+"""Chooses the accumulators of an aggregate node."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from tidemill.errors import TidemillError
+from tidemill.plan.algebra import Aggregate
+from tidemill.task.accumulators import Accumulator, AggregateLayout, Result
+
+SUPPORTED = frozenset({"sum", "count", "avg", "min", "max"})
+
+
+def layout(aggregate: Aggregate, append_only: bool) -> AggregateLayout:
+    """Decide what to keep for each aggregate call; equal needs are kept once.
+
+    Parameters
+    ----------
+    append_only : bool
+        Whether the input never retracts a row.
+
+    Raises
+    ------
+    TidemillError
+        TM2102 for an aggregate function, or an argument type of one, that is not supported yet.
+    """
+    fields = aggregate.child.schema.fields
+    kept: dict[Accumulator, int] = {Accumulator("rows"): 0}
+    multisets: dict[int, None] = {}
+
+    def keep(accumulator: Accumulator) -> int:
+        if accumulator.distinct or accumulator.recomputed:
+            assert accumulator.argument is not None
+            multisets.setdefault(accumulator.argument)
+        return kept.setdefault(accumulator, len(kept))
+
+    results = []
+    for call in aggregate.calls:
+        if call.argument is None:
+            results.append(Result("count", pa.null(), call.type, 0, 0))
+            continue
+        field = fields[call.argument]
+        distinct = call.distinct and call.function not in ("min", "max")
+        count = keep(Accumulator("count", call.argument, distinct)) if field.nullable or distinct else 0
+        if call.function == "count":
+            value = count
+        elif call.function in ("min", "max"):
+            value = keep(Accumulator(call.function, call.argument, recomputed=not append_only))
+        else:
+            exact = not append_only
+            value = keep(Accumulator(_sum_kind(call.function, field.type, exact), call.argument, distinct))
+        results.append(Result(call.function, field.type, call.type, value, count))
+    return AggregateLayout(tuple(kept), tuple(results), tuple(multisets))
+
+
+def _sum_kind(function: str, type_: pa.DataType, exact: bool) -> str:
+    if pa.types.is_floating(type_):
+        return "sum_exact" if exact else "sum_f64"
+    if pa.types.is_decimal(type_) or pa.types.is_int64(type_):
+        return "sum_i128"
+    if pa.types.is_integer(type_):
+        return "sum_i64"
+    raise TidemillError(
+        "TM2102",
+        "this aggregate is not supported yet for this type",
+        got=f"{function}({type_})",
+        hint="cast the argument to a number",
+    )

@@ -1,0 +1,182 @@
+"""The relational algebra of a view: immutable nodes, columns by position, checked when built.
+
+The nodes are what is left of Catalyst's optimised plan once names and ids are gone. Two equal
+sub-plans are equal objects, which is how work is shared between views.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TypeAlias
+
+import pyarrow as pa
+
+from tidemill.errors import TidemillError
+from tidemill.plan.expressions import Expression, Ref, references
+from tidemill.schema import Field, Schema
+
+
+def _check_references(node: str, expressions: tuple[Expression, ...], width: int) -> None:
+    for expression in expressions:
+        beyond = [i for i in references(expression) if not 0 <= i < width]
+        if beyond:
+            raise TidemillError(
+                "TM2900",
+                f"{node} refers to a column that its input does not have",
+                got=f"column {beyond[0]} of {width}",
+                hint="this is a bug in Tidemill's planner: please report the query",
+            )
+
+
+@dataclass(frozen=True)
+class Scan:
+    """Rows of a table or of another view.
+
+    ``columns`` are the columns in use, by name, in the order they come out.
+    """
+
+    relation: str
+    columns: tuple[Field, ...]
+
+    @property
+    def schema(self) -> Schema:
+        """The columns in use."""
+        return Schema(self.columns)
+
+
+@dataclass(frozen=True)
+class Project:
+    """One output column per expression."""
+
+    child: Node
+    expressions: tuple[Expression, ...]
+    names: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        _check_references("Project", self.expressions, len(self.child.schema))
+
+    @cached_property
+    def schema(self) -> Schema:
+        """Names given by the query, types and nullability of the expressions."""
+        return Schema(
+            tuple(Field(n, e.type, e.nullable) for n, e in zip(self.names, self.expressions, strict=True))
+        )
+
+
+@dataclass(frozen=True)
+class Filter:
+    """Rows for which ``condition`` is true (neither false nor NULL)."""
+
+    child: Node
+    condition: Expression
+
+    def __post_init__(self) -> None:
+        _check_references("Filter", (self.condition,), len(self.child.schema))
+
+    @property
+    def schema(self) -> Schema:
+        """Same as the child's."""
+        return self.child.schema
+
+
+@dataclass(frozen=True)
+class Union:
+    """All rows of all children (duplicates stay); children have equal types."""
+
+    children: tuple[Node, ...]
+
+    @cached_property
+    def schema(self) -> Schema:
+        """Names of the first child; nullable where any child is."""
+        rows = zip(*(c.schema.fields for c in self.children), strict=True)
+        return Schema(tuple(Field(f[0].name, f[0].type, any(g.nullable for g in f)) for f in rows))
+
+
+@dataclass(frozen=True)
+class Join:
+    """Inner equi-join: ``left_keys[i] = right_keys[i]`` for all i, and ``residual`` over both rows.
+
+    Keys are column positions of the sides (a rule moves computed keys into projections below).
+    ``null_safe[i]`` marks ``<=>``, where NULL equals NULL. Output is the left columns, then the right.
+    """
+
+    left: Node
+    right: Node
+    left_keys: tuple[int, ...]
+    right_keys: tuple[int, ...]
+    null_safe: tuple[bool, ...]
+    residual: Expression | None = None
+
+    def __post_init__(self) -> None:
+        if self.residual is not None:
+            _check_references("Join", (self.residual,), len(self.schema))
+
+    @cached_property
+    def schema(self) -> Schema:
+        """Left columns, then right columns."""
+        return Schema(self.left.schema.fields + self.right.schema.fields)
+
+
+@dataclass(frozen=True)
+class AggregateCall:
+    """``function([DISTINCT] column)``; ``argument`` is a column position of the child, None for ``COUNT(*)``.
+
+    Computed arguments and FILTER clauses become columns of a projection below.
+    """
+
+    function: str
+    argument: int | None
+    type: pa.DataType
+    nullable: bool
+    distinct: bool = False
+
+
+@dataclass(frozen=True)
+class Aggregate:
+    """One row per group. ``keys`` are column positions of the child; output is keys, then calls.
+
+    Without keys there is exactly one row, also over no input at all, as SQL wants. Without calls
+    it is DISTINCT.
+    """
+
+    child: Node
+    keys: tuple[int, ...]
+    calls: tuple[AggregateCall, ...]
+    names: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        width = len(self.child.schema)
+        used = (*self.keys, *(c.argument for c in self.calls if c.argument is not None))
+        _check_references("Aggregate", tuple(Ref(k, pa.null()) for k in used), width)
+
+    @cached_property
+    def schema(self) -> Schema:
+        """Group columns, then one column per call."""
+        fields = [self.child.schema.fields[k] for k in self.keys]
+        types = [(f.type, f.nullable) for f in fields] + [(c.type, c.nullable) for c in self.calls]
+        return Schema(tuple(Field(n, t, null) for n, (t, null) in zip(self.names, types, strict=True)))
+
+
+Node: TypeAlias = Scan | Project | Filter | Union | Join | Aggregate
+
+
+def children(node: Node) -> tuple[Node, ...]:
+    """The inputs of a node, left to right."""
+    if isinstance(node, Scan):
+        return ()
+    if isinstance(node, Union):
+        return node.children
+    if isinstance(node, Join):
+        return (node.left, node.right)
+    return (node.child,)
+
+
+def relations(node: Node) -> tuple[str, ...]:
+    """Names of the tables and views that a plan reads, each once, in order of appearance."""
+    if isinstance(node, Scan):
+        return (node.relation,)
+    found: dict[str, None] = {}
+    for child in children(node):
+        found.update(dict.fromkeys(relations(child)))
+    return tuple(found)

@@ -1,0 +1,253 @@
+"""Spark's parser, analyser and optimiser, as Tidemill uses them. The only file that touches them.
+
+Every table and view of a mill is registered as a temporary view over an RDD without rows, which says
+nothing about data: the optimised plan holds for any rows. The leaf of the plan is recognised by the
+id of that RDD, which survives self-joins.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from pyspark.errors import AnalysisException, ParseException, PySparkException
+from pyspark.sql import SparkSession
+from pyspark.sql.types import StructType
+
+from tidemill.errors import TidemillError
+from tidemill.plan import statements
+from tidemill.plan.algebra import Node, Project
+from tidemill.plan import catalyst_expressions, catalyst_plan
+from tidemill.plan.expressions import Ref
+from tidemill.plan.statements import CreateTable, CreateView, Query, Source, Statement
+from tidemill.schema import Field, Schema, type_from_spark
+
+_RULES_THAT_LOOK_AT_DATA = ("ConvertToLocalRelation", "PropagateEmptyRelation")
+_RULES_WE_DO_OURSELVES = ("RewriteDistinctAggregates", "DecimalAggregates", "OptimizeIn")
+_EXCLUDED = "spark.sql.optimizer.excludedRules"
+_OPTIMIZER = "org.apache.spark.sql.catalyst.optimizer."
+
+_CHANGING = {
+    "CurrentDate": "current_date()",
+    "CurrentTimestamp": "current_timestamp()",
+    "CurrentTime": "current_time()",
+    "Now": "now()",
+    "LocalTimestamp": "localtimestamp()",
+    "CurrentBatchTimestamp": "current_timestamp()",
+    "CurrentUser": "current_user()",
+    "CurrentDatabase": "current_database()",
+    "CurrentCatalog": "current_catalog()",
+    "Rand": "rand()",
+    "Randn": "randn()",
+    "Uuid": "uuid()",
+    "Shuffle": "shuffle()",
+    "MonotonicallyIncreasingID": "monotonically_increasing_id()",
+    "SparkPartitionID": "spark_partition_id()",
+    "InputFileName": "input_file_name()",
+}
+
+
+class Catalyst:
+    """Parses statements and plans queries over the tables and views registered with it."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._spark = spark.newSession()
+        excluded = ",".join(_OPTIMIZER + rule for rule in _RULES_THAT_LOOK_AT_DATA + _RULES_WE_DO_OURSELVES)
+        self._spark.conf.set(_EXCLUDED, excluded)
+        self._spark.conf.set("spark.sql.session.timeZone", "UTC")
+        self._spark.conf.set("spark.sql.ansi.enabled", "true")
+        self._relations: dict[int, str] = {}
+
+    def register(self, name: str, schema: Schema) -> None:
+        """Make a table or view known, replacing one of the same name."""
+        rdd = self._spark.sparkContext.emptyRDD()
+        frame = self._spark.createDataFrame(rdd, _struct(self._spark, schema))
+        leaf = frame._jdf.queryExecution().analyzed().collectLeaves().apply(0)
+        self._relations[leaf.rdd().id()] = name
+        frame.createOrReplaceTempView(f"`{name}`")
+
+    def forget(self, name: str) -> None:
+        """The name is no longer known."""
+        self._spark.catalog.dropTempView(name)
+
+    def parse(self, source: Source) -> Statement:
+        """The statement in a text.
+
+        Raises
+        ------
+        TidemillError
+            TM2001 when it cannot be parsed, TM2002 for a type, TM2003 for a statement that Tidemill has not.
+        """
+        statement = statements.classify(source)
+        if statement is not None:
+            return statement
+        try:
+            plan = self._spark._jsparkSession.sessionState().sqlParser().parsePlan(source.text)
+        except ParseException as error:
+            raise _parse_error(error, source) from error
+        match plan.getClass().getSimpleName():
+            case "CreateTable":
+                return _create_table(plan, source)
+            case "CreateMaterializedViewAsSelect":
+                return _create_view(plan)
+        if statements.words(source.text, 1)[0][0] in ("(", "TABLE"):
+            return Query(source.text)
+        raise TidemillError(
+            "TM2003",
+            "this statement is not supported",
+            got=source.text.splitlines()[0][:80],
+            hint="CREATE TABLE, CREATE MATERIALIZED VIEW, DROP, SHOW, DESCRIBE, EXPLAIN INCREMENTAL, SELECT",
+        )
+
+    def plan(self, query: str) -> Node:
+        """The algebra of a query over registered relations.
+
+        Raises
+        ------
+        TidemillError
+            TM2001 for a syntax error, TM2004 when a name or type does not resolve, TM2105 for a function
+            whose value is not decided by the rows, TM21xx for what is not supported yet.
+        """
+        try:
+            frame = self._spark.sql(query)
+            execution = frame._jdf.queryExecution()
+            self._check_deterministic(execution.analyzed())
+            plan = execution.optimizedPlan()
+        except ParseException as error:
+            raise _parse_error(error, Source(query)) from error
+        except (AnalysisException, PySparkException) as error:
+            raise _analysis_error(error, query) from error
+        nodes = catalyst_expressions.read_plan(plan)
+        node = catalyst_plan.read_plan(nodes, self._leaves(plan))
+        names = tuple(frame.columns)
+        lowered = [n.lower() for n in names]
+        if len(set(lowered)) < len(names):
+            twice = next(n for n in lowered if lowered.count(n) > 1)
+            raise TidemillError(
+                "TM2005",
+                "two columns of a view have the same name",
+                got=twice,
+                hint="give one of them another name with AS",
+            )
+        fields = node.schema.fields
+        columns = tuple(Ref(i, f.type, f.nullable) for i, f in enumerate(fields))
+        return Project(node, columns, names)
+
+    def _leaves(self, plan: Any) -> list[str]:
+        leaves = plan.collectLeaves()
+        names = []
+        for i in range(leaves.size()):
+            leaf = leaves.apply(i)
+            if leaf.getClass().getSimpleName() == "LogicalRDD":
+                names.append(self._relations.get(leaf.rdd().id(), ""))
+        if "" in names:
+            raise TidemillError(
+                "TM2006",
+                "a view can only read tables and views of its mill",
+                got="a Spark table or DataFrame",
+                hint="CREATE TABLE ... USING ... first",
+            )
+        return names
+
+    def _check_deterministic(self, analyzed: Any) -> None:
+        text = analyzed.toJSON()
+        for name, shown in _CHANGING.items():
+            if f"expressions.{name}" + '"' in text:
+                raise TidemillError(
+                    "TM2105",
+                    "a view cannot use a function whose value is not decided by its rows",
+                    got=shown,
+                    hint="put the value into a column of a table, or write a constant",
+                )
+
+
+def _struct(spark: SparkSession, schema: Schema) -> StructType:
+    jvm = spark._jvm
+    assert jvm is not None
+    text = jvm.org.apache.spark.sql.types.StructType.fromDDL(schema.to_ddl()).json()
+    return StructType.fromJson(json.loads(text))
+
+
+def _create_table(plan: Any, source: Source) -> CreateTable:
+    columns = plan.columns()
+    fields = []
+    for i in range(columns.size()):
+        column = columns.apply(i)
+        type_ = type_from_spark(json.loads(column.dataType().json()))
+        fields.append(Field(column.name(), type_, column.nullable()))
+    spec = plan.tableSpec()
+    if not spec.provider().isDefined():
+        raise TidemillError(
+            "TM2007",
+            "a table needs a format",
+            got=source.text.splitlines()[0][:80],
+            hint="CREATE TABLE name (columns) USING csv OPTIONS (path '...')",
+        )
+    options = _options(spec.optionExpression().options())
+    if spec.location().isDefined():
+        options["path"] = spec.location().get()
+    name = _identifier(plan.name())
+    return CreateTable(name, Schema(tuple(fields)), spec.provider().get().lower(), options, plan.ignoreIfExists())
+
+
+def _create_view(plan: Any) -> CreateView:
+    properties = plan.tableSpec().properties()
+    iterator = properties.iterator()
+    found = {}
+    while iterator.hasNext():
+        entry = iterator.next()
+        found[entry._1()] = entry._2()
+    return CreateView(_identifier(plan.name()), plan.originalText(), found, plan.ifNotExists())
+
+
+def _identifier(unresolved: Any) -> str:
+    parts = unresolved.nameParts()
+    if parts.size() != 1:
+        raise TidemillError(
+            "TM2008",
+            "names have one part",
+            got=".".join(parts.apply(i) for i in range(parts.size())),
+            hint="a mill has one namespace: leave out the catalog and schema",
+        )
+    return str(parts.apply(0)).lower()
+
+
+def _options(pairs: Any) -> dict[str, str]:
+    """Option expressions are literals; their text is what Spark would have made of them."""
+    options = {}
+    for i in range(pairs.size()):
+        pair = pairs.apply(i)
+        value = pair._2()
+        inner = value.value() if hasattr(value, "value") else value
+        options[pair._1()] = str(inner) if not isinstance(inner, bool) else str(inner).lower()
+    return options
+
+
+def _where(query: str, index: int) -> str:
+    line = query.count("\n", 0, index) + 1
+    column = index - (query.rfind("\n", 0, index) + 1) + 1
+    return f"line {line}, column {column} of the query"
+
+
+def _parse_error(error: ParseException, source: Source) -> TidemillError:
+    message = str(error).split("== SQL ==")[0].strip().splitlines()
+    return TidemillError(
+        "TM2001",
+        "the SQL cannot be parsed",
+        got=" ".join(message),
+        hint=f"the statement begins on line {source.line}: {source.text.splitlines()[0][:60]}",
+    )
+
+
+def _analysis_error(error: PySparkException, query: str) -> TidemillError:
+    got = str(error).split(";")[0].splitlines()[0]
+    hint = ""
+    contexts = error.getQueryContext() or []
+    for context in contexts:
+        try:
+            hint = f"at {_where(query, context.startIndex())}: {context.fragment()}"
+        except PySparkException:
+            continue
+        break
+    return TidemillError("TM2004", "the query does not resolve", got=got, hint=hint)
+

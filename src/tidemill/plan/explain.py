@@ -1,0 +1,119 @@
+"""``EXPLAIN INCREMENTAL``: what a change costs, operator by operator."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tidemill.plan.algebra import Node
+from tidemill.plan.assemble import Assembler, ViewDefinition
+from tidemill.plan.expressions import Call, Expression, Literal, Ref
+from tidemill.task.program import (
+    Arrange,
+    Calculate,
+    Concatenate,
+    GroupChanges,
+    GroupPartial,
+    JoinChanges,
+    Operation,
+    ScanStep,
+    StateTable,
+    StoreKeyed,
+    StoreRows,
+    ViewSnapshot,
+    read_tables,
+    written_tables,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from tidemill.task.program import TableSource
+
+
+def explain(
+    views: list[ViewDefinition], tables: Mapping[str, TableSource], root: Node
+) -> str:
+    """The plan of a query as it would run beside the views it reads.
+
+    Returns
+    -------
+    str
+        One line a step: superstep, operator, cost of a change of size d against state of size n, and the
+        state tables with what is done to them.
+    """
+    assembler = Assembler([*views, ViewDefinition("(query)", "(query)", root, 0)], tables)
+    program = assembler.program()
+    mine = [(i, s) for i, s in enumerate(program.steps) if "(query)" in s.views]
+    depths = {s.depth for _, s in mine}
+    lines = [f"supersteps: {1 + max(depths)}   steps: {len(mine)}"]
+    for number, step in mine:
+        inputs = ", ".join(f"#{i.step}" + (f".{i.port}" if i.port else "") for i in step.inputs)
+        arrow = f" <- {inputs}" if inputs else ""
+        lines.append(f"  #{number} superstep {step.depth}  {_describe(step.operation)}{arrow}   {_cost(step.operation)}")
+        for table in written_tables(step.operation):
+            read = table in read_tables(step.operation)
+            lines.append(f"       state {table.id}: {'looked up and appended' if read else 'appended'}, {_key(table)}")
+    plan = assembler.read_plan("(query)")
+    how = "merge runs, finish groups" if plan.layout else "merge runs"
+    extra = f", then {len(plan.steps)} projections and filters" if plan.steps else ""
+    lines.append(f"  read: {how}{extra}")
+    return "\n".join(lines)
+
+
+def _describe(operation: Operation) -> str:
+    match operation:
+        case ScanStep():
+            return f"Scan {operation.source.name} [{', '.join(operation.columns)}]"
+        case ViewSnapshot():
+            return f"ViewSnapshot {operation.view}"
+        case Calculate():
+            parts = []
+            if operation.condition is not None:
+                parts.append(f"where {show(operation.condition)}")
+            if operation.expressions is not None:
+                parts.append("[" + ", ".join(show(e) for e in operation.expressions) + "]")
+            return "Calculate " + " ".join(parts)
+        case Concatenate():
+            return "Concatenate"
+        case GroupPartial():
+            kept = ", ".join(f"{a.kind}{'' if a.argument is None else f'(${a.argument})'}" for a in operation.layout.accumulators)
+            return f"GroupPartial by [{', '.join(f'${k}' for k in operation.keys)}] keep [{kept}]"
+        case GroupChanges():
+            return "GroupChanges" if operation.emit else "GroupFold"
+        case StoreKeyed():
+            return "Store groups"
+        case StoreRows():
+            return "Store rows"
+        case Arrange():
+            return f"Arrange by [{', '.join(f'${k}' for k in operation.columns[: operation.table.distribution])}]"
+        case JoinChanges():
+            return f"Join on {operation.key_width} key{'s' if operation.key_width > 1 else ''}"
+
+
+def _cost(operation: Operation) -> str:
+    match operation:
+        case GroupChanges():
+            extremes = any(a.recomputed for a in operation.partial.layout.accumulators)
+            return "O(d log n), O(affected groups)" if extremes else "O(d log n)"
+        case JoinChanges():
+            return "O(d log n + matches)"
+        case ViewSnapshot():
+            return "O(n) once"
+        case GroupPartial() | Arrange() | StoreKeyed() | StoreRows():
+            return "O(d log d)"
+    return "O(d)"
+
+
+def _key(table: StateTable) -> str:
+    return f"key of {len(table.key)} columns, {len(table.value_types)} values"
+
+
+def show(expression: Expression) -> str:
+    """An expression as text, columns as ``$position``."""
+    match expression:
+        case Ref():
+            return f"${expression.index}"
+        case Literal():
+            return "NULL" if expression.value is None else repr(expression.value)
+        case Call():
+            return f"{expression.function}({', '.join(show(a) for a in expression.args)})"

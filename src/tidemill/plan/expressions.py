@@ -1,0 +1,95 @@
+"""Scalar expressions as immutable trees, with columns by position.
+
+Three kinds of node are enough: a column of the input, a constant, and a call of a named function.
+Positions (not names, not Catalyst's ids) make equal expressions equal objects, so that equal
+sub-plans of different views are found by comparing them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+
+
+@dataclass(frozen=True)
+class Ref:
+    """Column ``index`` of the input batch."""
+
+    index: int
+    type: pa.DataType
+    nullable: bool = True
+
+
+@dataclass(frozen=True)
+class Literal:
+    """A constant. ``value`` is a plain Python value, ``None`` for NULL.
+
+    int, float, bool, str and bytes stand for themselves; a decimal is ``decimal.Decimal``, a date is the
+    int of days and a timestamp the int of microseconds since 1970-01-01.
+    """
+
+    value: Any
+    type: pa.DataType
+
+    @property
+    def nullable(self) -> bool:
+        """Whether the constant is NULL."""
+        return self.value is None
+
+
+@dataclass(frozen=True)
+class Call:
+    """``function(args...)``.
+
+    ``function`` is a name of the registry in ``tidemill.task.functions``. ``options`` are sorted
+    (name, value) pairs that are not rows, e.g. ``(("mode", "ansi"),)``.
+    """
+
+    function: str
+    args: tuple[Expression, ...]
+    type: pa.DataType
+    nullable: bool = True
+    options: tuple[tuple[str, Any], ...] = ()
+
+    def option(self, name: str, default: Any = None) -> Any:
+        """The value of an option, or ``default``."""
+        return dict(self.options).get(name, default)
+
+
+Expression: TypeAlias = Ref | Literal | Call
+
+
+def walk(expression: Expression) -> Iterator[Expression]:
+    """The expression and everything below it, parents first."""
+    yield expression
+    if isinstance(expression, Call):
+        for arg in expression.args:
+            yield from walk(arg)
+
+
+def references(expression: Expression) -> frozenset[int]:
+    """Positions of the input columns that the expression reads."""
+    return frozenset(e.index for e in walk(expression) if isinstance(e, Ref))
+
+
+def remap(expression: Expression, positions: dict[int, int]) -> Expression:
+    """The same expression over an input whose columns moved from ``i`` to ``positions[i]``."""
+    if isinstance(expression, Ref):
+        return Ref(positions[expression.index], expression.type, expression.nullable)
+    if isinstance(expression, Call):
+        args = tuple(remap(arg, positions) for arg in expression.args)
+        return Call(expression.function, args, expression.type, expression.nullable, expression.options)
+    return expression
+
+
+def substitute(expression: Expression, inputs: tuple[Expression, ...]) -> Expression:
+    """The same expression with ``Ref(i)`` replaced by ``inputs[i]``."""
+    if isinstance(expression, Ref):
+        return inputs[expression.index]
+    if isinstance(expression, Call):
+        args = tuple(substitute(arg, inputs) for arg in expression.args)
+        return Call(expression.function, args, expression.type, expression.nullable, expression.options)
+    return expression

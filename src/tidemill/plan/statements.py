@@ -1,0 +1,200 @@
+"""Splits a script into statements and says what each one is.
+
+Only heads are recognised here; column lists, options and queries are read by Spark's own parser
+(``plan/catalyst.py``), so that they mean what they mean in Spark.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from tidemill.errors import TidemillError
+from tidemill.schema import Schema
+
+_TOKEN = re.compile(
+    r"""
+    (?P<skip>\s+|--[^\n]*|/\*.*?\*/)
+    |(?P<quoted>'(?:[^'\\]|\\.|'')*'|"(?:[^"\\]|\\.|"")*"|`(?:[^`]|``)*`)
+    |(?P<word>\w+)
+    |(?P<other>.)
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+
+
+@dataclass(frozen=True)
+class Source:
+    """The text of one statement and the line of the script it begins on (from 1)."""
+
+    text: str
+    line: int = 1
+
+
+@dataclass(frozen=True)
+class CreateTable:
+    """``CREATE TABLE [IF NOT EXISTS] name (columns) USING format OPTIONS (...)``."""
+
+    name: str
+    schema: Schema
+    format: str
+    options: Mapping[str, str]
+    if_not_exists: bool = False
+
+
+@dataclass(frozen=True)
+class CreateView:
+    """``CREATE MATERIALIZED VIEW [IF NOT EXISTS] name [TBLPROPERTIES (...)] AS query``."""
+
+    name: str
+    query: str
+    properties: Mapping[str, str] = field(default_factory=dict)
+    if_not_exists: bool = False
+
+
+@dataclass(frozen=True)
+class Drop:
+    """``DROP TABLE|VIEW [IF EXISTS] name``."""
+
+    kind: str
+    name: str
+    if_exists: bool
+
+
+@dataclass(frozen=True)
+class Show:
+    """``SHOW TABLES`` or ``SHOW VIEWS``."""
+
+    kind: str
+
+
+@dataclass(frozen=True)
+class Describe:
+    """``DESCRIBE name``."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class Explain:
+    """``EXPLAIN INCREMENTAL query``."""
+
+    query: str
+
+
+@dataclass(frozen=True)
+class Query:
+    """Any other statement that reads."""
+
+    text: str
+
+
+Statement: TypeAlias = CreateTable | CreateView | Drop | Show | Describe | Explain | Query
+
+
+def split_script(script: str) -> list[Source]:
+    """The statements of a script, without the semicolons between them.
+
+    Semicolons in strings, quoted names and comments do not count. Empty statements are left out.
+
+    Raises
+    ------
+    TidemillError
+        TM2001 for a string or comment that is not closed.
+    """
+    statements = []
+    start = at = 0
+    meaningful = False
+    while at < len(script):
+        match = _TOKEN.match(script, at)
+        assert match is not None
+        if match.lastgroup == "other" and match[0] in "'\"`" or script.startswith("/*", at) and match[0] == "/":
+            line = script.count("\n", 0, at) + 1
+            raise TidemillError(
+                "TM2001",
+                "the SQL cannot be parsed",
+                got=f"line {line}: {script[at : at + 40].splitlines()[0]}",
+                hint="a string, quoted name or comment that begins here is not closed",
+            )
+        if match.lastgroup == "other" and match[0] == ";":
+            if meaningful:
+                statements.append(_source(script, start, at))
+            start, meaningful = match.end(), False
+        elif match.lastgroup != "skip":
+            meaningful = True
+        at = match.end()
+    if meaningful:
+        statements.append(_source(script, start, len(script)))
+    return statements
+
+
+def _source(script: str, start: int, end: int) -> Source:
+    while True:
+        match = _TOKEN.match(script, start)
+        if match is None or match.lastgroup != "skip" or match.end() > end:
+            break
+        start = match.end()
+    return Source(script[start:end].rstrip(), script.count("\n", 0, start) + 1)
+
+
+def words(text: str, count: int) -> list[tuple[str, int]]:
+    """The first words of a statement in upper case, each with the position after it."""
+    found: list[tuple[str, int]] = []
+    at = 0
+    while at < len(text) and len(found) < count:
+        match = _TOKEN.match(text, at)
+        assert match is not None
+        if match.lastgroup != "skip":
+            name = match[0][1:-1].replace("``", "`") if match[0].startswith("`") else match[0].upper()
+            found.append((name, match.end()))
+        at = match.end()
+    return found
+
+
+def unquoted_name(text: str) -> str:
+    """A table or view name as written, without back quotes, in lower case as Spark keeps it."""
+    name = text.strip().rstrip(";").strip()
+    if name.startswith("`") and name.endswith("`"):
+        name = name[1:-1]
+    return name.lower()
+
+
+def classify(source: Source) -> Statement | None:
+    """The statement if its head alone says what it is; None when Spark's parser must read it."""
+    head = words(source.text, 5)
+    names = [w for w, _ in head]
+    if names[:2] == ["EXPLAIN", "INCREMENTAL"]:
+        return Explain(source.text[head[1][1] :].strip())
+    if names[:2] in (["SHOW", "TABLES"], ["SHOW", "VIEWS"]):
+        return Show(names[1].lower())
+    if names[:1] in (["DESCRIBE"], ["DESC"]):
+        skip = 2 if names[1:2] in (["TABLE"], ["VIEW"]) else 1
+        return Describe(unquoted_name(source.text[head[skip - 1][1] :]))
+    if names[:1] == ["DROP"]:
+        at = 1
+        if names[at : at + 1] == ["MATERIALIZED"]:
+            at += 1
+        kind = names[at : at + 1]
+        if kind in (["TABLE"], ["VIEW"]):
+            if_exists = names[at + 1 : at + 3] == ["IF", "EXISTS"]
+            end = head[at + 2 if if_exists else at][1]
+            return Drop(kind[0].lower(), unquoted_name(source.text[end:]), if_exists)
+    if names[:1] == ["CREATE"] and names[1:2] != ["TABLE"] and "MATERIALIZED" not in names[:4]:
+        raise TidemillError(
+            "TM2003",
+            "this kind of CREATE is not supported",
+            got=" ".join(names[:3]),
+            hint="CREATE TABLE name (...) USING format OPTIONS (...), or CREATE MATERIALIZED VIEW name AS SELECT ...",
+        )
+    if names[:4] == ["CREATE", "OR", "REPLACE", "MATERIALIZED"]:
+        raise TidemillError(
+            "TM2003",
+            "CREATE OR REPLACE MATERIALIZED VIEW is not supported yet",
+            got=source.text.splitlines()[0][:80],
+            hint="DROP VIEW name; then CREATE MATERIALIZED VIEW name AS ...",
+        )
+    if names[:1] in (["SELECT"], ["WITH"], ["VALUES"], ["FROM"]):
+        return Query(source.text)
+    return None

@@ -1,0 +1,21 @@
+"""Rebuilding algebra trees."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from tidemill.plan.algebra import Aggregate, Filter, Join, Node, Project, Scan, Union
+
+
+def map_children(node: Node, change: Callable[[Node], Node]) -> Node:
+    """The same node over changed inputs."""
+    match node:
+        case Scan():
+            return node
+        case Union():
+            return Union(tuple(change(c) for c in node.children))
+        case Join():
+            return replace(node, left=change(node.left), right=change(node.right))
+        case Project() | Filter() | Aggregate():
+            return replace(node, child=change(node.child))

@@ -1,0 +1,109 @@
+"""Merges runs in the background, as Spark jobs of their own beside the epochs."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+
+from pyspark import SparkContext
+
+from tidemill.errors import TidemillError
+from tidemill.state.compaction import Compaction, choose
+from tidemill.state.merge import Rows, merge
+from tidemill.state.store import RunStore, partition_vnodes
+from tidemill.state.version import Run, Version
+from tidemill.task.program import StateTable
+
+
+@dataclass(frozen=True)
+class Merged:
+    """A finished compaction: these runs take the place of those."""
+
+    added: tuple[Run, ...]
+    removed: tuple[Run, ...]
+
+
+class Compactor:
+    """At most one compaction job at a time; an epoch never waits for it."""
+
+    def __init__(self, context: SparkContext, directory: Path, partitions: int, most: int) -> None:
+        self._context = context
+        self._directory = directory
+        self._partitions = partitions
+        self._most = most
+        self._thread: threading.Thread | None = None
+        self._result: list[Merged] = []
+        self.error: TidemillError | None = None
+
+    def start(self, version: Version, tables: Mapping[str, StateTable]) -> None:
+        """Begin to merge what a version has too many of, unless a merge is under way."""
+        if self._thread is not None:
+            return
+        chosen = [
+            c for t in tables if (c := choose(t, version.runs(t), self._most)) is not None
+        ]
+        if chosen:
+            self._thread = threading.Thread(target=self._run, args=(chosen, tables), name="compaction")
+            self._thread.start()
+
+    def take(self, version: Version) -> Merged:
+        """What has been merged since the last call and still fits the version."""
+        if self._thread is not None and not self._thread.is_alive():
+            self._thread.join()
+            self._thread = None
+        results, self._result = self._result, []
+        added: list[Run] = []
+        removed: list[Run] = []
+        for merged in results:
+            table = merged.removed[0].table
+            visible = {(r.file, r.section) for r in version.runs(table)}
+            if all((r.file, r.section) in visible for r in merged.removed):
+                added += merged.added
+                removed += merged.removed
+        return Merged(tuple(added), tuple(removed))
+
+    def wait(self) -> None:
+        """Wait for the merge under way."""
+        if self._thread is not None:
+            self._thread.join()
+
+    def _run(self, chosen: list[Compaction], tables: Mapping[str, StateTable]) -> None:
+        self._context.setLocalProperty("spark.scheduler.pool", "compaction")
+        jobs = [(c, tables[c.table]) for c in chosen]
+        work = partial(_merge_partition, str(self._directory), jobs, self._partitions)
+        try:
+            rdd = self._context.parallelize(range(self._partitions), self._partitions)
+            outputs = rdd.mapPartitionsWithIndex(work).collect()
+        except Exception as error:  # reported by the coordinator; epochs go on with more runs
+            self.error = TidemillError(
+                "TM1021", "a merge of state files failed", got=str(error).splitlines()[0], hint="it will be tried again"
+            )
+            return
+        by_table: dict[str, list[Run]] = {}
+        for run in outputs:
+            by_table.setdefault(run.table, []).append(run)
+        for compaction in chosen:
+            self._result.append(Merged(tuple(by_table.get(compaction.table, ())), compaction.runs))
+
+
+def _merge_partition(
+    directory: str, jobs: list[tuple[Compaction, StateTable]], partitions: int, index: int, _: Iterable[int]
+) -> Iterator[Run]:
+    """Merge this partition's vnodes of every table; one file for all of them."""
+    store = RunStore(Path(directory))
+    low, high = partition_vnodes(index, partitions)
+    merged: list[tuple[str, Rows]] = []
+    spans: dict[str, tuple[int, int]] = {}
+    for compaction, table in jobs:
+        runs = store.open_range(compaction.runs, low, high)
+        spans[table.id] = (compaction.runs[0].epoch_low, compaction.runs[-1].epoch_high)
+        if runs:
+            drop = table.is_multiset or (compaction.full and bool(table.key))
+            merged.append((table.id, merge(runs, table.ops, drop_zero=drop)))
+    epoch = max(span[1] for span in spans.values())
+    for run in store.write(epoch, merged, f"m-{index}"):
+        first, last = spans[run.table]
+        yield replace(run, epoch_low=first, epoch_high=last, vnode_low=low, vnode_high=high)

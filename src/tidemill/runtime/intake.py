@@ -1,0 +1,159 @@
+"""What to read next: listings, positions and history of all tables."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from tidemill.runtime.catalog import Catalog, Table
+from tidemill.runtime.progress import FileProgress, Progress, from_rows, list_table, to_rows, verify_quotes
+from tidemill.sources import files
+from tidemill.sources.split import Split, SplitResult
+from tidemill.state.keys import decode
+from tidemill.state.merge import merge
+from tidemill.state.store import RunStore
+from tidemill.state.version import Run, Version
+from tidemill.task.program import StateTable
+
+
+class Intake:
+    """Positions of every table, and of its history for views that came later.
+
+    A view born after rows were admitted reads them again, up to the position that everyone had reached
+    at its birth. New rows reach it from its first epoch on: order carries no meaning, so history and new
+    rows may come in any order, and when history is at its end the view is complete.
+    """
+
+    def __init__(
+        self, catalog: Catalog, store: RunStore, version: Version, history: Sequence[Mapping[str, Any]]
+    ) -> None:
+        self._store = store
+        self._tables: dict[str, Table] = {}
+        self._live: dict[str, Progress] = {}
+        self._history: dict[tuple[str, int], Progress] = {}
+        self._listed: dict[str, float] = {}
+        for table in catalog.tables.values():
+            self.add_table(table)
+            state = list_table(table.uid)
+            runs = [store.open(r) for r in version.runs(state.id)]
+            if runs:
+                rows = merge(runs, state.ops, drop_zero=True)
+                self._live[table.name] = Progress(table.name, None, from_rows(decode(rows.keys, state.key)[0], rows).values())
+        for entry in history:
+            progress = Progress(entry["table"], entry["born"], (FileProgress(*f) for f in entry["files"]))
+            self._history[(entry["table"], entry["born"])] = progress
+
+    def add_table(self, table: Table) -> None:
+        """Begin to follow a table."""
+        self._tables[table.name] = table
+        self._live[table.name] = Progress(table.name, None)
+
+    def drop_table(self, table: Table) -> set[str]:
+        """Stop following a table; returns the state tables that go with it."""
+        del self._tables[table.name], self._live[table.name]
+        self._history = {k: p for k, p in self._history.items() if k[0] != table.name}
+        return {list_table(table.uid).id, table.source().errors.id}
+
+    def add_history(self, table: str, born: int) -> None:
+        """Read again, for views born at an epoch, what has been admitted of a table."""
+        admitted = [
+            replace(f, size=f.position, position=0, in_quotes=False)
+            for f in self._live[table].known.values()
+            if f.position
+        ]
+        if admitted and (table, born) not in self._history:
+            self._history[(table, born)] = Progress(table, born, admitted)
+
+    def keep_history(self, born: Collection[int]) -> None:
+        """Forget history that no view waits for."""
+        self._history = {k: p for k, p in self._history.items() if k[1] in born}
+
+    def list_files(self, seconds: float) -> None:
+        """Look for new files, not more often than every ``seconds`` while known ones wait. TM5001 as in listing."""
+        now = time.monotonic()
+        for name, table in self._tables.items():
+            progress = self._live[name]
+            if progress.done or now - self._listed.get(name, -1e9) >= seconds:
+                progress.discover(files.listing(table.path))
+                self._listed[name] = now
+
+    def admit(self, epoch_bytes: int, split_bytes: int, used: Collection[str]) -> list[Split]:
+        """Splits of the next epoch: history first, then every table in turn, within the limits.
+
+        A table that no view reads is not read either; a view that comes later finds it unread.
+        """
+        splits: list[Split] = []
+        budget = epoch_bytes
+        sources = [*self._history.values(), *(p for t, p in self._live.items() if t in used)]
+        waiting = [p for p in sources if not p.done]
+        for number, progress in enumerate(sorted(waiting, key=lambda p: p.remaining)):
+            table = self._tables[progress.table]
+            share = max(1, budget // (len(waiting) - number))
+            most = table.limit("maxBytesPerTrigger")
+            limit = share if most is None else min(share, most)
+            admitted = self._with_size(progress, progress.admit(limit, split_bytes, table.limit("maxFilesPerTrigger")))
+            splits += admitted
+            budget -= sum(s.end - s.start for s in admitted)
+        return splits
+
+    def _with_size(self, progress: Progress, splits: list[Split]) -> list[Split]:
+        """History ends before its file does: the size to check against is that of the file."""
+        if progress.audience is None:
+            return splits
+        live = self._live[progress.table].known
+        return [replace(s, size=live[s.path].size) for s in splits]
+
+    def wrong_guesses(self, results: Iterable[SplitResult]) -> dict[Split, bool] | None:
+        """The truth about quotes when a guess was wrong, else None."""
+        starts: dict[tuple[str, int | None, str], bool] = {}
+        found = list(results)
+        for result in found:
+            split = result.split
+            file = self._progress(split).known[split.path]
+            starts[(split.table, split.audience, split.path)] = file.in_quotes
+        return verify_quotes(found, starts)
+
+    def apply(self, results: Sequence[SplitResult], epoch: int) -> list[Run]:
+        """Move positions on and write those that changed to the sources' state tables."""
+        groups: dict[tuple[str, int | None], list[SplitResult]] = {}
+        for result in results:
+            groups.setdefault((result.split.table, result.split.audience), []).append(result)
+        tables = []
+        for (name, audience), found in groups.items():
+            changed = self._progress(found[0].split).apply(found)
+            if audience is None:
+                state = list_table(self._tables[name].uid)
+                tables.append((state.id, to_rows(state, changed)))
+        self._history = {k: p for k, p in self._history.items() if not p.done}
+        return self._store.write(epoch, tables, "list")
+
+    def history_remaining(self) -> dict[int, int]:
+        """Bytes of history that views born at an epoch still wait for."""
+        remaining: dict[int, int] = {}
+        for (_, born), progress in self._history.items():
+            remaining[born] = remaining.get(born, 0) + progress.remaining
+        return remaining
+
+    def remaining(self) -> int:
+        """Bytes waiting in all tables and histories."""
+        return sum(p.remaining for p in (*self._live.values(), *self._history.values()))
+
+    def state_tables(self) -> dict[str, StateTable]:
+        """State tables of the sources, and of their errors."""
+        found = [list_table(t.uid) for t in self._tables.values()]
+        found += [t.source().errors for t in self._tables.values()]
+        return {t.id: t for t in found}
+
+    def history_to_json(self) -> list[dict[str, Any]]:
+        """History as stored in a manifest."""
+        return [
+            {"table": table, "born": born, "files": [list(vars(f).values()) for f in p.known.values()]}
+            for (table, born), p in self._history.items()
+        ]
+
+    def _progress(self, split: Split) -> Progress:
+        if split.audience is None:
+            return self._live[split.table]
+        return self._history[(split.table, split.audience)]

@@ -1,0 +1,165 @@
+"""How far each table has been read: the List and Fetch state of a source.
+
+For each file the position up to which its rows are admitted, and whether that position lies inside a
+quoted field. It is state like any other: changed files are written to a state table of the epoch that
+admitted them, so positions and rows are always of the same version.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+
+from tidemill.sources.files import FileInfo
+from tidemill.sources.split import Split, SplitResult
+from tidemill.state.keys import KeyColumn, encode
+from tidemill.state.merge import MergeOp, Rows, consolidate
+from tidemill.task.program import StateTable
+
+
+@dataclass(frozen=True)
+class FileProgress:
+    """One file: listed with this size (bytes) and modification time (ns), read up to ``position``."""
+
+    path: str
+    size: int
+    modified: int
+    position: int = 0
+    in_quotes: bool = False
+
+    @property
+    def remaining(self) -> int:
+        """Bytes not admitted yet."""
+        return self.size - self.position
+
+
+def list_table(uid: str) -> StateTable:
+    """The state table of a source: path, then size, modified, position, in_quotes."""
+    types = (pa.int64(), pa.int64(), pa.int64(), pa.int64(), pa.int64())
+    ops = (MergeOp.LAST,) * 5
+    return StateTable(f"list:{uid}", (KeyColumn(pa.string()),), 1, types, ops)
+
+
+def to_rows(table: StateTable, files: Iterable[FileProgress]) -> Rows:
+    """Files as a run of the source's state table."""
+    entries = list(files)
+    keys = encode([pa.array([f.path for f in entries], pa.string())], table.key, table.distribution)
+    columns = [
+        pa.array([1] * len(entries), pa.int64()),
+        pa.array([f.size for f in entries], pa.int64()),
+        pa.array([f.modified for f in entries], pa.int64()),
+        pa.array([f.position for f in entries], pa.int64()),
+        pa.array([int(f.in_quotes) for f in entries], pa.int64()),
+    ]
+    return consolidate(keys, columns, table.ops, drop_zero=False)
+
+
+def from_rows(paths: pa.Array, rows: Rows) -> dict[str, FileProgress]:
+    """Files from a merged run; ``paths`` are its decoded keys."""
+    columns = [v.to_pylist() for v in rows.values[1:]]
+    return {
+        path: FileProgress(path, size, modified, position, bool(quotes))
+        for path, size, modified, position, quotes in zip(paths.to_pylist(), *columns, strict=True)
+    }
+
+
+class Progress:
+    """Progress of one table, or of the history of one table for views born at an epoch.
+
+    ``known`` holds every file ever listed; ``waiting`` those with bytes left, in the order they are read.
+    """
+
+    def __init__(self, table: str, audience: int | None, files: Iterable[FileProgress] = ()) -> None:
+        self.table = table
+        self.audience = audience
+        self.known: dict[str, FileProgress] = {f.path: f for f in files}
+        self.waiting: dict[str, None] = {p: None for p, f in self.known.items() if f.remaining}
+
+    def discover(self, listed: Iterable[FileInfo]) -> int:
+        """Remember files not seen before, each exactly once; returns how many were new.
+
+        A file without bytes is not remembered, so it is seen once it has some. A file that changed before
+        anything of it was read is taken as it is now.
+        """
+        new = 0
+        for info in listed:
+            known = self.known.get(info.path)
+            if info.size and (known is None or known.position == 0):
+                self.known[info.path] = FileProgress(info.path, info.size, info.modified)
+                self.waiting[info.path] = None
+                new += known is None
+        return new
+
+    @property
+    def done(self) -> bool:
+        """Whether every known file has been admitted whole."""
+        return not self.waiting
+
+    @property
+    def remaining(self) -> int:
+        """Bytes waiting."""
+        return sum(self.known[p].remaining for p in self.waiting)
+
+    def admit(self, budget: int, split_bytes: int, max_files: int | None) -> list[Split]:
+        """Splits for the next epoch, at most ``budget`` bytes; nothing is changed by asking."""
+        splits: list[Split] = []
+        for number, path in enumerate(self.waiting):
+            if budget <= 0 or (max_files is not None and number >= max_files):
+                break
+            file = self.known[path]
+            end = min(file.size, file.position + budget)
+            budget -= end - file.position
+            at, quotes = file.position, file.in_quotes
+            while at < end:
+                stop = min(end, at + split_bytes)
+                known: bool | None = quotes if at == file.position else None
+                splits.append(
+                    Split(self.table, path, at, stop, file.size, file.modified, known, self.audience)
+                )
+                at = stop
+        return splits
+
+    def apply(self, results: Iterable[SplitResult]) -> list[FileProgress]:
+        """Move on past splits that were read and sealed; returns the files that changed."""
+        changed: dict[str, FileProgress] = {}
+        for result in sorted(results, key=lambda r: (r.split.path, r.split.start)):
+            split = result.split
+            file = self.known[split.path]
+            assert file.position == split.start, f"{split.path}: {split.start} after {file.position}"
+            quotes = file.in_quotes ^ bool(result.quote_parity)
+            self.known[split.path] = changed[split.path] = replace(file, position=split.end, in_quotes=quotes)
+        for path, file in changed.items():
+            if not file.remaining:
+                self.waiting.pop(path, None)
+        return list(changed.values())
+
+
+def verify_quotes(
+    results: Iterable[SplitResult], starts: dict[tuple[str, int | None, str], bool]
+) -> dict[Split, bool] | None:
+    """Check the guesses of where quotes are.
+
+    Parameters
+    ----------
+    results : iterable of SplitResult
+        Splits of one epoch; those of a file are consecutive.
+    starts : dict
+        Whether the first split of (table, audience, path) begins inside quotes.
+
+    Returns
+    -------
+    dict or None
+        None when every guess was right, else the truth for every split.
+    """
+    truth: dict[Split, bool] = {}
+    right = True
+    state = dict(starts)
+    for result in sorted(results, key=lambda r: (r.split.path, r.split.start)):
+        split = result.split
+        key = (split.table, split.audience, split.path)
+        truth[split] = state[key]
+        right = right and result.assumed_in_quotes == state[key]
+        state[key] ^= bool(result.quote_parity)
+    return None if right else truth

@@ -1,0 +1,89 @@
+"""Spark sessions set up for many small jobs, and the checks that a machine can run them."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pyspark
+from pyspark.sql import SparkSession
+
+from tidemill.config import Settings
+from tidemill.errors import TidemillError
+
+_JAVA_NEEDED = 17
+
+_CONF = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.python.unix.domain.socket.enabled": "true",
+    "spark.python.worker.reuse": "true",
+    "spark.python.daemon.module": "tidemill.runtime.worker_daemon",
+    "spark.scheduler.mode": "FAIR",
+    "spark.shuffle.compress": "false",
+    "spark.shuffle.spill.compress": "false",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+    "spark.sql.shuffle.partitions": "4",
+    "spark.log.structuredLogging.enabled": "false",
+}
+
+
+def check_java() -> int:
+    """The major version of the Java that Spark will use.
+
+    Raises
+    ------
+    TidemillError
+        TM6001 when there is no Java, TM6002 when it is too old.
+    """
+    home = os.environ.get("JAVA_HOME")
+    java = str(Path(home) / "bin" / "java") if home else shutil.which("java")
+    hint = "install a JDK 17 or newer, e.g. `apt-get install openjdk-17-jre-headless`, or set JAVA_HOME"
+    if java is None or not Path(java).exists():
+        raise TidemillError(
+            "TM6001", "Java is missing, and Spark needs it", got=f"JAVA_HOME={home or 'not set'}", hint=hint
+        )
+    answer = subprocess.run([java, "-version"], capture_output=True, text=True, check=False)
+    match = re.search(r'version "(\d+)(?:\.(\d+))?', answer.stderr + answer.stdout)
+    if match is None:
+        raise TidemillError("TM6001", "Java does not run", got=(answer.stderr or java).strip(), hint=hint)
+    major = int(match[1]) if match[1] != "1" else int(match[2] or 0)
+    if major < _JAVA_NEEDED:
+        raise TidemillError("TM6002", "Java is too old for Spark", got=f"{java} is Java {major}", hint=hint)
+    return major
+
+
+def master_with_retries(master: str) -> str:
+    """``local`` masters run a task once; a killed Python worker must be retried there too."""
+    match = re.fullmatch(r"local(?:\[([^,\]]+)\])?", master)
+    return f"local[{match[1] or '1'},4]" if match else master
+
+
+def create_session(settings: Settings) -> SparkSession:
+    """A session with Tidemill's settings, or the running one.
+
+    Raises
+    ------
+    TidemillError
+        TM6001 or TM6002 when Java is missing or too old.
+    """
+    active = SparkSession.getActiveSession()
+    if active is not None:
+        return active
+    check_java()
+    os.environ["SPARK_HOME"] = str(Path(pyspark.__file__).parent)
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    log4j = Path(__file__).with_name("log4j2.properties")
+    options = f"-Dlog4j2.configurationFile=file:{log4j} -Dlog4j.configurationFile=file:{log4j}"
+    builder = SparkSession.builder.appName("tidemill").master(master_with_retries(settings.master))
+    for key, value in {**_CONF, "spark.driver.extraJavaOptions": options, **settings.spark_conf}.items():
+        builder = builder.config(key, value)
+    session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("OFF")
+    return session

@@ -1,0 +1,187 @@
+"""Views at a sealed epoch, read from state files without Spark."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from tidemill.errors import TidemillError
+from tidemill.plan.assemble import Assembler
+from tidemill.runtime.catalog import ERRORS_SUFFIX, Catalog
+from tidemill.schema import WEIGHT, Schema
+from tidemill.state.keys import KeyColumn, decode, encode
+from tidemill.state.manifest import ManifestLog, root_directory
+from tidemill.state.merge import MergeOp, Rows, consolidate, merge
+from tidemill.state.store import RunStore
+from tidemill.state.version import Run, Version
+from tidemill.task.changed_groups import changed_groups
+from tidemill.task.operators.calculate import calculate
+from tidemill.task.program import ReadPlan
+from tidemill.task.read_view import empty_rows, finish_rows, read_view
+from tidemill.task.streams import Delta
+
+RUNS = "runs"
+"""Directory of the run files below the root."""
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """A sealed version with its catalog. Immutable; reading it needs no lock and stops nobody.
+
+    ``filling`` are views whose history is still being read, with the bytes that remain.
+    """
+
+    store: RunStore
+    version: Version
+    catalog: Catalog
+    filling: Mapping[str, int]
+
+    @staticmethod
+    def open(root: str | os.PathLike[str]) -> Snapshot:
+        """The newest durable version of a root, with or without a mill running on it.
+
+        Raises
+        ------
+        TidemillError
+            TM1001 when there is no root, TM1002 when a newer version wrote it, TM1004 when it is damaged.
+        """
+        directory = root_directory(root)
+        log = ManifestLog(directory, create=False)
+        manifest = log.latest()
+        if manifest is None:
+            raise TidemillError(
+                "TM1001",
+                "there is no Tidemill root here",
+                got=str(directory),
+                hint="give the directory that `tidemill run --root` wrote to",
+            )
+        return from_manifest(directory, manifest.version, manifest.catalog)
+
+    def plan(self, name: str) -> ReadPlan:
+        """How a view, or the errors of a table, are read. TM2012 when there is no such view."""
+        table = self.catalog.tables.get(name.removesuffix(ERRORS_SUFFIX))
+        if table is not None and name.endswith(ERRORS_SUFFIX):
+            return table.errors_plan()
+        if name not in self.catalog.views:
+            raise self.catalog.unknown(name, "view")
+        views = [v.definition() for v in self.catalog.views.values()]
+        sources = {t.name: t.source() for t in self.catalog.tables.values()}
+        return Assembler(views, sources).read_plan(name)
+
+    def schema(self, name: str) -> Schema:
+        """Columns of a view."""
+        return self.plan(name).schema
+
+    def runs(self, plan: ReadPlan, epoch: int | None = None) -> tuple[Run, ...]:
+        """The runs behind a view at an epoch."""
+        return self.version.runs(plan.table.id, epoch)
+
+    def read(self, name: str, epoch: int | None = None) -> pa.Table:
+        """All rows of a view.
+
+        Parameters
+        ----------
+        epoch : int, optional
+            A sealed epoch that is still remembered; the newest by default.
+
+        Returns
+        -------
+        pyarrow.Table
+            Columns as :meth:`schema`, duplicates repeated, no particular order.
+
+        Raises
+        ------
+        TidemillError
+            TM2012 no such view, TM1030 still being filled, TM1031 epoch not available.
+        """
+        self.check_readable(name, epoch)
+        plan = self.plan(name)
+        opened = [self.store.open(r) for r in self.runs(plan, epoch)]
+        return to_table(plan, read_view(plan, opened, single_row=plan.single))
+
+    def changes(self, name: str, epoch: int) -> pa.Table:
+        """What one epoch changed in a view.
+
+        Returns
+        -------
+        pyarrow.Table
+            Columns as :meth:`schema`, then int64 ``__weight``: added to the rows of the epoch before, they
+            give the rows of this epoch. Each row occurs once, with its net weight.
+
+        Raises
+        ------
+        TidemillError
+            As :meth:`read`; TM1031 also when the epoch before is no longer remembered.
+        """
+        self.check_readable(name, epoch)
+        plan = self.plan(name)
+        changed = [self.store.open(r) for r in self.version.changes(plan.table.id, epoch)]
+        if plan.layout is None:
+            return _weighted(plan, finish_rows(plan, _merged(plan, changed, drop_zero=True)))
+        before = [self.store.open(r) for r in self.runs(plan, epoch - 1)]
+        if not changed:
+            return _weighted(plan, finish_rows(plan, _merged(plan, [], drop_zero=True)))
+        rows = _merged(plan, changed, drop_zero=False)
+        delta = changed_groups(plan.table, plan.layout, plan.input_types, before, rows, single=plan.single)
+        for step in plan.steps:
+            delta = calculate(step, delta)
+        return _net(_weighted(plan, delta))
+
+    def check_readable(self, name: str, epoch: int | None) -> None:
+        """TM1030 and TM1031 when a view cannot be read at an epoch."""
+        if name in self.filling:
+            raise TidemillError(
+                "TM1030",
+                "this view is still being filled from the history of its tables",
+                got=f"{name}: {self.filling[name]:,} bytes remain",
+                hint="run the mill until the view has caught up; other views are not affected",
+            )
+        if epoch is not None and not self.version.horizon <= epoch <= self.version.epoch:
+            raise TidemillError(
+                "TM1031",
+                "this epoch cannot be read",
+                got=f"epoch {epoch}; available: {self.version.horizon} to {self.version.epoch}",
+                hint="the setting history_epochs says how many epochs are remembered",
+            )
+
+
+def from_manifest(root: Path, version: Version, data: Mapping[str, Any]) -> Snapshot:
+    """The snapshot that a manifest describes."""
+    return Snapshot(RunStore(root / RUNS), version, Catalog.from_json(data["catalog"]), data["filling"])
+
+
+def to_table(plan: ReadPlan, delta: Delta) -> pa.Table:
+    """A delta with positive weights as a table with the view's column names."""
+    if delta.weights is not None:
+        delta = Delta(delta.take(np.repeat(np.arange(len(delta)), delta.weights)).batch)
+    return pa.Table.from_arrays(delta.batch.columns, schema=_arrow(plan))
+
+
+def _weighted(plan: ReadPlan, delta: Delta) -> pa.Table:
+    schema = _arrow(plan).append(pa.field(WEIGHT, pa.int64(), False))
+    return pa.Table.from_arrays([*delta.batch.columns, pa.array(delta.explicit_weights())], schema=schema)
+
+
+def _arrow(plan: ReadPlan) -> pa.Schema:
+    return pa.schema([pa.field(f.name, f.type) for f in plan.schema])
+
+
+def _merged(plan: ReadPlan, runs: list[Rows], drop_zero: bool) -> Rows:
+    return merge(runs, plan.table.ops, drop_zero) if runs else empty_rows(plan.table)
+
+
+def _net(table: pa.Table) -> pa.Table:
+    """Rows that a projection made equal, combined."""
+    names = [n for n in table.column_names if n != WEIGHT]
+    if not names or not table.num_rows:
+        return table
+    layout = [KeyColumn(table.schema.field(n).type) for n in names]
+    columns = [table.column(n).combine_chunks() for n in names]
+    rows = consolidate(encode(columns, layout, 0), [table.column(WEIGHT).combine_chunks()], [MergeOp.SUM], True)
+    return pa.Table.from_arrays([*decode(rows.keys, layout), rows.values[0]], schema=table.schema)

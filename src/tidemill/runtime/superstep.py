@@ -1,0 +1,215 @@
+"""What runs inside Spark's Python tasks: one superstep of one epoch over one partition.
+
+Records between supersteps are ``(partition, bytes)``. The bytes are a pickled :class:`_Parcel` (rows
+for a step) or a pickled :class:`TaskReport`; reports travel with the data to the last superstep and
+from there to the driver. So the driver hears exactly of those attempts whose data was used: a failed,
+retried or speculative attempt can write files, but nobody will ever name them.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pyarrow as pa
+from pyspark import Broadcast
+
+from tidemill.errors import EvaluationError, TidemillError
+from tidemill.sources.split import Split, SplitResult
+from tidemill.state import lookup, runs
+from tidemill.state.merge import Rows
+from tidemill.state.store import RunStore, partition_vnodes
+from tidemill.state.version import Run
+from tidemill.task.operator import OperatorStats, Output
+from tidemill.task.program import Program, StateTable
+from tidemill.task.streams import Delta, Keyed, batch_of
+from tidemill.task.task import Task, outgoing
+
+Record = tuple[int, bytes]
+_TASKS: dict[tuple[str, int], Task] = {}
+_TASKS_KEPT = 16
+
+
+@dataclass(frozen=True)
+class EpochPlan:
+    """What every task of an epoch needs to know.
+
+    ``tables`` are the runs, as of the epoch before, of the tables that steps look up.
+    """
+
+    epoch: int
+    partitions: int
+    directory: str
+    program: Broadcast[Program]
+    tables: dict[str, tuple[Run, ...]]
+
+
+@dataclass(frozen=True)
+class Work:
+    """Input of one partition of the first superstep: splits for source steps."""
+
+    splits: tuple[tuple[int, Split], ...]
+
+
+@dataclass
+class TaskReport:
+    """What one successful task attempt did."""
+
+    depth: int
+    partition: int
+    runs: list[Run] = field(default_factory=list)
+    splits: list[SplitResult] = field(default_factory=list)
+    stats: dict[int, OperatorStats] = field(default_factory=dict)
+    failures: dict[int, EvaluationError] = field(default_factory=dict)
+    error: TidemillError | None = None
+
+
+@dataclass(frozen=True)
+class _Parcel:
+    """Rows on their way to an input port of a later step."""
+
+    step: int
+    port: int
+    depth: int
+    keyed: bool
+    data: bytes
+
+
+class _EpochContext:
+    """One partition of one superstep: reads state of the epoch before, collects what this epoch writes."""
+
+    def __init__(self, plan: EpochPlan, partition: int, report: TaskReport) -> None:
+        self.epoch = plan.epoch
+        self.partition = partition
+        self.partitions = plan.partitions
+        self._plan = plan
+        self._store = RunStore(Path(plan.directory))
+        self._report = report
+        self._writes: list[tuple[str, Rows]] = []
+
+    def runs(self, table: StateTable) -> list[Rows]:
+        low, high = partition_vnodes(self.partition, self.partitions)
+        return self._store.open_range(self._plan.tables.get(table.id, ()), low, high)
+
+    def write(self, table: StateTable, rows: Rows) -> None:
+        if len(rows.keys):
+            self._writes.append((table.id, rows))
+
+    def finished(self, result: SplitResult) -> None:
+        self._report.splits.append(result)
+
+    def failed(self, step: int, error: EvaluationError) -> None:
+        self._report.failures.setdefault(step, error)
+
+    def seal(self) -> list[Run]:
+        """Write what the epoch produced as one file."""
+        label = f"{self._report.depth}-{self.partition}"
+        return self._store.write(self.epoch, self._writes, label)
+
+
+def first_superstep(plan: EpochPlan, partition: int, work: Iterable[Work]) -> Iterator[Record]:
+    """Superstep 0: reads splits."""
+    splits = [s for w in work for s in w.splits]
+    return _superstep(plan, 0, partition, splits, ())
+
+
+def later_superstep(plan: EpochPlan, depth: int, partition: int, records: Iterable[Record]) -> Iterator[Record]:
+    """Superstep ``depth``: reads what earlier ones sent."""
+    return _superstep(plan, depth, partition, (), records)
+
+
+def _superstep(
+    plan: EpochPlan,
+    depth: int,
+    partition: int,
+    splits: Iterable[tuple[int, Split]],
+    records: Iterable[Record],
+) -> Iterator[Record]:
+    report = TaskReport(depth, partition)
+    program = plan.program.value
+    out: list[Record] = []
+    try:
+        task = _task(program, depth)
+        context = _EpochContext(plan, partition, report)
+        task.begin(context)
+        for step, split in splits:
+            task.add_split(step, split)
+        for _, data in records:
+            parcel = pickle.loads(data)
+            if isinstance(parcel, TaskReport) or parcel.depth > depth:
+                out.append((partition, data))
+            else:
+                task.add_item(parcel.step, parcel.port, _unpack(parcel))
+        task.request_barrier()
+        routes = outgoing(program, depth)
+        while (produced := task.next()) is not None or task.pending is not None:
+            if produced is None:
+                assert task.pending is not None
+                task.pending.result()
+                continue
+            step, output = produced
+            for consumer, port, at in routes[(step, output.port)]:
+                out.extend(_pack(plan, partition, consumer, port, at, output))
+        report.stats = task.stats()
+        report.runs = context.seal()
+    except TidemillError as error:
+        _TASKS.pop((program.fingerprint, depth), None)
+        report.error = error
+        out = [(p, d) for p, d in out if isinstance(pickle.loads(d), TaskReport)]
+    except BaseException:
+        _TASKS.pop((program.fingerprint, depth), None)
+        raise
+    out.append((partition, pickle.dumps(report, protocol=5)))
+    return iter(out)
+
+
+def _task(program: Program, depth: int) -> Task:
+    key = (program.fingerprint, depth)
+    task = _TASKS.pop(key, None)
+    if task is None:
+        task = Task(program, depth)
+        while len(_TASKS) >= _TASKS_KEPT:
+            _TASKS.pop(next(iter(_TASKS)))
+    _TASKS[key] = task
+    return task
+
+
+def _pack(
+    plan: EpochPlan, partition: int, consumer: int, port: int, depth: int, output: Output
+) -> Iterator[Record]:
+    """Keyed rows go to the owners of their vnodes; other rows stay with the partition number they have."""
+    item = output.item
+    if isinstance(item, Delta):
+        weights = pa.array(item.explicit_weights())
+        batch = batch_of([*item.batch.columns, weights], len(item))
+        yield _record(partition % plan.partitions, _Parcel(consumer, port, depth, False, _ipc(batch)))
+        return
+    rows = item.rows
+    for target in range(plan.partitions):
+        low, high = partition_vnodes(target, plan.partitions)
+        start, stop = lookup.vnode_range(rows.keys, low, high)
+        if start < stop:
+            part = Rows(rows.keys.slice(start, stop), tuple(v.slice(start, stop - start) for v in rows.values))
+            data = runs.to_bytes(part).to_pybytes()
+            yield _record(target, _Parcel(consumer, port, depth, True, data))
+
+
+def _record(target: int, parcel: _Parcel) -> Record:
+    return (target, pickle.dumps(parcel, protocol=5))
+
+
+def _unpack(parcel: _Parcel) -> Delta | Keyed:
+    if parcel.keyed:
+        return Keyed(runs.from_bytes(parcel.data))
+    batch = pa.ipc.open_stream(parcel.data).read_next_batch()
+    columns = batch.columns
+    return Delta(batch_of(columns[:-1], batch.num_rows), columns[-1].to_numpy())
+
+
+def _ipc(batch: pa.RecordBatch) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batch.schema) as writer:
+        writer.write_batch(batch)
+    return sink.getvalue().to_pybytes()

@@ -1,0 +1,50 @@
+"""Views as Spark DataFrames: rows are read from state files in Spark tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+from tidemill.runtime.snapshot import Snapshot, to_table
+from tidemill.state.store import RunStore, partition_vnodes
+from tidemill.state.version import Run
+from tidemill.task.program import ReadPlan
+from tidemill.task.read_view import read_view
+
+_ROWS_PER_PARTITION = 250_000
+_ROWS_PER_BATCH = 65_536
+
+
+def view_frame(spark: SparkSession, snapshot: Snapshot, name: str, epoch: int | None = None) -> DataFrame:
+    """A view at a sealed epoch (the newest by default).
+
+    The DataFrame stays on that epoch however often it is evaluated. Errors as :meth:`Snapshot.read`.
+    """
+    snapshot.check_readable(name, epoch)
+    plan = snapshot.plan(name)
+    runs = snapshot.runs(plan, epoch)
+    rows = sum(r.rows for r in runs)
+    partitions = max(1, min(spark.sparkContext.defaultParallelism * 4, rows // _ROWS_PER_PARTITION))
+    reader = _Reader(snapshot.store, plan, runs, partitions)
+    return spark.range(0, partitions, 1, partitions).mapInArrow(reader.read, plan.schema.to_ddl().replace(" NOT NULL", ""))
+
+
+@dataclass(frozen=True)
+class _Reader:
+    store: RunStore
+    plan: ReadPlan
+    runs: tuple[Run, ...]
+    partitions: int
+
+    def read(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The vnodes of each partition number that comes in."""
+        for batch in batches:
+            for partition in batch.column(0).to_pylist():
+                low, high = partition_vnodes(partition, self.partitions)
+                opened = self.store.open_range(self.runs, low, high)
+                single = self.plan.single and partition == 0
+                table = to_table(self.plan, read_view(self.plan, opened, single_row=single))
+                yield from table.to_batches(max_chunksize=_ROWS_PER_BATCH)

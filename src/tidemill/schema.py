@@ -1,0 +1,160 @@
+"""Types and schemas: Spark's type names on the outside, Arrow's types inside."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from tidemill.errors import TidemillError
+
+WEIGHT = "__weight"
+"""Name of the int64 column that carries the Z-set weight of a delta row."""
+
+TIMESTAMP = pa.timestamp("us", tz="UTC")
+TIMESTAMP_NTZ = pa.timestamp("us")
+
+_ATOMIC: dict[str, pa.DataType] = {
+    "void": pa.null(),
+    "boolean": pa.bool_(),
+    "byte": pa.int8(),
+    "short": pa.int16(),
+    "integer": pa.int32(),
+    "long": pa.int64(),
+    "float": pa.float32(),
+    "double": pa.float64(),
+    "string": pa.string(),
+    "binary": pa.binary(),
+    "date": pa.date32(),
+    "timestamp": TIMESTAMP,
+    "timestamp_ntz": TIMESTAMP_NTZ,
+}
+
+_DDL: dict[pa.DataType, str] = {
+    pa.null(): "void",
+    pa.bool_(): "boolean",
+    pa.int8(): "tinyint",
+    pa.int16(): "smallint",
+    pa.int32(): "int",
+    pa.int64(): "bigint",
+    pa.float32(): "float",
+    pa.float64(): "double",
+    pa.string(): "string",
+    pa.binary(): "binary",
+    pa.date32(): "date",
+    TIMESTAMP: "timestamp",
+    TIMESTAMP_NTZ: "timestamp_ntz",
+}
+
+_DECIMAL = re.compile(r"decimal\((\d+),\s*(-?\d+)\)")
+_SIZED_STRING = re.compile(r"(?:var)?char\(\d+\)")
+
+
+def type_from_spark(spec: Any) -> pa.DataType:
+    """The Arrow type of a Spark type in Spark's JSON form.
+
+    Parameters
+    ----------
+    spec : str or dict
+        ``"long"``, ``"decimal(12,2)"``, or the object Spark writes for array, map and struct.
+
+    Raises
+    ------
+    TidemillError
+        TM2002 for a type that Tidemill does not store.
+    """
+    if isinstance(spec, str):
+        if spec in _ATOMIC:
+            return _ATOMIC[spec]
+        if match := _DECIMAL.fullmatch(spec):
+            return pa.decimal128(int(match[1]), int(match[2]))
+        if spec.startswith("string collate") or _SIZED_STRING.fullmatch(spec):
+            return pa.string()
+    elif spec.get("type") == "array":
+        return pa.list_(type_from_spark(spec["elementType"]))
+    elif spec.get("type") == "map":
+        return pa.map_(type_from_spark(spec["keyType"]), type_from_spark(spec["valueType"]))
+    elif spec.get("type") == "struct":
+        return pa.struct(
+            [pa.field(f["name"], type_from_spark(f["type"]), f["nullable"]) for f in spec["fields"]]
+        )
+    raise TidemillError(
+        "TM2002",
+        "this type cannot be stored",
+        got=spec if isinstance(spec, str) else json.dumps(spec),
+        hint="supported: " + ", ".join(sorted(_ATOMIC)) + ", decimal(p,s), array, map, struct",
+    )
+
+
+def type_to_ddl(type_: pa.DataType) -> str:
+    """The name Spark SQL gives to an Arrow type, e.g. ``bigint`` or ``array<string>``."""
+    if type_ in _DDL:
+        return _DDL[type_]
+    if pa.types.is_decimal(type_):
+        return f"decimal({type_.precision},{type_.scale})"
+    if pa.types.is_list(type_):
+        return f"array<{type_to_ddl(type_.value_type)}>"
+    if pa.types.is_map(type_):
+        return f"map<{type_to_ddl(type_.key_type)},{type_to_ddl(type_.item_type)}>"
+    if pa.types.is_struct(type_):
+        inner = ",".join(f"`{f.name}`:{type_to_ddl(f.type)}" for f in type_)
+        return f"struct<{inner}>"
+    raise TidemillError("TM2002", "this type cannot be stored", got=str(type_))
+
+
+def type_from_ddl(text: str) -> pa.DataType:
+    """The Arrow type of a name written by :func:`type_to_ddl` (atomic types and decimals only)."""
+    for type_, name in _DDL.items():
+        if name == text:
+            return type_
+    if match := _DECIMAL.fullmatch(text):
+        return pa.decimal128(int(match[1]), int(match[2]))
+    if text.startswith("array<"):
+        return pa.list_(type_from_ddl(text[6:-1]))
+    raise TidemillError("TM2002", "this type cannot be stored", got=text)
+
+
+@dataclass(frozen=True)
+class Field:
+    """One column: its name, Arrow type, and whether NULL may occur."""
+
+    name: str
+    type: pa.DataType
+    nullable: bool = True
+
+
+@dataclass(frozen=True)
+class Schema:
+    """An ordered list of columns."""
+
+    fields: tuple[Field, ...]
+
+    def __iter__(self) -> Iterator[Field]:
+        return iter(self.fields)
+
+    def __len__(self) -> int:
+        return len(self.fields)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Column names in order."""
+        return tuple(f.name for f in self.fields)
+
+    @property
+    def types(self) -> tuple[pa.DataType, ...]:
+        """Arrow types in order."""
+        return tuple(f.type for f in self.fields)
+
+    def to_arrow(self) -> pa.Schema:
+        """The same columns as an Arrow schema."""
+        return pa.schema([pa.field(f.name, f.type, f.nullable) for f in self.fields])
+
+    def to_ddl(self) -> str:
+        """The same columns as a Spark column list."""
+        return ", ".join(
+            f"`{f.name}` {type_to_ddl(f.type)}{'' if f.nullable else ' NOT NULL'}" for f in self.fields
+        )

@@ -1,0 +1,139 @@
+"""Files of a local directory or glob: listed incrementally, read by byte range."""
+
+from __future__ import annotations
+
+import glob
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+from urllib.parse import unquote, urlparse
+
+from tidemill.errors import TidemillError
+from tidemill.sources.split import Split
+
+BUFFER_BYTES = 1 << 20
+"""How many bytes one read asks for."""
+
+
+@dataclass(frozen=True)
+class FileInfo:
+    """A file as listed: size in bytes, modification time in nanoseconds since 1970."""
+
+    path: str
+    size: int
+    modified: int
+
+
+def local_pattern(path: str) -> str:
+    """The path, directory or glob of a table's ``path`` option.
+
+    Raises
+    ------
+    TidemillError
+        TM5002 when the scheme names a connector that does not exist.
+    """
+    if "://" not in path and not path.startswith("file:"):
+        return str(Path(path).expanduser().absolute())
+    url = urlparse(path)
+    if url.scheme == "file":
+        return unquote(url.path)
+    raise TidemillError(
+        "TM5002",
+        "there is no connector for this path",
+        got=path,
+        hint="a local file, directory or glob, or a file:// URL",
+    )
+
+
+def listing(pattern: str) -> Iterator[FileInfo]:
+    """Regular files that match a path, directory (not below) or glob, by name.
+
+    Names that begin with ``.`` or ``_`` are hidden, as in Spark. In a glob ``**`` crosses directories.
+
+    Raises
+    ------
+    TidemillError
+        TM5001 when a path without wildcards does not exist.
+    """
+    if Path(pattern).is_dir():
+        pattern = str(Path(glob.escape(pattern)) / "*")
+    elif not glob.has_magic(pattern) and not Path(pattern).exists():
+        raise missing(pattern)
+    for name in sorted(glob.iglob(pattern, recursive=True)):
+        path = Path(name)
+        if path.name.startswith((".", "_")):
+            continue
+        try:
+            status = path.stat()
+        except FileNotFoundError:
+            continue  # gone between listing and stat: it was never admitted
+        if path.is_file():
+            yield FileInfo(name, status.st_size, status.st_mtime_ns)
+
+
+def missing(path: str) -> TidemillError:
+    """TM5001: a file or directory is not there."""
+    return TidemillError(
+        "TM5001",
+        "a file or directory does not exist",
+        got=path,
+        hint="check the table's path; relative paths start at the directory of the command",
+    )
+
+
+class FileReader:
+    """Fetches the bytes of one split: ``open``, ``fill`` until it gives nothing, ``close``."""
+
+    def __init__(self, split: Split) -> None:
+        self.split = split
+        self._file: IO[bytes] | None = None
+
+    def open(self, position: int) -> None:
+        """Open the file at a byte position.
+
+        Raises
+        ------
+        TidemillError
+            TM5001 when the file is gone, TM5003 when it is no longer what was listed, TM5004 when it
+            cannot be read.
+        """
+        path = Path(self.split.path)
+        try:
+            self._file = path.open("rb", buffering=0)
+            status = os.fstat(self._file.fileno())
+        except FileNotFoundError as error:
+            raise missing(self.split.path) from error
+        except OSError as error:
+            raise TidemillError(
+                "TM5004",
+                "a file cannot be read",
+                got=f"{path}: {error.strerror}",
+                hint="check its permissions",
+            ) from error
+        if (status.st_size, status.st_mtime_ns) != (self.split.size, self.split.modified):
+            self.close()
+            raise TidemillError(
+                "TM5003",
+                "a file changed after it was listed",
+                got=f"{path}: {status.st_size} bytes, {self.split.size} when listed",
+                hint="write files under a name that begins with . or _ and rename them when complete",
+            )
+        self._file.seek(position)
+
+    def fill(self) -> bytes:
+        """The next bytes, at most ``BUFFER_BYTES``; empty at the end of the file."""
+        assert self._file is not None
+        return self._file.read(BUFFER_BYTES)
+
+    def close(self) -> None:
+        """Close the file; may be called twice."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    def first_bytes(self, count: int) -> bytes:
+        """The first bytes of the file, where a header is."""
+        with Path(self.split.path).open("rb") as file:
+            return file.read(count)

@@ -1,0 +1,51 @@
+"""Splits: the unit of admission, and what reading one reports back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Split:
+    """Bytes ``start <= position < end`` of one file of a table: all rows that begin there.
+
+    Parameters
+    ----------
+    table : str
+        Name of the table.
+    path : str
+        The file.
+    size, modified : int
+        Its size in bytes and modification time in nanoseconds when it was listed; a file that no longer
+        agrees is an error, never a silent mixture.
+    in_quotes : bool or None
+        Whether ``start`` lies inside a quoted field; None when that is not known yet, and is then guessed.
+    audience : int or None
+        None for new data, which every view sees; for history, the birth epoch of the views that still need it.
+    """
+
+    table: str
+    path: str
+    start: int
+    end: int
+    size: int
+    modified: int
+    in_quotes: bool | None = None
+    audience: int | None = None
+
+
+@dataclass(frozen=True)
+class SplitResult:
+    """What a reader found.
+
+    ``quote_parity`` is the number of quote characters in the split modulo 2, exact whatever was assumed;
+    from it the barrier verifies ``assumed_in_quotes`` of the splits that follow in the file.
+    """
+
+    split: Split
+    assumed_in_quotes: bool
+    quote_parity: int
+    rows: int
+    bytes: int
+    malformed: int
+    dropped: int

@@ -1,0 +1,144 @@
+"""Memcomparable bytes back to columns; the inverse of :mod:`tidemill.state.encoding`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numba import types
+
+from tidemill.state.encoding import VNODE_BYTES, KeyColumn, body_width, is_bytes
+from tidemill.state.words import (
+    BOOL_OUT,
+    I64,
+    I64_OUT,
+    U8,
+    U8_OUT,
+    U64_OUT,
+    Bools,
+    Bytes,
+    Ints,
+    Word,
+    Words,
+    kernel,
+    load_word,
+)
+
+
+@kernel(types.void, U8, I64_OUT, types.int64, types.uint8, types.uint64, U64_OUT, BOOL_OUT)
+def _read_fixed(
+    data: Bytes, cursors: Ints, width: int, null_tag: int, flip: Word, words: Words, valid: Bools
+) -> None:
+    shift = np.uint64(64 - 8 * width)
+    for i in range(cursors.size):
+        at = cursors[i]
+        valid[i] = data[at] != null_tag
+        words[i] = 0
+        cursors[i] = at + 1
+        if valid[i]:
+            words[i] = (load_word(data, at + 1, at + 1 + width) ^ flip) >> shift
+            cursors[i] = at + 1 + width
+
+
+@kernel(types.void, U8, I64_OUT, types.uint8, types.uint64, U64_OUT, BOOL_OUT)
+def _read_decimal(data: Bytes, cursors: Ints, null_tag: int, flip: Word, pairs: Words, valid: Bools) -> None:
+    for i in range(cursors.size):
+        at = cursors[i]
+        valid[i] = data[at] != null_tag
+        pairs[2 * i] = 0
+        pairs[2 * i + 1] = 0
+        cursors[i] = at + 1
+        if valid[i]:
+            sign = np.uint64(1) << np.uint64(63)
+            pairs[2 * i + 1] = load_word(data, at + 1, at + 9) ^ flip ^ sign
+            pairs[2 * i] = load_word(data, at + 9, at + 17) ^ flip
+            cursors[i] = at + 17
+
+
+@kernel(types.void, U8, I64, types.uint8, types.uint8, I64_OUT, BOOL_OUT)
+def _measure_bytes(
+    data: Bytes, cursors: Ints, null_tag: int, flip: Word, offsets: Ints, valid: Bools
+) -> None:
+    offsets[0] = 0
+    for i in range(cursors.size):
+        at = cursors[i]
+        valid[i] = data[at] != null_tag
+        length = np.int64(0)
+        if valid[i] and data[at + 1] ^ flip == 1:
+            at += 10
+            while data[at] ^ flip == 9:
+                length += 8
+                at += 9
+            length += np.int64(data[at] ^ flip)
+        offsets[i + 1] = offsets[i] + length
+
+
+@kernel(types.void, U8, I64_OUT, types.uint8, I64, BOOL_OUT, U8_OUT)
+def _read_bytes(data: Bytes, cursors: Ints, flip: Word, offsets: Ints, valid: Bools, content: Bytes) -> None:
+    for i in range(cursors.size):
+        at = cursors[i] + 1
+        if valid[i]:
+            at += 1
+            position = offsets[i]
+            end = offsets[i + 1]
+            while position < end:
+                for k in range(min(8, end - position)):
+                    content[position + k] = data[at + k] ^ flip
+                position += 8
+                at += 9
+        cursors[i] = at
+
+
+def bitmap(valid: Bools) -> Any:
+    """Validity buffer of a Boolean array, None when all rows are valid."""
+    return None if valid.all() else pa.py_buffer(np.packbits(valid, bitorder="little"))
+
+
+def _from_words(words: Words, type_: pa.DataType, valid: Bools) -> pa.Array:
+    if pa.types.is_boolean(type_):
+        packed = np.packbits(words.astype(np.bool_), bitorder="little")
+        return pa.Array.from_buffers(type_, len(words), [bitmap(valid), pa.py_buffer(packed)])
+    width = body_width(type_)
+    sign = np.uint64(1 << (8 * width - 1))
+    if pa.types.is_floating(type_):
+        words = np.where(words & sign, words ^ sign, ~words)
+    else:
+        words = words ^ sign
+    values = words.astype(np.dtype(f"u{width}"))
+    return pa.Array.from_buffers(type_, len(words), [bitmap(valid), pa.py_buffer(values)])
+
+
+def _read_column(data: Bytes, cursors: Ints, key: KeyColumn) -> pa.Array:
+    rows = len(cursors)
+    null_tag = key.tags[1]
+    flip = np.uint64(0xFFFFFFFFFFFFFFFF if key.descending else 0)
+    valid = np.empty(rows, np.bool_)
+    if is_bytes(key.type):
+        offsets = np.empty(rows + 1, np.int64)
+        low = np.uint8(flip & np.uint64(255))
+        _measure_bytes(data, cursors, null_tag, low, offsets, valid)
+        content = np.empty(offsets[-1], np.uint8)
+        _read_bytes(data, cursors, low, offsets, valid, content)
+        textual = pa.types.is_string(key.type) or pa.types.is_large_string(key.type)
+        wide = pa.large_string() if textual else pa.large_binary()
+        buffers = [bitmap(valid), pa.py_buffer(offsets), pa.py_buffer(content)]
+        return pa.Array.from_buffers(wide, rows, buffers).cast(key.type)
+    width = body_width(key.type)
+    if width == 0:
+        cursors += 1
+        return pa.nulls(rows)
+    if width == 16:
+        pairs = np.empty(2 * rows, np.uint64)
+        _read_decimal(data, cursors, null_tag, flip, pairs, valid)
+        return pa.Array.from_buffers(key.type, rows, [bitmap(valid), pa.py_buffer(pairs)])
+    words = np.empty(rows, np.uint64)
+    _read_fixed(data, cursors, width, null_tag, flip, words, valid)
+    return _from_words(words, key.type, valid)
+
+
+def decode_columns(offsets: Ints, data: Bytes, layout: Sequence[KeyColumn]) -> list[pa.Array]:
+    """Columns of encoded rows; see :func:`tidemill.state.keys.decode`."""
+    cursors = offsets[:-1] + VNODE_BYTES
+    return [_read_column(data, cursors, key) for key in layout]

@@ -1,0 +1,214 @@
+"""Manifests: versions made durable, one numbered object each, written only if absent.
+
+The newest manifest is the truth about a root. It is written with put-if-absent, so of two writers
+only one can publish a given number; the other learns that it has been fenced and stops.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import socket
+import uuid
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+from urllib.parse import unquote, urlparse
+
+import obstore
+from obstore.exceptions import AlreadyExistsError
+from obstore.store import LocalStore
+
+from tidemill.errors import TidemillError
+from tidemill.state.version import Version
+
+FORMAT_VERSION = 1
+_PREFIX = "manifest/"
+_KEEP = 16
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """What one manifest object says.
+
+    ``catalog`` is plain JSON: tables, views, positions; its meaning belongs to ``runtime/``.
+    """
+
+    number: int
+    writer: str
+    version: Version
+    catalog: dict[str, Any]
+
+
+def root_directory(root: str | os.PathLike[str]) -> Path:
+    """The local directory of a root given as a path or a ``file:`` URL.
+
+    Raises
+    ------
+    TidemillError
+        TM1009 for a scheme that cannot hold a root.
+    """
+    text = os.fspath(root)
+    if "://" not in text and not text.startswith("file:"):
+        return Path(text).expanduser().absolute()
+    url = urlparse(text)
+    if url.scheme != "file":
+        raise TidemillError(
+            "TM1009",
+            "a root must be a local directory",
+            got=text,
+            hint="give a path or a file:// URL",
+        )
+    return Path(unquote(url.path))
+
+
+class ManifestLog:
+    """The numbered manifests of one root."""
+
+    def __init__(self, root: Path, create: bool) -> None:
+        self.root = root
+        if not create and not (root / _PREFIX).is_dir():
+            raise TidemillError(
+                "TM1001",
+                "there is no Tidemill root here",
+                got=str(root),
+                hint="give the directory that `tidemill run --root` wrote to",
+            )
+        try:
+            (root / _PREFIX).mkdir(parents=True, exist_ok=True)
+            self._store = LocalStore(str(root))
+        except OSError as error:
+            raise TidemillError(
+                "TM1013",
+                "the root cannot be opened",
+                got=f"{root}: {error.strerror}",
+                hint="check the path and its permissions",
+            ) from error
+        self.writer = f"{socket.gethostname()}-{os.getpid()}-{uuid.uuid4().hex[:8]}"
+        self._lock: IO[str] | None = None
+
+    def numbers(self) -> list[int]:
+        """Numbers of the manifests present, ascending."""
+        names = (p.name for p in (self.root / _PREFIX).iterdir())
+        return sorted(int(n.removesuffix(".json")) for n in names if n.endswith(".json"))
+
+    def latest(self) -> Manifest | None:
+        """The newest manifest, or None in a new root. Errors as :meth:`read`."""
+        numbers = self.numbers()
+        return self.read(numbers[-1]) if numbers else None
+
+    def read(self, number: int) -> Manifest:
+        """One manifest.
+
+        Raises
+        ------
+        TidemillError
+            TM1004 when it is damaged, TM1002 when a newer version of Tidemill wrote it.
+        """
+        path = f"{_PREFIX}{number:020d}.json"
+        raw = bytes(obstore.get(self._store, path).bytes())
+        try:
+            digest, body = raw[:64].decode(), raw[65:]
+            if hashlib.sha256(body).hexdigest() != digest:
+                raise ValueError("checksum differs")
+            data = json.loads(body)
+        except ValueError as error:
+            raise TidemillError(
+                "TM1004",
+                "a manifest is damaged",
+                got=f"{self.root / path}: {error}",
+                hint=f"to go back one checkpoint, move this file away; older manifests: {self.numbers()[:-1][-3:]}",
+            ) from error
+        if data["format"] > FORMAT_VERSION:
+            raise TidemillError(
+                "TM1002",
+                "this root was written by a newer version of Tidemill",
+                got=f"manifest format {data['format']}, this version reads up to {FORMAT_VERSION}",
+                hint="upgrade tidemill; nothing was changed",
+            )
+        return Manifest(number, data["writer"], Version.from_json(data["version"]), data["catalog"])
+
+    def publish(self, number: int, version: Version, catalog: dict[str, Any]) -> Manifest:
+        """Write manifest ``number``; it must not exist yet.
+
+        Raises
+        ------
+        TidemillError
+            TM1003 when another process published that number first: this one is fenced and must stop.
+        """
+        body = json.dumps(
+            {
+                "format": FORMAT_VERSION,
+                "writer": self.writer,
+                "version": version.to_json(),
+                "catalog": catalog,
+            },
+            separators=(",", ":"),
+        ).encode()
+        raw = hashlib.sha256(body).hexdigest().encode() + b"\n" + body
+        if any(present >= number for present in self.numbers()):
+            raise self._fenced()
+        try:
+            obstore.put(self._store, f"{_PREFIX}{number:020d}.json", raw, mode="create")
+        except AlreadyExistsError as error:
+            raise self._fenced() from error
+        except Exception as error:
+            if not isinstance(error, OSError | obstore.exceptions.BaseError):
+                raise
+            raise TidemillError(
+                "TM1014",
+                "a manifest could not be written",
+                got=str(error).splitlines()[0],
+                hint="free space or fix permissions and run again: the last checkpoint is intact",
+            ) from error
+        return Manifest(number, self.writer, version, catalog)
+
+    def _fenced(self) -> TidemillError:
+        newest = self.latest()
+        return TidemillError(
+            "TM1003",
+            "another process has taken over this root",
+            got=f"manifest {newest.number} was written by {newest.writer}" if newest else "",
+            hint="only one mill may write a root; this one stops, what it sealed after that is discarded",
+        )
+
+    def prune(self) -> list[int]:
+        """Delete all but the newest manifests; returns the numbers kept."""
+        numbers = self.numbers()
+        for number in numbers[:-_KEEP]:
+            (self.root / _PREFIX / f"{number:020d}.json").unlink(missing_ok=True)
+        return numbers[-_KEEP:]
+
+    def lock(self) -> None:
+        """Take the root for writing, for as long as this process lives.
+
+        Raises
+        ------
+        TidemillError
+            TM1003 when another living process on this host holds it.
+        """
+        file = (self.root / "LOCK").open("a+")
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            file.seek(0)
+            holder = file.read().strip()
+            file.close()
+            raise TidemillError(
+                "TM1003",
+                "another process is writing to this root",
+                got=f"{self.root} is held by {holder or 'an unknown process'}",
+                hint="stop it first, or use another root; `tidemill query` and `tail` work beside it",
+            ) from error
+        file.truncate(0)
+        file.write(self.writer)
+        file.flush()
+        self._lock = file
+
+    def unlock(self) -> None:
+        """Give the root back."""
+        if self._lock is not None:
+            self._lock.close()
+            self._lock = None

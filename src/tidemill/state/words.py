@@ -1,0 +1,308 @@
+"""Compiled primitives on byte strings: unaligned words, comparison, 128-bit arithmetic.
+
+Byte strings are compared 8 bytes at a time: a big-endian word orders like its bytes. Everything else in this
+package that is compiled is built from these functions.
+
+Hazard: Numba caches a compiled kernel beside its own source file and compares only the time stamp of that
+file. After editing this module delete ``__pycache__/*.nbi`` in this folder, or others keep the old code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
+
+import numpy as np
+import numpy.typing as npt
+from llvmlite import ir  # type: ignore[import-untyped]
+from numba import njit, types
+from numba.extending import intrinsic
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+Bytes = npt.NDArray[np.uint8]
+Ints = npt.NDArray[np.int64]
+Words = npt.NDArray[np.uint64]
+Floats = npt.NDArray[np.float64]
+Bools = npt.NDArray[np.bool_]
+Word = Any
+"""A scalar of compiled code that is uint64 or uint8 there; NumPy and Python integers mix."""
+
+U8 = types.Array(types.uint8, 1, "C", readonly=True)
+I64 = types.Array(types.int64, 1, "C", readonly=True)
+U64 = types.Array(types.uint64, 1, "C", readonly=True)
+F64 = types.Array(types.float64, 1, "C", readonly=True)
+BOOL = types.Array(types.boolean, 1, "C", readonly=True)
+U8_OUT = types.Array(types.uint8, 1, "C")
+I64_OUT = types.Array(types.int64, 1, "C")
+U64_OUT = types.Array(types.uint64, 1, "C")
+F64_OUT = types.Array(types.float64, 1, "C")
+BOOL_OUT = types.Array(types.boolean, 1, "C")
+
+
+def kernel(result: Any, *arguments: Any) -> Callable[[F], F]:
+    """Compile a function for exactly one signature, releasing the GIL, and cache it on disk."""
+    return cast("Callable[[F], F]", njit(result(*arguments), cache=True, nogil=True))
+
+
+def inlined(function: F) -> F:
+    """Compile a function as a part of the kernels that call it."""
+    return cast(F, njit(function, nogil=True))
+
+
+def _address(context: Any, builder: Any, array_type: Any, array: Any, position: Any, bits: int) -> Any:
+    data = context.make_array(array_type)(context, builder, array).data
+    address = builder.add(builder.ptrtoint(data, ir.IntType(64)), position)
+    return builder.inttoptr(address, ir.IntType(bits).as_pointer())
+
+
+def _load64(_: Any, array: Any, position: Any) -> Any:  # noqa: ARG001
+    """``array[position:position + 8]`` of a byte array as a big-endian word, unaligned and unchecked."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        pointer = _address(context, builder, signature.args[0], arguments[0], arguments[1], 64)
+        return builder.bswap(builder.load(pointer, align=1))
+
+    return types.uint64(array, types.int64), generate
+
+
+def _store(bits: int) -> Callable[..., Any]:
+    def typed(_: Any, array: Any, position: Any, word: Any) -> Any:  # noqa: ARG001
+        """Write the low bits of a word big endian, unaligned and unchecked."""
+
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            pointer = _address(context, builder, signature.args[0], arguments[0], arguments[1], bits)
+            value = arguments[2] if bits == 64 else builder.trunc(arguments[2], ir.IntType(bits))
+            builder.store(builder.bswap(value), pointer, align=1)
+            return context.get_dummy_value()
+
+        return types.void(array, types.int64, types.uint64), generate
+
+    return typed
+
+
+def _mulhi(_: Any, left: Any, right: Any) -> Any:  # noqa: ARG001
+    """High word of the 128-bit product of two unsigned words."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:  # noqa: ARG001
+        wide = ir.IntType(128)
+        product = builder.mul(builder.zext(arguments[0], wide), builder.zext(arguments[1], wide))
+        return builder.trunc(builder.lshr(product, ir.Constant(wide, 64)), ir.IntType(64))
+
+    return types.uint64(types.uint64, types.uint64), generate
+
+
+def _fma(_: Any, left: Any, right: Any, addend: Any) -> Any:  # noqa: ARG001
+    """``left * right + addend`` with one rounding."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:  # noqa: ARG001
+        return builder.fma(*arguments)
+
+    return types.float64(types.float64, types.float64, types.float64), generate
+
+
+def _pointer(_: Any, address: Any) -> Any:  # noqa: ARG001
+    """An integer address as a pointer, for ``numba.carray``."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:  # noqa: ARG001
+        return builder.inttoptr(arguments[0], ir.IntType(8).as_pointer())
+
+    return types.voidptr(types.uint64), generate
+
+
+load64 = intrinsic(_load64)
+store64 = intrinsic(_store(64))
+store32 = intrinsic(_store(32))
+multiply_high = intrinsic(_mulhi)
+fused_multiply_add = intrinsic(_fma)
+as_pointer = intrinsic(_pointer)
+
+
+@inlined
+def load_word(data: Bytes, position: int, end: int) -> Any:
+    """The 8 bytes at ``position`` as a big-endian word, bytes from ``end`` on read as 0."""
+    rest = end - position
+    if rest <= 0:
+        return np.uint64(0)
+    if position + 8 <= data.size:
+        word = load64(data, position)
+        if rest < 8:
+            word &= np.uint64(0xFFFFFFFFFFFFFFFF) << np.uint64(64 - 8 * rest)
+        return word
+    word = np.uint64(0)
+    for i in range(8):
+        word <<= np.uint64(8)
+        if i < rest:
+            word |= np.uint64(data[position + i])
+    return word
+
+
+@inlined
+def compare(left: Bytes, l0: int, l1: int, right: Bytes, r0: int, r1: int) -> int:
+    """Byte order of ``left[l0:l1]`` and ``right[r0:r1]`` as -1, 0 or 1; a prefix comes first."""
+    length = min(l1 - l0, r1 - r0)
+    i = 0
+    while i + 8 <= length:
+        a = load64(left, l0 + i)
+        b = load64(right, r0 + i)
+        if a != b:
+            return -1 if a < b else 1
+        i += 8
+    if i < length:
+        a = load_word(left, l0 + i, l0 + length)
+        b = load_word(right, r0 + i, r0 + length)
+        if a != b:
+            return -1 if a < b else 1
+    if l1 - l0 == r1 - r0:
+        return 0
+    return -1 if l1 - l0 < r1 - r0 else 1
+
+
+@inlined
+def equal(left: Bytes, l0: int, l1: int, right: Bytes, r0: int, r1: int) -> bool:
+    """Whether ``left[l0:l1]`` and ``right[r0:r1]`` are the same bytes."""
+    length = l1 - l0
+    if length != r1 - r0:
+        return False
+    i = 0
+    while i + 8 <= length:
+        if load64(left, l0 + i) != load64(right, r0 + i):
+            return False
+        i += 8
+    return i == length or load_word(left, l0 + i, l1) == load_word(right, r0 + i, r1)
+
+
+@inlined
+def _head_mask(length: int) -> Word:
+    """A word whose first ``length`` bytes are all ones; any length."""
+    if length <= 0:
+        return np.uint64(0)
+    return np.uint64(0xFFFFFFFFFFFFFFFF) << np.uint64(max(64 - 8 * length, 0))
+
+
+@inlined
+def first_words(offsets: Ints, data: Bytes) -> Words:
+    """A word per byte string that orders like it as far as it goes: its first 8 bytes that vary at all.
+
+    Bytes within the first 32 that all strings share are left out; strings that end early are zero padded.
+    Where two words are equal nothing is known.
+    """
+    n = offsets.size - 1
+    result = np.empty(n, np.uint64)
+    if n == 0:
+        return result
+    base = offsets[0]
+    first = (
+        load_word(data, base, offsets[1]),
+        load_word(data, base + 8, offsets[1]),
+        load_word(data, base + 16, offsets[1]),
+        load_word(data, base + 24, offsets[1]),
+    )
+    v0 = v1 = v2 = v3 = np.uint64(0)
+    # Short strings all of one length, the common case, need neither bounds nor masks: what a load sees of the
+    # next string is cut off once, at the end. ``plain`` of them have enough bytes behind them for that.
+    width = offsets[1] - base
+    plain = 0
+    if 0 < width <= 16:
+        while plain < n and offsets[plain + 1] - offsets[plain] == width:
+            plain += 1
+        if plain < n:
+            plain = 0
+        elif offsets[n] + 16 > data.size:
+            plain = max(n - 16, 0)
+    for i in range(plain):
+        at = offsets[i]
+        v0 |= first[0] ^ load64(data, at)
+        v1 |= first[1] ^ load64(data, at + 8)
+    if plain > 0:
+        v0 &= _head_mask(width)
+        v1 &= _head_mask(width - 8)
+    for i in range(plain, n):
+        at = offsets[i]
+        end = offsets[i + 1]
+        v0 |= first[0] ^ load_word(data, at, end)
+        v1 |= first[1] ^ load_word(data, at + 8, end)
+        if end - at > 16 or first[2] != 0:
+            v2 |= first[2] ^ load_word(data, at + 16, end)
+            v3 |= first[3] ^ load_word(data, at + 24, end)
+    varying = (v0, v1, v2, v3)
+    starts = np.zeros(8, np.int64)
+    lengths = np.zeros(8, np.int64)
+    parts = 0
+    used = 0
+    previous = -2
+    for position in range(32):
+        byte = (varying[position >> 3] >> np.uint64(56 - 8 * (position & 7))) & np.uint64(255)
+        if byte == 0 or used == 8:
+            continue
+        if position == previous + 1:
+            lengths[parts - 1] += 1
+        else:
+            starts[parts] = position
+            lengths[parts] = 1
+            parts += 1
+        previous = position
+        used += 1
+    if parts == 1 and used == 8:
+        for i in range(n):
+            result[i] = load_word(data, offsets[i] + starts[0], offsets[i + 1])
+        return result
+    if parts == 2 and plain > 0:
+        l1 = np.uint64(8 * lengths[1])
+        r0 = np.uint64(64 - 8 * lengths[0])
+        r1 = np.uint64(64 - 8 * lengths[1])
+        for i in range(plain):
+            at = offsets[i]
+            head = load64(data, at + starts[0]) >> r0
+            result[i] = (head << l1) | (load64(data, at + starts[1]) >> r1)
+    for i in range(plain if parts == 2 else 0, n):
+        total = np.uint64(0)
+        for part in range(parts):
+            word = load_word(data, offsets[i] + starts[part], offsets[i + 1])
+            length = lengths[part]
+            total = (total << np.uint64(8 * length)) | (word >> np.uint64(64 - 8 * length))
+        result[i] = total
+    return result
+
+
+@inlined
+def copy_bytes(source: Bytes, s0: int, target: Bytes, t0: int, length: int) -> None:
+    """Copy ``length`` bytes between two buffers that do not overlap."""
+    i = 0
+    while i + 8 <= length:
+        store64(target, t0 + i, load64(source, s0 + i))
+        i += 8
+    while i < length:
+        target[t0 + i] = source[s0 + i]
+        i += 1
+
+
+@inlined
+def is_valid(bitmap: Bytes, offset: int, row: int) -> bool:
+    """Whether ``row`` is not NULL; an empty bitmap means that no row is."""
+    if bitmap.size == 0:
+        return True
+    bit = offset + row
+    return bool((bitmap[bit >> 3] >> (bit & 7)) & 1)
+
+
+@inlined
+def two_sum(a: float, b: float) -> tuple[float, float]:
+    """The rounded sum and its rounding error (Knuth)."""
+    total = a + b
+    shadow = total - a
+    return total, (a - (total - shadow)) + (b - shadow)
+
+
+@inlined
+def add_double_double(hi: float, lo: float, hi2: float, lo2: float) -> tuple[float, float]:
+    """Sum of two double-doubles (QD library's accurate addition); lo is 0 once hi is not finite."""
+    s, e = two_sum(hi, hi2)
+    if not np.isfinite(s):
+        return s, 0.0
+    t, f = two_sum(lo, lo2)
+    e += t
+    high = s + e
+    e = e - (high - s) + f
+    result = high + e
+    return result, e - (result - high)

@@ -1,0 +1,90 @@
+"""Changes of finished groups, from the accumulators that an epoch appended."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tidemill.state.keys import decode
+from tidemill.state.lookup import get
+from tidemill.state.merge import Rows, merge
+from tidemill.task.accumulators import AggregateLayout
+from tidemill.task.finish import finish
+from tidemill.task.program import StateTable
+from tidemill.task.streams import Delta, batch_of
+
+_Bools = npt.NDArray[np.bool_]
+
+
+def changed_groups(
+    table: StateTable,
+    layout: AggregateLayout,
+    input_types: tuple[pa.DataType, ...],
+    runs: Sequence[Rows],
+    changed: Rows,
+    single: bool,
+) -> Delta:
+    """Old rows of changed groups with -1, new rows with +1; groups whose row stays the same are left out.
+
+    Parameters
+    ----------
+    runs : sequence of Rows
+        The table before the change, oldest first.
+    changed : Rows
+        What was appended, one row a group.
+    single : bool
+        Whether this is the one group of an aggregate without GROUP BY, which exists without rows too: its
+        row is new when there was no state, and never goes away.
+    """
+    found, old_values = get(runs, changed.keys, table.ops, table.value_types)
+    old = Rows(changed.keys, tuple(old_values))
+    new = merge([old, changed], table.ops, drop_zero=False)
+    alive = new.values[0].to_numpy() != 0
+    if single:
+        found, alive = np.array([bool(runs)]), np.array([True])
+    before = _finished(layout, input_types, old.values, found)
+    after = _finished(layout, input_types, new.values, alive)
+    differs = (found != alive) | _differ(before, after, found & alive)
+    gone, come = np.flatnonzero(found & differs), np.flatnonzero(alive & differs)
+    rows = pa.array(np.concatenate([gone, come]))
+    columns = [k.take(rows) for k in decode(changed.keys, table.key)]
+    for b, a in zip(before, after, strict=True):
+        columns.append(pa.concat_arrays([b.take(pa.array(gone)), a.take(pa.array(come))]))
+    weights = np.concatenate([np.full(len(gone), -1), np.full(len(come), 1)]).astype(np.int64)
+    return Delta(batch_of(columns, len(weights)), weights)
+
+
+def _finished(
+    layout: AggregateLayout, input_types: tuple[pa.DataType, ...], values: tuple[pa.Array, ...], live: _Bools
+) -> list[pa.Array]:
+    """Results of the live groups, NULL elsewhere, aligned with the groups."""
+    if live.all():
+        return finish(layout, input_types, values)
+    rows = np.flatnonzero(live)
+    position = np.full(len(live), -1, np.int64)
+    position[rows] = np.arange(len(rows))
+    compact = [v.take(pa.array(rows)) for v in values]
+    scatter = pa.array(position, mask=~live)
+    return [c.take(scatter) for c in finish(layout, input_types, compact)]
+
+
+def _differ(before: list[pa.Array], after: list[pa.Array], both: _Bools) -> _Bools:
+    """Where two rows that both exist are not the same (NaN equals NaN, NULL equals NULL)."""
+    result = np.zeros(len(both), np.bool_)
+    for b, a in zip(before, after, strict=True):
+        if pa.types.is_floating(b.type):
+            same_bits = pc.equal(b.view(_bits(b.type)), a.view(_bits(a.type)))
+        else:
+            same_bits = pc.equal(b, a)
+        same = pc.fill_null(same_bits, False).to_numpy(zero_copy_only=False)
+        nulls = pc.and_(pc.is_null(b), pc.is_null(a)).to_numpy(zero_copy_only=False)
+        result |= ~(same | nulls)
+    return result & both
+
+
+def _bits(type_: pa.DataType) -> pa.DataType:
+    return pa.int64() if pa.types.is_float64(type_) else pa.int32()

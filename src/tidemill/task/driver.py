@@ -1,0 +1,106 @@
+"""Runs one pipeline: moves items down a chain of operators, and drains it at a barrier.
+
+Draining goes strictly from upstream to downstream, one operator at a time: the operator that drains
+hands out what it holds, and only when it has nothing left does the next one start.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+from tidemill.errors import EvaluationError
+from tidemill.task.operator import Context, Operator, Output, SourceOperator
+
+
+class Driver:
+    """A pipeline: a source operator and the operators after it, reused for every epoch."""
+
+    def __init__(self, operators: tuple[Operator, ...]) -> None:
+        head = operators[0]
+        assert isinstance(head, SourceOperator)
+        self.source: SourceOperator = head
+        self.operators = operators
+        self._broken: set[int] = set()
+
+    def begin(self, context: Context) -> None:
+        """Start an epoch."""
+        self._broken.clear()
+        for operator in self.operators:
+            operator.begin(context)
+
+    def run(self) -> Iterator[tuple[int, Output] | None]:
+        """One epoch of the pipeline, as a generator that ends when it has drained.
+
+        Yields
+        ------
+        (step, Output)
+            What leaves the last operator.
+        None
+            Nothing can be done now: the source waits for another pipeline, or is pending.
+        """
+        while True:
+            while (output := self._get(0)) is not None:
+                yield from self._flow(1, output)
+            if self.source.reached_barrier():
+                break
+            yield None
+        for position in range(len(self.operators)):
+            if self._start_drain(position):
+                while (output := self._get(position)) is not None:
+                    yield from self._flow(position + 1, output)
+
+    def _flow(self, position: int, output: Output) -> Iterator[tuple[int, Output]]:
+        if position == len(self.operators):
+            yield (self.operators[-1].step, output)
+            return
+        self._add(position, output)
+        while (produced := self._get(position)) is not None:
+            yield from self._flow(position + 1, produced)
+
+    def _add(self, position: int, output: Output) -> None:
+        if position in self._broken:
+            return
+        operator = self.operators[position]
+        started = time.perf_counter()
+        try:
+            operator.add_input(output.item, output.port)
+        except EvaluationError as error:
+            self._break(position, error)
+        operator.stats.milliseconds += (time.perf_counter() - started) * 1e3
+        operator.stats.rows_in += len(output.item)
+        operator.stats.batches += 1
+
+    def _get(self, position: int) -> Output | None:
+        if position in self._broken:
+            return None
+        operator = self.operators[position]
+        started = time.perf_counter()
+        output = None
+        try:
+            output = operator.get_output()
+        except EvaluationError as error:
+            self._break(position, error)
+        operator.stats.milliseconds += (time.perf_counter() - started) * 1e3
+        if output is not None:
+            operator.stats.rows_out += len(output.item)
+        return output
+
+    def _start_drain(self, position: int) -> bool:
+        if position in self._broken:
+            return False
+        operator = self.operators[position]
+        started = time.perf_counter()
+        held = False
+        try:
+            held = operator.start_drain()
+        except EvaluationError as error:
+            self._break(position, error)
+        operator.stats.milliseconds += (time.perf_counter() - started) * 1e3
+        return held
+
+    def _break(self, position: int, error: EvaluationError) -> None:
+        """The views behind this operator stop; the rest of the task goes on, so the pipeline still drains."""
+        self._broken.add(position)
+        operator = self.operators[position]
+        operator.context.failed(operator.step, error)

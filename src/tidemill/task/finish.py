@@ -1,0 +1,130 @@
+"""From accumulators to the results of aggregate functions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from decimal import Decimal
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tidemill.errors import EvaluationError
+from tidemill.task.accumulators import AggregateLayout, Result
+
+_TWO64 = 2.0**64
+
+
+def finish(
+    layout: AggregateLayout, input_types: tuple[pa.DataType, ...], values: Sequence[pa.Array]
+) -> list[pa.Array]:
+    """One column per aggregate call.
+
+    Parameters
+    ----------
+    values : arrays
+        The value columns of the state table, as ``layout.value_types(input_types)``.
+
+    Raises
+    ------
+    EvaluationError
+        TM3002 when a sum does not fit its type, as Spark's ANSI mode does.
+    """
+    offsets = layout.offsets(input_types)
+    columns = []
+    for result in layout.results:
+        at = offsets[result.value]
+        accumulator = layout.accumulators[result.value]
+        width = len(accumulator.columns(input_types))
+        counts = values[offsets[result.count]].to_numpy()
+        column = _finish_one(result, accumulator.kind, values[at : at + width], counts)
+        assert column.type == result.type, f"{result.function}: {column.type} is not {result.type}"
+        columns.append(column)
+    return columns
+
+
+def _finish_one(
+    result: Result, kind: str, values: Sequence[pa.Array], counts: npt.NDArray[np.int64]
+) -> pa.Array:
+    if result.function == "count" or kind in ("min", "max"):
+        return values[0]
+    empty = counts == 0
+    if result.function == "avg":
+        if pa.types.is_decimal(result.argument):
+            return _decimal_average(result, values, counts)
+        total = _as_float(kind, values)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            return pa.array(total / counts, pa.float64(), mask=empty)
+    if kind in ("sum_f64", "sum_exact"):
+        return pa.array(_as_float(kind, values), pa.float64(), mask=empty)
+    if kind == "sum_i64":
+        return pa.array(values[0].to_numpy(), pa.int64(), mask=empty)
+    low, high = (v.to_numpy() for v in values)
+    if pa.types.is_int64(result.type):
+        beyond = high != (low >> 63)
+        if beyond.any():
+            raise _overflow(result)
+        return pa.array(low, pa.int64(), mask=empty)
+    return _decimal(result, low, high, empty)
+
+
+def _as_float(kind: str, values: Sequence[pa.Array]) -> npt.NDArray[np.float64]:
+    first: npt.NDArray[np.float64] = values[0].to_numpy()
+    if kind == "sum_f64":
+        return first
+    if kind == "sum_i64":
+        return first.astype(np.float64)
+    if kind == "sum_i128":
+        low = first.view(np.uint64).astype(np.float64)
+        wide: npt.NDArray[np.float64] = values[1].to_numpy().astype(np.float64) * _TWO64 + low
+        small = values[1].to_numpy() == (first.astype(np.int64) >> 63)
+        return np.where(small, first.astype(np.float64), wide)
+    with np.errstate(invalid="ignore", over="ignore"):
+        total = first + values[1].to_numpy()
+    nans, positive, negative = (v.to_numpy() > 0 for v in values[2:5])
+    total = np.where(positive, np.inf, np.where(negative, -np.inf, total))
+    return np.where(nans | (positive & negative), np.nan, total)
+
+
+def _decimal128(low: npt.NDArray[np.int64], high: npt.NDArray[np.int64], type_: pa.DataType) -> pa.Array:
+    words = np.empty((len(low), 2), np.int64)
+    words[:, 0], words[:, 1] = low, high
+    return pa.Array.from_buffers(type_, len(low), [None, pa.py_buffer(words)])
+
+
+def _decimal(
+    result: Result, low: npt.NDArray[np.int64], high: npt.NDArray[np.int64], empty: npt.NDArray[np.bool_]
+) -> pa.Array:
+    precision, scale = result.type.precision, result.type.scale
+    sums = _decimal128(low, high, pa.decimal128(38, scale))
+    if precision < 38:
+        bound = pa.scalar(Decimal(10) ** (precision - scale), pa.decimal128(38, scale))
+        if pc.any(pc.greater_equal(pc.abs(sums), bound)).as_py():
+            raise _overflow(result)
+        sums = _decimal128(low, high, result.type)
+    elif len(low) and np.abs(high.astype(np.float64) * _TWO64 + low.view(np.uint64)).max() >= 1e38:
+        raise _overflow(result)
+    return pc.if_else(pa.array(empty), pa.scalar(None, result.type), sums)
+
+
+def _decimal_average(
+    result: Result, values: Sequence[pa.Array], counts: npt.NDArray[np.int64]
+) -> pa.Array:
+    """Exact quotient rounded half up to the result's scale, as Spark divides decimals."""
+    low, high = (v.to_numpy() for v in values)
+    scale = result.argument.scale
+    sums = _decimal128(low, high, pa.decimal128(38, scale)).cast(pa.decimal256(38, scale))
+    safe = pa.array(np.where(counts == 0, 1, counts)).cast(pa.decimal256(20, 0))
+    rounded = pc.round(pc.divide(sums, safe), ndigits=result.type.scale, round_mode="half_towards_infinity")
+    quotient = rounded.cast(pa.decimal256(76, result.type.scale), safe=False).cast(result.type)
+    return pc.if_else(pa.array(counts == 0), pa.scalar(None, result.type), quotient)
+
+
+def _overflow(result: Result) -> EvaluationError:
+    return EvaluationError(
+        "TM3002",
+        "a sum does not fit its type",
+        got=f"{result.function} of type {result.type}",
+        hint="cast the argument to a wider type, e.g. DECIMAL(38, s)",
+    )

@@ -1,0 +1,259 @@
+"""CAST and try_cast between the atomic types."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tidemill.errors import TidemillError
+from tidemill.plan.expressions import Call
+from tidemill.schema import TIMESTAMP, TIMESTAMP_NTZ, type_to_ddl
+from tidemill.task.functions import failures
+from tidemill.task.functions import number_text as text
+from tidemill.task.functions import time_text
+from tidemill.task.functions.arithmetic import from_numpy, to_numpy
+from tidemill.task.functions.decimals import WIDEST, fit, relabel, to_integer, widen
+from tidemill.task.functions.registry import Value, as_array, fails_unless_try, function
+
+Cast: TypeAlias = Callable[[pa.Array, pa.DataType], pa.Array]
+"""A cast of an array: NULL for every value that cannot be cast."""
+
+_SECOND = 1_000_000
+
+
+def _plain(array: pa.Array, target: pa.DataType) -> pa.Array:
+    return pc.cast(array, target, safe=False)
+
+
+def _integer_to_integer(array: pa.Array, target: pa.DataType) -> pa.Array:
+    if target.bit_width >= array.type.bit_width:
+        return array.cast(target)
+    bound = 2 ** (target.bit_width - 1)
+    wide = array.cast(pa.int64())
+    inside = pc.and_(pc.greater_equal(wide, -bound), pc.less(wide, bound))
+    return pc.if_else(inside, wide, pa.scalar(None, pa.int64())).cast(target)
+
+
+def _integer_to_decimal(array: pa.Array, target: pa.DataType) -> pa.Array:
+    return fit(array.cast(pa.decimal256(WIDEST // 2, 0)), target)[0]
+
+
+def _float_to_integer(array: pa.Array, target: pa.DataType) -> pa.Array:
+    values = to_numpy(array, len(array)).astype(np.float64)
+    bound = 2.0 ** (target.bit_width - 1)
+    whole = np.trunc(values)
+    # Java compares floor(x) with the largest value, so -128.5 does not fit a byte: ceil must reach -128.
+    inside = (np.floor(values) < bound) & (np.ceil(values) >= -bound)
+    numbers = np.where(inside, whole, 0.0).astype(np.int64)
+    result = from_numpy(numbers, pa.int64(), array)
+    return pc.if_else(pa.array(inside), result, pa.scalar(None, pa.int64())).cast(target)
+
+
+def _float_to_decimal(array: pa.Array, target: pa.DataType) -> pa.Array:
+    wide = array.cast(pa.float64())
+    finite = pc.if_else(pc.is_finite(wide), wide, pa.scalar(None, pa.float64()))
+    result, bad = text.parse_decimal(finite.cast(pa.string()), target)
+    return pc.if_else(bad, pa.scalar(None, target), result)
+
+
+def _text_to_decimal(array: pa.Array, target: pa.DataType) -> pa.Array:
+    result, bad = text.parse_decimal(array, target)
+    return pc.if_else(bad, pa.scalar(None, target), result)
+
+
+def _decimal_to_integer(array: pa.Array, target: pa.DataType) -> pa.Array:
+    wide = pc.trunc(relabel(widen(array, len(array)), WIDEST, array.type.scale))
+    return to_integer(wide.cast(pa.decimal256(WIDEST, 0)), target)[0]
+
+
+def _decimal_to_float(array: pa.Array, target: pa.DataType) -> pa.Array:
+    # Through text: Arrow multiplies by a power of ten, which is off by one bit for some values.
+    return array.cast(pa.string()).cast(target)
+
+
+def _decimal_to_decimal(array: pa.Array, target: pa.DataType) -> pa.Array:
+    source = array.type
+    if target.scale >= source.scale and target.precision - target.scale >= source.precision - source.scale:
+        return array.cast(target)
+    return fit(widen(array, len(array)), target)[0]
+
+
+def _nonzero(array: pa.Array, target: pa.DataType) -> pa.Array:
+    zero = pa.scalar(0, pa.int32()).cast(array.type)
+    return pc.not_equal(array, zero)
+
+
+def _boolean_to_number(array: pa.Array, target: pa.DataType) -> pa.Array:
+    if pa.types.is_decimal(target):
+        return _integer_to_decimal(array.cast(pa.int64()), target)
+    return array.cast(pa.int8()).cast(target)
+
+
+def _float_to_text(array: pa.Array, target: pa.DataType) -> pa.Array:
+    return text.float_text(array)
+
+
+def _decimal_to_text(array: pa.Array, target: pa.DataType) -> pa.Array:
+    return text.decimal_text(array)
+
+
+def _binary_to_text(array: pa.Array, target: pa.DataType) -> pa.Array:
+    try:
+        return array.cast(pa.string())
+    except pa.ArrowInvalid:
+        raise failures.failure(
+            "bytes are not valid UTF-8, and Tidemill stores only valid text", pa.array([True]), array
+        ) from None
+
+
+def _days(array: pa.Array, target: pa.DataType) -> pa.Array:
+    return pc.multiply(array.cast(pa.int32()).cast(pa.int64()), 86_400 * _SECOND).cast(target)
+
+
+def _timestamp_to_date(array: pa.Array, target: pa.DataType) -> pa.Array:
+    micros = to_numpy(array.cast(pa.int64()), len(array))
+    days = np.floor_divide(micros, 86_400 * _SECOND).astype(np.int32)
+    return from_numpy(days, pa.int32(), array).cast(target)
+
+
+def _timestamp_to_timestamp(array: pa.Array, target: pa.DataType) -> pa.Array:
+    return array.cast(pa.int64()).cast(target)
+
+
+def _timestamp_to_number(array: pa.Array, target: pa.DataType) -> pa.Array:
+    micros = array.cast(pa.int64())
+    if pa.types.is_floating(target):
+        return pc.divide(micros.cast(pa.float64()), float(_SECOND)).cast(target)
+    if pa.types.is_decimal(target):
+        return fit(relabel(micros.cast(pa.decimal256(WIDEST // 2, 0)), WIDEST, 6), target)[0]
+    seconds = np.floor_divide(to_numpy(micros, len(array)), _SECOND)
+    return _integer_to_integer(from_numpy(seconds, pa.int64(), array), target)
+
+
+def _integer_to_timestamp(array: pa.Array, target: pa.DataType) -> pa.Array:
+    seconds = array.cast(pa.int64())
+    low, high = -(2**63) // _SECOND + 1, (2**63 - 1) // _SECOND
+    inside = pc.and_(pc.greater_equal(seconds, low), pc.less_equal(seconds, high))
+    return pc.multiply(pc.if_else(inside, seconds, pa.scalar(None, pa.int64())), _SECOND).cast(target)
+
+
+def _kind(type_: pa.DataType) -> str:
+    if type_ == TIMESTAMP:
+        return "timestamp"
+    if type_ == TIMESTAMP_NTZ:
+        return "timestamp_ntz"
+    for kind, test in (
+        ("void", pa.types.is_null),
+        ("boolean", pa.types.is_boolean),
+        ("integer", pa.types.is_integer),
+        ("float", pa.types.is_floating),
+        ("decimal", pa.types.is_decimal),
+        ("string", pa.types.is_string),
+        ("binary", pa.types.is_binary),
+        ("date", pa.types.is_date),
+    ):
+        if test(type_):
+            return kind
+    return "nested"
+
+
+_CASTS: dict[tuple[str, str], tuple[Cast, bool]] = {
+    ("boolean", "integer"): (_boolean_to_number, False),
+    ("boolean", "float"): (_boolean_to_number, False),
+    ("boolean", "decimal"): (_boolean_to_number, True),
+    ("boolean", "string"): (_plain, False),
+    ("integer", "boolean"): (_nonzero, False),
+    ("integer", "integer"): (_integer_to_integer, True),
+    ("integer", "float"): (_plain, False),
+    ("integer", "decimal"): (_integer_to_decimal, True),
+    ("integer", "string"): (_plain, False),
+    ("integer", "timestamp"): (_integer_to_timestamp, False),
+    ("float", "boolean"): (_nonzero, False),
+    ("float", "integer"): (_float_to_integer, True),
+    ("float", "float"): (_plain, False),
+    ("float", "decimal"): (_float_to_decimal, True),
+    ("float", "string"): (_float_to_text, False),
+    ("decimal", "boolean"): (_nonzero, False),
+    ("decimal", "integer"): (_decimal_to_integer, True),
+    ("decimal", "float"): (_decimal_to_float, False),
+    ("decimal", "decimal"): (_decimal_to_decimal, True),
+    ("decimal", "string"): (_decimal_to_text, False),
+    ("string", "boolean"): (lambda array, _: text.parse_boolean(array), True),
+    ("string", "integer"): (text.parse_integer, True),
+    ("string", "float"): (text.parse_float, True),
+    ("string", "decimal"): (_text_to_decimal, True),
+    ("string", "date"): (lambda array, _: time_text.parse_date(array), True),
+    ("string", "timestamp"): (time_text.parse_timestamp, True),
+    ("string", "timestamp_ntz"): (time_text.parse_timestamp, True),
+    ("string", "binary"): (_plain, False),
+    ("binary", "string"): (_binary_to_text, True),
+    ("date", "string"): (lambda array, _: time_text.date_text(array), False),
+    ("date", "timestamp"): (_days, False),
+    ("date", "timestamp_ntz"): (_days, False),
+    ("timestamp", "string"): (lambda array, _: time_text.timestamp_text(array), False),
+    ("timestamp_ntz", "string"): (lambda array, _: time_text.timestamp_text(array), False),
+    ("timestamp", "date"): (_timestamp_to_date, False),
+    ("timestamp_ntz", "date"): (_timestamp_to_date, False),
+    ("timestamp", "timestamp_ntz"): (_timestamp_to_timestamp, False),
+    ("timestamp_ntz", "timestamp"): (_timestamp_to_timestamp, False),
+    ("timestamp", "integer"): (_timestamp_to_number, True),
+    ("timestamp", "float"): (_timestamp_to_number, False),
+    ("timestamp", "decimal"): (_timestamp_to_number, True),
+}
+
+
+def castable(source: pa.DataType, target: pa.DataType) -> bool:
+    """Whether a cast between the two types is implemented."""
+    if source == target and _kind(source) != "nested":
+        return True
+    return _kind(source) == "void" or (_kind(source), _kind(target)) in _CASTS
+
+
+def cast_can_fail(source: pa.DataType, target: pa.DataType) -> bool:
+    """Whether some value of ``source`` cannot be cast to ``target``."""
+    if source == target or _kind(source) == "void":
+        return False
+    if _kind(source) == _kind(target) == "integer":
+        return bool(target.bit_width < source.bit_width)
+    if _kind(target) == "decimal":
+        room = target.precision - target.scale
+        if _kind(source) == "decimal":
+            return bool(room < source.precision - source.scale or target.scale < source.scale)
+        if _kind(source) == "integer":
+            return bool(room < {8: 3, 16: 5, 32: 10, 64: 19}[source.bit_width])
+    return _CASTS[_kind(source), _kind(target)][1]
+
+
+def _fails(call: Call) -> bool:
+    return fails_unless_try(call) and cast_can_fail(call.args[0].type, call.type)
+
+
+@function("cast", sql=("CAST", "try_cast", "::", "int(x), string(x), date(x), ..."), fails=_fails)
+def _cast(call: Call, args: list[Value], rows: int) -> Value:
+    array = as_array(args[0], rows)
+    if array.type == call.type:
+        return array
+    if pa.types.is_null(array.type):
+        return pa.nulls(rows, call.type)
+    entry = _CASTS.get((_kind(array.type), _kind(call.type)))
+    if entry is None:
+        raise TidemillError(
+            "TM2101",
+            "function is not supported yet",
+            got=f"CAST({type_to_ddl(array.type)} AS {type_to_ddl(call.type)})",
+        )
+    result = entry[0](array, call.type)
+    if _fails(call) and result.null_count > array.null_count:
+        bad = pc.and_(result.is_null(), array.is_valid())
+        if pa.types.is_floating(array.type) and pa.types.is_decimal(call.type):
+            bad = pc.and_(bad, pc.fill_null(pc.is_finite(array), False))  # NaN and infinity are NULL
+            if not failures.any_true(bad):
+                return result
+        if pa.types.is_string(array.type):
+            raise failures.invalid_cast(array, call.type, bad)
+        raise failures.overflow("cast", call.type, bad, array)
+    return result

@@ -1,0 +1,192 @@
+"""Evaluate an expression tree on a record batch, with the semantics of Spark SQL in ANSI mode.
+
+Whole columns are evaluated at a time, but an error must be raised only when Spark, row by row, would have
+reached it. So an argument that can fail is evaluated only on the rows that reach it: those rows are
+filtered, evaluated and scattered back. Whatever cannot fail is evaluated on all rows, which is faster.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tidemill.errors import TidemillError
+from tidemill.plan.expressions import Call, Expression, Literal, Ref, references, remap
+from tidemill.task.functions import families  # noqa: F401  (registers every function)
+from tidemill.task.functions.registry import FUNCTIONS, Function, Value, as_array, lookup
+
+_CONDITIONAL = frozenset({"and", "or", "if", "case", "coalesce", "in"})
+
+
+def supported(name: str) -> bool:
+    """Whether a function called ``name`` can be evaluated."""
+    return name in FUNCTIONS or name in _CONDITIONAL
+
+
+def can_fail(expression: Expression) -> bool:
+    """Whether some row could make the expression raise an error."""
+    if not isinstance(expression, Call):
+        return False
+    if any(can_fail(arg) for arg in expression.args):
+        return True
+    if expression.function in _CONDITIONAL:
+        return False
+    fails = lookup(expression.function).fails
+    return fails if isinstance(fails, bool) else fails(expression)
+
+
+def evaluate(expression: Expression, batch: pa.RecordBatch) -> pa.Array:
+    """The value of ``expression`` for every row of ``batch``.
+
+    Parameters
+    ----------
+    expression : Expression
+        ``Ref(i)`` reads column ``i`` of ``batch``.
+    batch : pa.RecordBatch
+        Input rows; column types equal the types in the expression.
+
+    Returns
+    -------
+    pa.Array
+        ``batch.num_rows`` values of type ``expression.type``, in row order.
+
+    Raises
+    ------
+    EvaluationError
+        TM3001 division by zero, TM3002 overflow, TM3003 value cannot be cast, TM3004 other failures of a row.
+    TidemillError
+        TM2101 for a function that is not registered.
+    """
+    result = as_array(_value(expression, batch), batch.num_rows)
+    if result.type != expression.type:
+        raise TidemillError(
+            "TM2101", "internal: a function returned another type", got=f"{result.type} for {expression}"
+        )
+    return result
+
+
+def filter_mask(expression: Expression, batch: pa.RecordBatch) -> pa.BooleanArray:
+    """Which rows pass the predicate: its value, with NULL as false."""
+    return pc.fill_null(evaluate(expression, batch), False)
+
+
+def _value(expression: Expression, batch: pa.RecordBatch) -> Value:
+    if isinstance(expression, Ref):
+        return batch.column(expression.index)
+    if isinstance(expression, Literal):
+        return pa.scalar(expression.value, expression.type)
+    match expression.function:
+        case "and":
+            return _and_or(expression, batch, stop=False)
+        case "or":
+            return _and_or(expression, batch, stop=True)
+        case "if" | "case":
+            return _case(expression, batch)
+        case "coalesce":
+            return _coalesce(expression, batch)
+        case "in":
+            return _in(expression, batch)
+    spec = lookup(expression.function)
+    return spec.kernel(expression, _arguments(spec, expression, batch), batch.num_rows)
+
+
+def _arguments(spec: Function, call: Call, batch: pa.RecordBatch) -> list[Value]:
+    """The arguments in order; of a strict function, each only where the ones before it are not NULL."""
+    order = list(range(len(call.args)))
+    if spec.order == "right":
+        order.reverse()
+    values: dict[int, Value] = {}
+    for position in order:
+        arg = call.args[position]
+        if spec.strict and values and can_fail(arg):
+            reached: pa.Array = None
+            for earlier in values.values():
+                valid = as_array(earlier, batch.num_rows).is_valid()
+                reached = valid if reached is None else pc.and_(reached, valid)
+            values[position] = evaluate_where(arg, batch, reached)
+        else:
+            values[position] = _value(arg, batch)
+    return [values[position] for position in range(len(call.args))]
+
+
+def evaluate_where(expression: Expression, batch: pa.RecordBatch, mask: pa.BooleanArray) -> Value:
+    """The expression on the rows where ``mask`` (no NULLs) is true; other rows hold anything."""
+    if not can_fail(expression):
+        return _value(expression, batch)
+    reached = mask.to_numpy(zero_copy_only=False)
+    count = int(np.count_nonzero(reached))
+    if count == batch.num_rows:
+        return _value(expression, batch)
+    if count == 0:
+        return pa.nulls(batch.num_rows, expression.type)
+    columns = sorted(references(expression))
+    if not columns:
+        # A constant still has to fail, but only because some row reaches it.
+        single = pa.RecordBatch.from_arrays([pa.nulls(1)], names=["0"])
+        return as_array(_value(expression, single), 1)[0]
+    narrow = pa.RecordBatch.from_arrays(
+        [batch.column(i).filter(mask) for i in columns], names=[str(i) for i in columns]
+    )
+    moved = remap(expression, {old: new for new, old in enumerate(columns)})
+    values = as_array(_value(moved, narrow), count)
+    indices = np.zeros(batch.num_rows, dtype=np.int64)
+    indices[reached] = np.arange(count)
+    return values.take(pa.array(indices, mask=~reached))
+
+
+def _and_or(call: Call, batch: pa.RecordBatch, *, stop: bool) -> Value:
+    combine = pc.or_kleene if stop else pc.and_kleene
+    left = _value(call.args[0], batch)
+    for arg in call.args[1:]:
+        if can_fail(arg):
+            decided = pc.fill_null(as_array(left, batch.num_rows), not stop)
+            right = evaluate_where(arg, batch, pc.invert(decided) if stop else decided)
+        else:
+            right = _value(arg, batch)
+        left = combine(left, right)
+    return left
+
+
+def _case(call: Call, batch: pa.RecordBatch) -> Value:
+    """``args`` are condition, value, condition, value, ..., and the value otherwise when their number is odd."""
+    rows = batch.num_rows
+    pairs = [(call.args[i], call.args[i + 1]) for i in range(0, len(call.args) - 1, 2)]
+    otherwise: Expression = call.args[-1] if len(call.args) % 2 else Literal(None, call.type)
+    open_rows = pa.repeat(pa.scalar(True), rows)
+    taken: list[tuple[pa.Array, Value]] = []
+    for condition, value in pairs:
+        holds = pc.fill_null(as_array(evaluate_where(condition, batch, open_rows), rows), False)
+        here = pc.and_(open_rows, holds)
+        taken.append((here, evaluate_where(value, batch, here)))
+        open_rows = pc.and_not(open_rows, holds)
+    result = evaluate_where(otherwise, batch, open_rows)
+    for here, value in reversed(taken):
+        result = pc.if_else(here, value, result)
+    return result
+
+
+def _coalesce(call: Call, batch: pa.RecordBatch) -> Value:
+    result = _value(call.args[0], batch)
+    for arg in call.args[1:]:
+        missing = as_array(result, batch.num_rows).is_null()
+        result = pc.if_else(missing, evaluate_where(arg, batch, missing), result)
+    return result
+
+
+def _in(call: Call, batch: pa.RecordBatch) -> Value:
+    """``args[0] IN (args[1], ...)``: an element is evaluated where no earlier one was equal."""
+    from tidemill.task.functions.comparison import equal, member
+
+    rows = batch.num_rows
+    value = _value(call.args[0], batch)
+    constants = [arg.value for arg in call.args[1:] if isinstance(arg, Literal)]
+    result: Value = member(as_array(value, rows), constants) if constants else pa.scalar(False)
+    for arg in call.args[1:]:
+        if isinstance(arg, Literal):
+            continue
+        undecided = as_array(value, rows).is_valid()
+        undecided = pc.and_not(undecided, pc.fill_null(as_array(result, rows), False))
+        result = pc.or_kleene(result, equal(value, evaluate_where(arg, batch, undecided)))
+    # x IN () never reaches here; NULL IN (...) is NULL whatever the list holds.
+    return pc.if_else(as_array(value, rows).is_valid(), result, pa.scalar(None, pa.bool_()))

@@ -1,0 +1,201 @@
+"""LIKE and regular expressions on RE2, limited to patterns that mean the same in Java."""
+
+from __future__ import annotations
+
+import re
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tidemill.plan.expressions import Call
+from tidemill.task.functions.registry import Value, as_array, function
+
+_LINE_ENDS = r"\n\r\x{85}\x{2028}\x{2029}"
+_JAVA_SPACE = r"\t\n\x0B\f\r "
+_CLASSES = {"d": "0-9", "w": "a-zA-Z0-9_", "s": _JAVA_SPACE}
+_ESCAPES = {"t": r"\t", "n": r"\n", "r": r"\r", "f": r"\f"}
+_QUANTIFIER = re.compile(r"\{[0-9]{1,3}(?:,[0-9]{0,3})?\}")
+
+
+class DifferentRegex(ValueError):
+    """A construct that Java and RE2 read differently, or that one of them lacks."""
+
+
+def quote(text: str) -> str:
+    """The text as a pattern that matches it alone."""
+    return re.sub(r"([^\w\s])", lambda m: "\\" + m[1] if ord(m[1]) < 128 else m[1], text)
+
+
+def like_regex(pattern: str, escape: str) -> str:
+    """The regular expression of a LIKE pattern.
+
+    Raises
+    ------
+    DifferentRegex
+        When the escape character stands before anything but ``_``, ``%`` or itself, or at the end.
+    """
+    result = []
+    position = 0
+    while position < len(pattern):
+        letter = pattern[position]
+        position += 1
+        if letter == escape:
+            if position == len(pattern) or pattern[position] not in ("_", "%", escape):
+                raise DifferentRegex(f"invalid escape in LIKE pattern {pattern!r}")
+            result.append(quote(pattern[position]))
+            position += 1
+        else:
+            result.append({"_": ".", "%": ".*"}.get(letter, quote(letter)))
+    return r"(?s)\A" + "".join(result) + r"\z"
+
+
+def _class(pattern: str, start: int) -> tuple[str, int]:
+    """A bracket expression that begins at ``start``, and the position after it."""
+    position = start + 1
+    body = "["
+    if pattern[position : position + 1] == "^":
+        body += "^"
+        position += 1
+    empty = True
+    while position < len(pattern):
+        letter = pattern[position]
+        if letter == "]" and not empty:
+            return body + "]", position + 1
+        if letter in "[]&" or (letter == "^" and empty):
+            raise DifferentRegex(f"{letter!r} inside a character class")
+        if letter == "\\":
+            following = pattern[position + 1 : position + 2]
+            if following in _CLASSES:
+                body += _CLASSES[following]
+            elif following in _ESCAPES:
+                body += _ESCAPES[following]
+            elif following and not following.isalnum() and ord(following) < 128:
+                body += "\\" + following
+            else:
+                raise DifferentRegex(f"'\\{following}' inside a character class")
+            position += 2
+        else:
+            body += letter
+            position += 1
+        empty = False
+    raise DifferentRegex("unclosed character class")
+
+
+def java_regex(pattern: str, *, dollar: bool) -> tuple[str, int]:
+    """The RE2 spelling of a Java pattern with named groups ``g1``, ``g2``..., and how many groups there are.
+
+    Parameters
+    ----------
+    pattern : str
+        Java's ``java.util.regex`` syntax.
+    dollar : bool
+        Whether ``$`` may occur; Java lets it match before a final line end, so it may consume that.
+
+    Raises
+    ------
+    DifferentRegex
+        For every construct outside the part where both agree.
+    """
+    result: list[str] = []
+    groups = 0
+    position = 0
+    while position < len(pattern):
+        letter = pattern[position]
+        if letter == "[":
+            body, position = _class(pattern, position)
+            result.append(body)
+        elif letter == "\\":
+            following = pattern[position + 1 : position + 2]
+            if following in _CLASSES:
+                result.append(f"[{_CLASSES[following]}]")
+            elif following.lower() in _CLASSES and following:
+                result.append(f"[^{_CLASSES[following.lower()]}]")
+            elif following in _ESCAPES:
+                result.append(_ESCAPES[following])
+            elif following and not following.isalnum() and ord(following) < 128:
+                result.append("\\" + following)
+            else:
+                raise DifferentRegex(f"'\\{following}'")
+            position += 2
+        elif letter == "(":
+            if pattern.startswith("(?:", position):
+                result.append("(?:")
+                position += 3
+            elif pattern.startswith("(?", position):
+                raise DifferentRegex(f"group {pattern[position : position + 4]!r}")
+            else:
+                groups += 1
+                result.append(f"(?P<g{groups}>")
+                position += 1
+        elif letter == "$":
+            if not dollar or position + 1 != len(pattern):
+                raise DifferentRegex("'$' other than at the end of a tested pattern")
+            result.append(rf"(?:\r\n|[{_LINE_ENDS}])?\z")
+            position += 1
+        elif letter in "*+?" or letter == "{":
+            position = _repetition(pattern, position, result)
+        else:
+            result.append({".": f"[^{_LINE_ENDS}]", "^": r"\A"}.get(letter, letter))
+            position += 1
+    return "".join(result), groups
+
+
+def _repetition(pattern: str, position: int, result: list[str]) -> int:
+    if pattern[position] == "{":
+        match = _QUANTIFIER.match(pattern, position)
+        if match is None:
+            raise DifferentRegex("'{' that is not a repetition")
+        text = match[0]
+    else:
+        text = pattern[position]
+    position += len(text)
+    result.append(text)
+    if pattern[position : position + 1] == "?":
+        result.append("?")
+        position += 1
+    if pattern[position : position + 1] in ("+", "*", "{", "?") and position < len(pattern):
+        raise DifferentRegex("possessive or double repetition")
+    return position
+
+
+def check(pattern: str) -> None:
+    """Compile an RE2 pattern, so that a bad one is found while planning.
+
+    Raises
+    ------
+    DifferentRegex
+        When RE2 refuses it.
+    """
+    try:
+        pc.match_substring_regex(pa.array([""]), pattern)
+    except pa.ArrowInvalid as error:
+        raise DifferentRegex(str(error)) from None
+
+
+def matches_empty(pattern: str) -> bool:
+    """Whether the RE2 pattern matches the empty text."""
+    return bool(pc.match_substring_regex(pa.array([""]), pattern)[0].as_py())
+
+
+@function("like", sql=("LIKE", "ILIKE", "LIKE ALL", "LIKE ANY"))
+def _like(call: Call, args: list[Value], rows: int) -> Value:
+    return pc.match_substring_regex(args[0], str(call.option("regex")))
+
+
+@function("rlike", sql=("RLIKE", "regexp", "regexp_like"))
+def _rlike(call: Call, args: list[Value], rows: int) -> Value:
+    return pc.match_substring_regex(args[0], str(call.option("regex")))
+
+
+@function("regexp_extract")
+def _extract(call: Call, args: list[Value], rows: int) -> Value:
+    array = as_array(args[0], rows)
+    parts = pc.extract_regex(array, str(call.option("regex")))
+    group = parts.field(parts.type.get_field_index(f"g{call.option('group')}"))
+    found = pc.if_else(parts.is_valid(), pc.fill_null(group, ""), "")
+    return pc.if_else(array.is_valid(), found, pa.scalar(None, pa.string()))
+
+
+@function("regexp_replace")
+def _replace(call: Call, args: list[Value], rows: int) -> Value:
+    return pc.replace_substring_regex(args[0], str(call.option("regex")), str(call.option("replacement")))

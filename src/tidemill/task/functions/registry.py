@@ -1,0 +1,98 @@
+"""The table of functions: name, kernel, and what the evaluator must know about it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+import pyarrow as pa
+
+from tidemill.errors import TidemillError
+from tidemill.plan.expressions import Call
+
+Value: TypeAlias = Any
+"""A ``pa.Array`` of one value per row, or a ``pa.Scalar`` that stands for the same value in every row."""
+
+Kernel: TypeAlias = Callable[[Call, list[Value], int], Value]
+Fails: TypeAlias = bool | Callable[[Call], bool]
+Order: TypeAlias = Literal["left", "right"]
+
+
+@dataclass(frozen=True)
+class Function:
+    """One registered function.
+
+    Attributes
+    ----------
+    name : str
+        The name in ``Call.function``.
+    kernel : callable
+        ``kernel(call, args, rows)``. Gets evaluated arguments and returns an array of ``rows`` values or a
+        scalar, of type ``call.type``.
+    sql : tuple of str
+        The SQL spellings that arrive here, for ``docs/functions.md``.
+    fails : bool or callable
+        Whether the function itself (not its arguments) can raise an error for some row.
+    strict : bool
+        NULL in any argument gives NULL, and the next argument is then not evaluated.
+    order : {"left", "right"}
+        Which argument Spark evaluates first.
+    """
+
+    name: str
+    kernel: Kernel
+    sql: tuple[str, ...]
+    fails: Fails
+    strict: bool
+    order: Order
+
+
+FUNCTIONS: dict[str, Function] = {}
+
+
+def function(
+    name: str,
+    *,
+    sql: tuple[str, ...] = (),
+    fails: Fails = False,
+    strict: bool = True,
+    order: Order = "left",
+) -> Callable[[Kernel], Kernel]:
+    """Register the decorated kernel under ``name``; see :class:`Function` for the parameters."""
+
+    def register(kernel: Kernel) -> Kernel:
+        if name in FUNCTIONS:
+            raise ValueError(f"function {name!r} is registered twice")
+        FUNCTIONS[name] = Function(name, kernel, sql or (name,), fails, strict, order)
+        return kernel
+
+    return register
+
+
+def lookup(name: str) -> Function:
+    """The registered function called ``name``.
+
+    Raises
+    ------
+    TidemillError
+        TM2101 when there is none.
+    """
+    found = FUNCTIONS.get(name)
+    if found is None:
+        raise TidemillError("TM2101", "function is not supported yet", got=name)
+    return found
+
+
+def as_array(value: Value, rows: int) -> pa.Array:
+    """``value`` as an array of ``rows`` values."""
+    if isinstance(value, pa.Scalar):
+        return pa.repeat(value, rows)
+    if isinstance(value, pa.ChunkedArray):
+        return value.combine_chunks()
+    return value
+
+
+def fails_unless_try(call: Call) -> bool:
+    """``fails`` of functions whose ``mode`` is ``ansi`` or ``try``."""
+    return bool(call.option("mode", "ansi") == "ansi")

@@ -1,0 +1,171 @@
+"""Fields of timestamps, truncation, arithmetic and Unix times; the session time zone is UTC."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tidemill.plan.expressions import Call
+from tidemill.task.functions import dates, failures
+from tidemill.task.functions.arithmetic import from_numpy, to_numpy
+from tidemill.task.functions.registry import Value, as_array, function
+from tidemill.task.functions.time_text import MICROS_PER_DAY
+
+_UNITS = {
+    "microsecond": 1,
+    "millisecond": 1_000,
+    "second": 1_000_000,
+    "minute": 60_000_000,
+    "hour": 3_600_000_000,
+    "day": MICROS_PER_DAY,
+    "week": 7 * MICROS_PER_DAY,
+}
+_MONTHS = {"month": 1, "quarter": 3, "year": 12}
+
+
+def micros(value: Value, rows: int) -> npt.NDArray[np.int64]:
+    """Microseconds since 1970-01-01, 0 where NULL."""
+    numbers: npt.NDArray[np.int64] = to_numpy(as_array(value, rows).cast(pa.int64()), rows)
+    return numbers
+
+
+def _timestamps(call: Call, numbers: npt.NDArray[np.int64], *nulls_of: pa.Array) -> pa.Array:
+    return from_numpy(numbers, pa.int64(), *nulls_of).cast(call.type)
+
+
+def _clock(name: str, divisor: int, size: int) -> None:
+    @function(name)
+    def kernel(call: Call, args: list[Value], rows: int) -> Value:
+        array = as_array(args[0], rows)
+        numbers = np.floor_divide(micros(array, rows), divisor) % size
+        return from_numpy(numbers.astype(np.int32), call.type, array)
+
+
+_clock("hour", _UNITS["hour"], 24)
+_clock("minute", _UNITS["minute"], 60)
+_clock("second", _UNITS["second"], 60)
+
+
+@function("second_with_fraction", sql=("extract(second ...)",))
+def _second_with_fraction(call: Call, args: list[Value], rows: int) -> Value:
+    array = as_array(args[0], rows)
+    within = from_numpy(micros(array, rows) % _UNITS["minute"], pa.int64(), array)
+    scaled = pc.multiply(within.cast(pa.decimal128(19, 0)), pa.scalar(Decimal("0.000001"), pa.decimal128(6, 6)))
+    return scaled.cast(call.type)
+
+
+@function("trunc_timestamp", sql=("date_trunc",))
+def _trunc_timestamp(call: Call, args: list[Value], rows: int) -> Value:
+    array = as_array(args[0], rows)
+    unit = str(call.option("unit"))
+    numbers = micros(array, rows)
+    if unit in _UNITS and unit != "week":
+        size = _UNITS[unit]
+        return _timestamps(call, numbers - numbers % size, array)
+    whole_days = np.floor_divide(numbers, MICROS_PER_DAY)
+    return _timestamps(call, dates.truncate_days(whole_days, unit) * MICROS_PER_DAY, array)
+
+
+def _sum(call: Call, left: pa.Array, right: pa.Array, size: int) -> pa.Array:
+    """``left + right * size`` microseconds, with an error when that leaves 64 bits."""
+    try:
+        step = pc.multiply_checked(right, pa.scalar(size, pa.int64()))
+        return pc.add_checked(left.cast(pa.int64()), step).cast(call.type)
+    except pa.ArrowInvalid:
+        wide = pc.abs(right.cast(pa.float64()))
+        bad = pc.equal(wide, pc.max(wide))
+        raise failures.overflow(call.function, call.type, bad, left, right) from None
+
+
+@function("timestamp_add", sql=("timestampadd", "timestamp +/- INTERVAL"), fails=True)
+def _timestamp_add(call: Call, args: list[Value], rows: int) -> Value:
+    """``args`` are timestamp and quantity; days are 24 hours, because the session is in UTC."""
+    start, quantity = as_array(args[0], rows), as_array(args[1], rows)
+    unit = str(call.option("unit"))
+    if unit in _UNITS:
+        return _sum(call, start, quantity.cast(pa.int64()), _UNITS[unit])
+    numbers = micros(start, rows)
+    by = to_numpy(quantity, rows).astype(np.int64) * _MONTHS[unit]
+    bad = pc.and_(pa.array(np.abs(by) > 12 * 300_000), pc.and_(start.is_valid(), quantity.is_valid()))
+    if failures.any_true(bad):
+        raise failures.overflow(call.function, call.type, bad, start, quantity)
+    whole_days = np.floor_divide(numbers, MICROS_PER_DAY)
+    shifted = dates.shift_months(whole_days, by)
+    return _timestamps(call, shifted * MICROS_PER_DAY + numbers % MICROS_PER_DAY, start, quantity)
+
+
+@function("timestamp_diff", sql=("timestampdiff",))
+def _timestamp_diff(call: Call, args: list[Value], rows: int) -> Value:
+    start, end = as_array(args[0], rows), as_array(args[1], rows)
+    first, second = micros(start, rows), micros(end, rows)
+    unit = str(call.option("unit"))
+    if unit in _UNITS:
+        difference = second - first
+        whole = np.sign(difference) * (np.abs(difference) // _UNITS[unit])
+        return from_numpy(whole, call.type, start, end)
+    months = _months_between(first, second)
+    whole = np.sign(months) * (np.abs(months) // _MONTHS[unit])
+    return from_numpy(whole, call.type, start, end)
+
+
+def _months_between(first: npt.NDArray[np.int64], second: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Complete months from ``first`` to ``second``, as ``ChronoUnit.MONTHS.between`` counts them."""
+    parts = []
+    for numbers in (first, second):
+        months, day = dates.civil(np.floor_divide(numbers, MICROS_PER_DAY))
+        parts.append((months, day * MICROS_PER_DAY + numbers % MICROS_PER_DAY))
+    (months1, rest1), (months2, rest2) = parts
+    difference = months2 - months1
+    short = np.where(difference > 0, rest2 < rest1, False).astype(np.int64)
+    over = np.where(difference < 0, rest2 > rest1, False).astype(np.int64)
+    result: npt.NDArray[np.int64] = difference - short + over
+    return result
+
+
+def _unix(name: str, divisor: int, *sql: str) -> None:
+    @function(name, sql=sql or (name,))
+    def kernel(call: Call, args: list[Value], rows: int) -> Value:
+        array = as_array(args[0], rows)
+        return from_numpy(np.floor_divide(micros(array, rows), divisor), call.type, array)
+
+
+_unix("unix_seconds", 1_000_000, "unix_seconds", "unix_timestamp", "to_unix_timestamp")
+_unix("unix_millis", 1_000)
+_unix("unix_micros", 1)
+
+
+def _from_unix(name: str, factor: int) -> None:
+    @function(name, fails=factor > 1)
+    def kernel(call: Call, args: list[Value], rows: int) -> Value:
+        array = as_array(args[0], rows).cast(pa.int64())
+        return _sum(call, pa.repeat(pa.scalar(0, pa.int64()), rows), array, factor)
+
+
+_from_unix("timestamp_seconds", 1_000_000)
+_from_unix("timestamp_millis", 1_000)
+_from_unix("timestamp_micros", 1)
+
+
+@function("months_between")
+def _fractional_months(call: Call, args: list[Value], rows: int) -> Value:
+    """Spark's rule: whole months when both days are equal or last, else 31-day months by the second."""
+    later, earlier = as_array(args[0], rows), as_array(args[1], rows)
+    parts = []
+    for array in (later, earlier):
+        numbers = micros(array, rows)
+        months, day = dates.civil(np.floor_divide(numbers, MICROS_PER_DAY))
+        length = dates.month_start(months + 1) - dates.month_start(months)
+        seconds = (numbers % MICROS_PER_DAY) // 1_000_000
+        parts.append((months, day + 1, day + 1 == length, seconds))
+    (m1, d1, last1, s1), (m2, d2, last2, s2) = parts
+    whole = (m1 - m2).astype(np.float64)
+    same = (d1 == d2) | (last1 & last2)
+    rest = ((d1 - d2) * 86_400 + s1 - s2) / (31 * 86_400)
+    result = np.where(same, whole, whole + rest)
+    if call.option("round", True):
+        result = np.where(same, whole, np.round(result * 1e8) / 1e8)
+    return from_numpy(result, call.type, later, earlier)

@@ -1,0 +1,135 @@
+"""The life of an operator, the same for all.
+
+An operator accepts items, hands out items, and at a barrier flushes what it holds. It is created
+once per process and used for epoch after epoch: what it keeps between barriers is compiled code and
+readers, never rows. State that outlives a barrier is in state tables, reached through the context.
+
+                 add_input / get_output
+    RUNNING  <----------------------------+
+       | start_drain() -> True            |
+    DRAINING  -- get_output() until None --+   (finished draining: the driver drains the next operator)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
+
+from tidemill.errors import EvaluationError
+from tidemill.state.merge import Rows
+from tidemill.task.streams import Item
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
+
+    from tidemill.sources.split import Split, SplitResult
+    from tidemill.task.program import StateTable
+
+
+@dataclass
+class OperatorStats:
+    """Counters of one step in one partition and epoch; milliseconds are of wall time."""
+
+    rows_in: int = 0
+    rows_out: int = 0
+    batches: int = 0
+    milliseconds: float = 0.0
+
+
+class Context(Protocol):
+    """What an epoch gives to the operators of one partition. One per task attempt."""
+
+    epoch: int
+    partition: int
+    partitions: int
+
+    def runs(self, table: StateTable) -> list[Rows]:
+        """Sorted runs of a table as of the previous epoch, this partition's vnodes only, oldest first."""
+
+    def write(self, table: StateTable, rows: Rows) -> None:
+        """Append a sorted run of this epoch to a table; sealed when the barrier is reached."""
+
+    def finished(self, result: SplitResult) -> None:
+        """Report a split as read."""
+
+    def failed(self, step: int, error: EvaluationError) -> None:
+        """Report that a row made a step fail: its views stop, nothing else does."""
+
+
+@dataclass(frozen=True)
+class Output:
+    """An item on one output port of an operator."""
+
+    item: Item
+    port: int = 0
+
+
+class Operator:
+    """Base of all operators.
+
+    Subclasses override :meth:`add_input`, :meth:`get_output` and, when they hold rows back,
+    :meth:`start_drain`. After the drain they hold nothing.
+    """
+
+    def __init__(self, step: int) -> None:
+        self.step = step
+        self.stats = OperatorStats()
+
+    def begin(self, context: Context) -> None:
+        """Start an epoch."""
+        self.context = context
+        self.stats = OperatorStats()
+
+    def add_input(self, item: Item, port: int) -> None:
+        """Accept an item on an input port; called only while there is no output left to fetch."""
+        raise NotImplementedError(type(self).__name__)
+
+    def get_output(self) -> Output | None:
+        """The next item, or None when there is none now."""
+        return None
+
+    def start_drain(self) -> bool:
+        """A barrier has arrived and no input comes before it is passed.
+
+        Returns
+        -------
+        bool
+            True when output is held: ``get_output`` is called until it gives None. False when nothing is.
+        """
+        return False
+
+
+class SourceOperator(Operator):
+    """An operator at the head of a pipeline, fed with splits instead of items."""
+
+    def add_split(self, split: Split) -> None:
+        """Queue a split; splits are served in the order given."""
+        raise NotImplementedError(type(self).__name__)
+
+    def request_barrier(self) -> None:
+        """Queue the barrier behind the splits given so far. It is not counted as a split."""
+
+    def reached_barrier(self) -> bool:
+        """Whether everything before the barrier has been handed out; true at most once per barrier."""
+        raise NotImplementedError(type(self).__name__)
+
+    def pending(self) -> Future[None] | None:
+        """Something to wait for before output can come, or None."""
+        return None
+
+
+@dataclass
+class HeldOutput:
+    """Items that a draining operator has produced and not yet handed out, first in first out."""
+
+    items: list[Output] = field(default_factory=list)
+
+    def put(self, outputs: Sequence[Output]) -> bool:
+        """Hold some outputs; tells whether there are any."""
+        self.items.extend(outputs)
+        return bool(self.items)
+
+    def pop(self) -> Output | None:
+        """The oldest one, or None."""
+        return self.items.pop(0) if self.items else None

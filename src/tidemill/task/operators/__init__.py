@@ -1,0 +1,40 @@
+"""One operator per file; :func:`build` makes the operator of a program step."""
+
+from __future__ import annotations
+
+from tidemill.task import program
+from tidemill.task.operator import Operator
+from tidemill.task.operators.arrange import ArrangeOperator
+from tidemill.task.operators.calculate import CalculateOperator
+from tidemill.task.operators.concatenate import ConcatenateOperator
+from tidemill.task.operators.group_changes import GroupChangesOperator
+from tidemill.task.operators.group_partial import GroupPartialOperator
+from tidemill.task.operators.join import JoinOperator
+from tidemill.task.operators.scan import ScanOperator
+from tidemill.task.operators.store import StoreKeyedOperator, StoreRowsOperator
+from tidemill.task.operators.view_snapshot import ViewSnapshotOperator
+
+
+def build(step: int, operation: program.Operation) -> Operator:
+    """The operator that carries out ``operation`` as step number ``step``."""
+    match operation:
+        case program.ScanStep():
+            return ScanOperator(step, operation)
+        case program.ViewSnapshot():
+            return ViewSnapshotOperator(step, operation)
+        case program.Calculate():
+            return CalculateOperator(step, operation)
+        case program.Concatenate():
+            return ConcatenateOperator(step)
+        case program.GroupPartial():
+            return GroupPartialOperator(step, operation)
+        case program.GroupChanges():
+            return GroupChangesOperator(step, operation)
+        case program.Arrange():
+            return ArrangeOperator(step, operation)
+        case program.JoinChanges():
+            return JoinOperator(step, operation)
+        case program.StoreKeyed():
+            return StoreKeyedOperator(step, operation)
+        case program.StoreRows():
+            return StoreRowsOperator(step, operation)

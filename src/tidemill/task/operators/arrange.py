@@ -1,0 +1,50 @@
+"""Rows arranged by a join key."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tidemill.state.keys import Keys, encode
+from tidemill.state.merge import consolidate
+from tidemill.task.operator import HeldOutput, Operator, Output
+from tidemill.task.program import Arrange
+from tidemill.task.streams import Delta, Item, Keyed
+
+
+class ArrangeOperator(Operator):
+    """Encodes rows as (join key, other columns) and consolidates the epoch's rows at the barrier."""
+
+    def __init__(self, step: int, operation: Arrange) -> None:
+        super().__init__(step)
+        self.operation = operation
+        self._keys: list[Keys] = []
+        self._weights: list[np.ndarray] = []
+        self._held = HeldOutput()
+
+    def add_input(self, item: Item, port: int) -> None:
+        """Encode a batch; rows whose key cannot match anything are left out."""
+        assert isinstance(item, Delta)
+        for column in self.operation.required:
+            values = item.batch.column(column)
+            if values.null_count:
+                item = item.filter(pc.is_valid(values))
+        if len(item):
+            columns = [item.batch.column(c) for c in self.operation.columns]
+            table = self.operation.table
+            self._keys.append(encode(columns, table.key, table.distribution))
+            self._weights.append(item.explicit_weights())
+
+    def start_drain(self) -> bool:
+        """The epoch's rows as one keyed run."""
+        if not self._keys:
+            return False
+        keys, weights = Keys.concat(self._keys), np.concatenate(self._weights)
+        self._keys, self._weights = [], []
+        rows = consolidate(keys, [pa.array(weights)], self.operation.table.ops, drop_zero=True)
+        return self._held.put([Output(Keyed(rows))]) if len(rows.keys) else False
+
+    def get_output(self) -> Output | None:
+        """The run."""
+        return self._held.pop()

@@ -1,0 +1,118 @@
+"""Aggregation with changes: each group that changed gives its old row with -1 and its new one with +1."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from tidemill.state.keys import KeyColumn, Keys, decode, encode, group
+from tidemill.state.lookup import first_with_prefix, get
+from tidemill.state.merge import MergeOp, Rows, merge
+from tidemill.task.changed_groups import changed_groups
+from tidemill.task.operator import HeldOutput, Operator, Output
+from tidemill.task.operators.group_partial import fold
+from tidemill.task.program import GroupChanges, StateTable
+from tidemill.task.read_view import empty_rows, zero_row
+from tidemill.task.streams import Item, Keyed
+
+
+
+class GroupChangesOperator(Operator):
+    """Folds partial groups of all tasks into the state of this partition's vnodes.
+
+    An aggregate without GROUP BY has its one row from its first epoch on, over whatever input.
+    """
+
+    def __init__(self, step: int, operation: GroupChanges) -> None:
+        super().__init__(step)
+        self.operation = operation
+        self.partial = operation.partial
+        self._groups: list[Rows] = []
+        self._multisets: list[list[Rows]] = [[] for _ in self.partial.multisets]
+        self._held = HeldOutput()
+
+    def add_input(self, item: Item, port: int) -> None:
+        """Hold a sorted run of groups (port 0) or of a multiset (port i + 1)."""
+        assert isinstance(item, Keyed)
+        (self._groups if port == 0 else self._multisets[port - 1]).append(item.rows)
+
+    def start_drain(self) -> bool:
+        """Write the changed groups; hold their changes for those who read them."""
+        partial = self.partial
+        groups, self._groups = self._groups, []
+        single = not partial.groups.key and self.context.partition == 0
+        if not groups and not (single and self.operation.emit):
+            return False
+        changed = merge(groups, partial.groups.ops, drop_zero=False) if groups else zero_row(partial.groups)
+        values = list(changed.values)
+        for i in range(len(partial.multisets)):
+            self._fold_multiset(i, changed.keys, values)
+        changed = Rows(changed.keys, tuple(values))
+        outputs = self._changes(changed, single) if self.operation.emit else []
+        if groups or outputs:
+            self.context.write(partial.groups, changed)
+        return self._held.put(outputs)
+
+    def get_output(self) -> Output | None:
+        """The changes."""
+        return self._held.pop()
+
+    def _fold_multiset(self, index: int, groups: Keys, values: list[pa.Array]) -> None:
+        """Fill in the accumulators that depend on one multiset, and write its changes."""
+        partial, table = self.partial, self.partial.multisets[index]
+        inputs, self._multisets[index] = self._multisets[index], []
+        delta = merge(inputs, table.ops, drop_zero=True) if inputs else empty_rows(table)
+        runs = self.context.runs(table)
+        column = partial.layout.multisets[index]
+        offsets = partial.layout.offsets(partial.input_types)
+        for accumulator, at in zip(partial.layout.accumulators, offsets, strict=True):
+            if accumulator.argument != column or not (accumulator.distinct or accumulator.recomputed):
+                continue
+            if accumulator.recomputed:
+                reverse = accumulator.kind == "max"
+                both = [*runs, delta] if len(delta.keys) else runs
+                values[at] = _extremes(both, groups, table.key, reverse, table.ops)
+            elif len(delta.keys):
+                ids, entering, elements = self._transitions(delta, runs, groups, table)
+                filled = fold(accumulator, elements, ids, entering, len(groups))
+                values[at : at + len(filled)] = filled
+        if len(delta.keys):
+            self.context.write(table, delta)
+
+    def _transitions(
+        self, delta: Rows, runs: list[Rows], groups: Keys, table: StateTable
+    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], pa.Array]:
+        """Values that enter (+1) or leave (-1) the set of distinct values: group, sign, value."""
+        partial = self.partial
+        _, old = get(runs, delta.keys, table.ops, table.value_types)
+        before = old[0].to_numpy()
+        after = before + delta.values[0].to_numpy()
+        sign = (after > 0).astype(np.int64) - (before > 0).astype(np.int64)
+        columns = decode(delta.keys, table.key)
+        own = encode(columns[:-1], partial.groups.key, partial.groups.distribution)
+        if not partial.groups.key:
+            return np.zeros(len(sign), np.int64), sign, columns[-1]
+        ids, _ = group(Keys.concat([groups, own]))
+        return ids[len(groups) :], sign, columns[-1]
+
+    def _changes(self, changed: Rows, single: bool) -> list[Output]:
+        partial = self.partial
+        runs = self.context.runs(partial.groups)
+        delta = changed_groups(partial.groups, partial.layout, partial.input_types, runs, changed, single)
+        return [Output(delta)] if len(delta) else []
+
+
+def _extremes(
+    runs: list[Rows], groups: Keys, layout: tuple[KeyColumn, ...], reverse: bool, ops: tuple[MergeOp, ...]
+) -> pa.Array:
+    """The smallest or largest value of each group's multiset, NULL where it is empty."""
+    type_ = layout[-1].type
+    if not runs:
+        return pa.nulls(len(groups), type_)
+    found, winners, _ = first_with_prefix(runs, groups, reverse, ops, skip_null=True)
+    rows = np.flatnonzero(found)
+    values = decode(winners.take(rows), layout)[-1]
+    position = np.full(len(found), -1, np.int64)
+    position[rows] = np.arange(len(rows))
+    return values.take(pa.array(position, mask=~found))

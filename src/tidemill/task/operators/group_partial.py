@@ -1,0 +1,138 @@
+"""Partial aggregation: this task's rows of the epoch, folded to one row of accumulators per group."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tidemill.state import accumulate
+from tidemill.state.keys import Keys, encode, group
+from tidemill.state.merge import consolidate
+from tidemill.task.accumulators import Accumulator
+from tidemill.task.operator import HeldOutput, Operator, Output
+from tidemill.task.program import GroupPartial
+from tidemill.task.streams import Delta, Item, Keyed
+
+Weights = npt.NDArray[np.int64] | None
+
+
+def fold(
+    accumulator: Accumulator,
+    values: pa.Array | None,
+    ids: npt.NDArray[np.int64],
+    weights: Weights,
+    groups: int,
+) -> list[pa.Array]:
+    """One accumulator over one batch.
+
+    Parameters
+    ----------
+    values : Arrow array or None
+        The argument column; None for ``rows``.
+    ids : int64 array
+        Group of each row, dense from 0.
+
+    Returns
+    -------
+    list of Arrow arrays
+        ``groups`` rows each, one array per column of the accumulator.
+    """
+    kind = accumulator.kind
+    if kind in ("rows", "count"):
+        return [pa.array(accumulate.count_nonnull(ids, values, weights, groups))]
+    if kind == "sum_i64":
+        return [pa.array(accumulate.sum_int64(ids, values, weights, groups))]
+    if kind == "sum_i128":
+        return [pa.array(part) for part in accumulate.sum_i128(ids, values, weights, groups)]
+    if kind == "sum_f64":
+        return [pa.array(accumulate.sum_float(ids, values, weights, groups))]
+    if kind == "sum_exact":
+        parts = (
+            *accumulate.sum_dd(ids, values, weights, groups),
+            *accumulate.count_special(ids, values, weights, groups),
+        )
+        return [pa.array(part) for part in parts]
+    return [accumulate.extreme(ids, values, groups, kind == "max")]
+
+
+def neutral(accumulator: Accumulator, input_types: tuple[pa.DataType, ...], groups: int) -> list[pa.Array]:
+    """The columns of an accumulator that is computed later, from a multiset."""
+    if accumulator.recomputed:
+        return [pa.nulls(groups, t) for t in accumulator.columns(input_types)]
+    return [pa.array(np.zeros(groups, t.to_pandas_dtype())) for t in accumulator.columns(input_types)]
+
+
+class GroupPartialOperator(Operator):
+    """Output port 0: groups; port i + 1: the values of multiset i with their multiplicities."""
+
+    def __init__(self, step: int, operation: GroupPartial) -> None:
+        super().__init__(step)
+        self.operation = operation
+        self._groups: list[tuple[Keys, list[pa.Array]]] = []
+        self._multisets: list[list[tuple[Keys, npt.NDArray[np.int64]]]] = [[] for _ in operation.multisets]
+        self._held = HeldOutput()
+
+    def add_input(self, item: Item, port: int) -> None:
+        """Fold a batch."""
+        assert isinstance(item, Delta)
+        operation, batch = self.operation, item.batch
+        group_columns = [batch.column(k) for k in operation.keys]
+        if group_columns:
+            keys = encode(group_columns, operation.groups.key, operation.groups.distribution)
+            ids, first = group(keys)
+            keys = keys.take(first)
+        else:
+            ids = np.zeros(len(item), np.int64)
+            keys = Keys(np.array([0, 2], np.int64), np.zeros(2, np.uint8))
+        self._groups.append((keys, self._fold(item, ids, len(keys))))
+        for i, column in enumerate(operation.layout.multisets):
+            values, columns, weights = batch.column(column), group_columns, item.explicit_weights()
+            if values.null_count:
+                present = pc.is_valid(values)
+                columns = [c.filter(present) for c in columns]
+                weights = weights[present.to_numpy(zero_copy_only=False)]
+                values = values.filter(present)
+            table = operation.multisets[i]
+            self._multisets[i].append((encode([*columns, values], table.key, table.distribution), weights))
+
+    def _fold(self, item: Delta, ids: npt.NDArray[np.int64], groups: int) -> list[pa.Array]:
+        columns: list[pa.Array] = []
+        for accumulator in self.operation.layout.accumulators:
+            if accumulator.distinct or accumulator.recomputed:
+                columns += neutral(accumulator, self.operation.input_types, groups)
+            else:
+                at = accumulator.argument
+                values = None if at is None else item.batch.column(at)
+                columns += fold(accumulator, values, ids, item.weights, groups)
+        return columns
+
+    def start_drain(self) -> bool:
+        """The epoch's groups, then its multisets, each as one keyed run."""
+        outputs = []
+        if self._groups:
+            rows = consolidate(*_concatenate(self._groups), self.operation.groups.ops, drop_zero=False)
+            outputs.append(Output(Keyed(rows), 0))
+        for i, parts in enumerate(self._multisets):
+            if parts:
+                keys = Keys.concat([k for k, _ in parts])
+                weights = pa.array(np.concatenate([w for _, w in parts]))
+                rows = consolidate(keys, [weights], self.operation.multisets[i].ops, drop_zero=True)
+                outputs.append(Output(Keyed(rows), i + 1))
+                parts.clear()
+        self._groups = []
+        return self._held.put(outputs)
+
+    def get_output(self) -> Output | None:
+        """The next run."""
+        return self._held.pop()
+
+
+def _concatenate(parts: Sequence[tuple[Keys, list[pa.Array]]]) -> tuple[Keys, list[pa.Array]]:
+    if len(parts) == 1:
+        return parts[0]
+    columns = zip(*(values for _, values in parts), strict=True)
+    return Keys.concat([k for k, _ in parts]), [pa.concat_arrays(c) for c in columns]

@@ -1,0 +1,103 @@
+"""Incremental inner equi-join: ``d(L x R) = dL x (R + dR) + L x dR``."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from tidemill.state.keys import decode, encode, group
+from tidemill.state.lookup import scan_prefix
+from tidemill.state.merge import Rows, merge
+from tidemill.task.operator import HeldOutput, Operator, Output
+from tidemill.task.program import Arrange, JoinChanges
+from tidemill.task.streams import Delta, Item, Keyed, batch_of
+
+_Int64s = npt.NDArray[np.int64]
+
+
+class JoinOperator(Operator):
+    """Keeps both inputs arranged by key; at the barrier joins the epoch's changes with them."""
+
+    def __init__(self, step: int, operation: JoinChanges) -> None:
+        super().__init__(step)
+        self.operation = operation
+        self._inputs: tuple[list[Rows], list[Rows]] = ([], [])
+        self._held = HeldOutput()
+
+    def add_input(self, item: Item, port: int) -> None:
+        """Hold a sorted run of the left (0) or right (1) input."""
+        assert isinstance(item, Keyed)
+        self._inputs[port].append(item.rows)
+
+    def start_drain(self) -> bool:
+        """Join the changes, then append them to the state."""
+        left, right = self.operation.left, self.operation.right
+        new_left = merge(self._inputs[0], left.table.ops, drop_zero=True) if self._inputs[0] else None
+        new_right = merge(self._inputs[1], right.table.ops, drop_zero=True) if self._inputs[1] else None
+        self._inputs = ([], [])
+        outputs = []
+        if new_left is not None and len(new_left.keys):
+            others = self.context.runs(right.table) + ([] if new_right is None else [new_right])
+            outputs += self._match(left, new_left, right, others, flipped=False)
+            self.context.write(left.table, new_left)
+        if new_right is not None and len(new_right.keys):
+            outputs += self._match(right, new_right, left, self.context.runs(left.table), flipped=True)
+            self.context.write(right.table, new_right)
+        return self._held.put(outputs)
+
+    def get_output(self) -> Output | None:
+        """Joined rows."""
+        return self._held.pop()
+
+    def _match(
+        self, side: Arrange, changes: Rows, other: Arrange, runs: list[Rows], flipped: bool
+    ) -> list[Output]:
+        """Pairs of changed rows of one side with rows of the other."""
+        if not runs:
+            return []
+        mine = decode(changes.keys, side.table.key)
+        width = self.operation.key_width
+        prefixes = encode(mine[:width], side.table.key[:width], width)
+        ids, first = group(prefixes)  # sorted input: ids ascend
+        found, matches = scan_prefix(runs, prefixes.take(first), other.table.ops, drop_zero=True)
+        if not len(matches.keys):
+            return []
+        rows, partners = pairs(ids, found, len(first))
+        weights = _weights(changes)[rows] * _weights(matches)[partners]
+        theirs = decode(matches.keys, other.table.key)
+        left = _restore(side, mine, rows)
+        right = _restore(other, theirs, partners)
+        columns = right + left if flipped else left + right
+        return [Output(Delta(batch_of(columns, len(rows)), weights))]
+
+
+def pairs(ids: _Int64s, found: _Int64s, groups: int) -> tuple[_Int64s, _Int64s]:
+    """All pairs (i, j) with ``ids[i] == found[j]``, ordered by i then j.
+
+    Parameters
+    ----------
+    ids, found : int64 arrays, ascending
+        Group of each row of either side.
+    groups : int
+        Groups are ``0 .. groups-1``.
+    """
+    counts = np.bincount(found, minlength=groups)
+    starts = np.cumsum(counts) - counts
+    repeats = counts[ids]
+    rows = np.repeat(np.arange(len(ids)), repeats)
+    ends = np.cumsum(repeats)
+    within = np.arange(int(ends[-1]) if len(ends) else 0) - np.repeat(ends - repeats, repeats)
+    return rows, np.repeat(starts[ids], repeats) + within
+
+
+def _weights(rows: Rows) -> _Int64s:
+    weights: _Int64s = rows.values[0].to_numpy()
+    return weights
+
+
+def _restore(side: Arrange, columns: list[pa.Array], rows: _Int64s) -> list[pa.Array]:
+    """Columns in the order of the join's input, at the given rows."""
+    indices = pa.array(rows)
+    width = 1 + max(side.columns)
+    return [columns[side.columns.index(i)].take(indices) for i in range(width)]

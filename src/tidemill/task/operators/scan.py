@@ -1,0 +1,182 @@
+"""Table scan: fetches the bytes of splits and formats them into rows."""
+
+from __future__ import annotations
+
+from collections import deque
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tidemill.formats.base import RowError, RowReader, Rows, SplitReader
+from tidemill.formats.registry import lookup
+from tidemill.sources.files import FileReader
+from tidemill.sources.split import Split, SplitResult
+from tidemill.state.keys import encode
+from tidemill.state.merge import consolidate
+from tidemill.task.operator import Output, SourceOperator
+from tidemill.task.program import ScanStep
+from tidemill.task.streams import Delta, batch_of
+
+_HEADER_BYTES = 1 << 16
+
+
+class ScanOperator(SourceOperator):
+    """Reads splits in the order given, one buffer at a time.
+
+    Only the columns in use are parsed. Malformed fields and rows go to the table's errors table. Once
+    the barrier is reached every split has been reported with its quote parity.
+    """
+
+    def __init__(self, step: int, operation: ScanStep) -> None:
+        super().__init__(step)
+        self.operation = operation
+        source = operation.source
+        needed = operation.columns
+        if source.op_column is not None and source.op_column not in needed:
+            needed = (*needed, source.op_column)
+        self._needed = needed
+        self._reader: RowReader = lookup(source.format).reader(source.schema, dict(source.options), needed)
+        self._queue: deque[Split | None] = deque()
+        self._open: _OpenSplit | None = None
+        self._errors: list[tuple[Split, RowError]] = []
+
+    def add_split(self, split: Split) -> None:
+        """Queue a split."""
+        self._queue.append(split)
+
+    def request_barrier(self) -> None:
+        """Queue the barrier."""
+        self._queue.append(None)
+
+    def reached_barrier(self) -> bool:
+        """Whether the barrier is next."""
+        if self._open is None and self._queue and self._queue[0] is None:
+            self._queue.popleft()
+            return True
+        return False
+
+    def get_output(self) -> Output | None:
+        """Rows of the next buffer that has any."""
+        while True:
+            if self._open is None:
+                if not self._queue or self._queue[0] is None:
+                    return None
+                split = self._queue.popleft()
+                assert split is not None
+                self._open = _OpenSplit(split, self._reader)
+            rows = self._open.read()
+            if rows is None:
+                self.context.finished(self._open.result())
+                self._open = None
+                continue
+            split = self._open.split
+            if split.audience is None:
+                self._errors += [(split, e) for e in rows.errors]
+            delta = self._delta(split, rows)
+            self._open.rows += len(delta)
+            if len(delta):
+                return Output(delta)
+
+    def start_drain(self) -> bool:
+        """Write the epoch's malformed rows to the errors table."""
+        if self._errors:
+            table = self.operation.source.errors
+            columns = errors_columns(self._errors)
+            self._errors = []
+            keys = encode(columns, table.key, table.distribution)
+            weights = pa.array(np.ones(len(keys), np.int64))
+            self.context.write(table, consolidate(keys, [weights], table.ops, drop_zero=False))
+        return False
+
+    def _delta(self, split: Split, rows: Rows) -> Delta:
+        source, batch = self.operation.source, rows.batch
+        weights: npt.NDArray[np.int64] | None = None
+        keep: pa.BooleanArray | None = None
+        if source.op_column is not None:
+            weights, keep = self._weights(split, rows)
+        columns = [batch.column(self._needed.index(c)) for c in self.operation.columns]
+        delta = Delta(batch_of(columns, rows.count), weights, split.audience)
+        return delta if keep is None else delta.filter(keep)
+
+    def _weights(self, split: Split, rows: Rows) -> tuple[npt.NDArray[np.int64], pa.BooleanArray | None]:
+        """+1 and -1 by the value of the operation column; any other value makes a malformed row."""
+        source = self.operation.source
+        assert source.op_column is not None and self._open is not None
+        operations = rows.batch.column(self._needed.index(source.op_column))
+        inserts = pc.fill_null(pc.equal(operations, source.op_values[0]), False)
+        deletes = pc.fill_null(pc.equal(operations, source.op_values[1]), False)
+        weights = np.where(deletes.to_numpy(zero_copy_only=False), -1, 1).astype(np.int64)
+        known = pc.or_(inserts, deletes)
+        if known.true_count == len(known):
+            return weights, None
+        for row in np.flatnonzero(~known.to_numpy(zero_copy_only=False)):
+            raw = str(operations[int(row)].as_py()).encode()
+            error = RowError(int(rows.positions[row]), source.op_column, "bad_operation", raw, True)
+            self._open.malformed += 1
+            self._open.dropped += 1
+            if split.audience is None:
+                self._errors.append((split, error))
+        return weights, known
+
+
+class _OpenSplit:
+    """One split being read."""
+
+    def __init__(self, split: Split, reader: RowReader) -> None:
+        self.split = split
+        self._file = FileReader(split)
+        self.rows = self.bytes = self.malformed = self.dropped = 0
+        header = None
+        if reader.header_bytes_needed():
+            self._file.open(0)
+            header = self._file.first_bytes(_HEADER_BYTES)
+            self._file.close()
+        self._reader: SplitReader = reader.split(
+            start=split.start,
+            end=split.end,
+            file_size=split.size,
+            in_quotes=split.in_quotes,
+            header=header,
+        )
+        self._position = self._reader.read_from
+        self._file.open(self._position)
+        self._ended = False
+
+    def read(self) -> Rows | None:
+        """Rows of the next buffer (perhaps none), or None after the last."""
+        if self._reader.done or self._ended:
+            self._file.close()
+            return None
+        buffer = self._file.fill()
+        self._position += len(buffer)
+        self.bytes += len(buffer)
+        self._ended = self._position >= self.split.size or not buffer
+        rows = self._reader.feed(buffer, self._ended)
+        self.malformed += len(rows.errors)
+        self.dropped += sum(e.dropped for e in rows.errors)
+        return rows
+
+    def result(self) -> SplitResult:
+        """What the barrier needs to know."""
+        return SplitResult(
+            self.split,
+            self._reader.assumed_in_quotes,
+            self._reader.quote_parity,
+            self.rows,
+            self.split.end - self.split.start,
+            self.malformed,
+            self.dropped,
+        )
+
+
+def errors_columns(errors: list[tuple[Split, RowError]]) -> list[pa.Array]:
+    """Columns of an errors table: file, position, column, reason, raw."""
+    return [
+        pa.array([s.path for s, _ in errors], pa.string()),
+        pa.array([e.position for _, e in errors], pa.int64()),
+        pa.array([e.column for _, e in errors], pa.string()),
+        pa.array([e.reason for _, e in errors], pa.string()),
+        pa.array([e.raw for _, e in errors], pa.binary()),
+    ]

@@ -1,0 +1,49 @@
+"""The contents of a view, as the first rows of a reader that came later."""
+
+from __future__ import annotations
+
+from collections import deque
+
+from tidemill.sources.split import Split
+from tidemill.task.operator import Output, SourceOperator
+from tidemill.task.program import ViewSnapshot
+from tidemill.task.read_view import read_view
+from tidemill.task.streams import Delta
+
+
+class ViewSnapshotOperator(SourceOperator):
+    """Emits the view's rows as of the previous epoch when it is given a split, and nothing otherwise.
+
+    The split carries no bytes: it says that the reader behind this step has its first epoch. Each
+    partition reads the vnodes it owns.
+    """
+
+    def __init__(self, step: int, operation: ViewSnapshot) -> None:
+        super().__init__(step)
+        self.operation = operation
+        self._queue: deque[Split | None] = deque()
+
+    def add_split(self, split: Split) -> None:
+        """Ask for the snapshot."""
+        self._queue.append(split)
+
+    def request_barrier(self) -> None:
+        """Queue the barrier."""
+        self._queue.append(None)
+
+    def reached_barrier(self) -> bool:
+        """Whether the barrier is next."""
+        if self._queue and self._queue[0] is None:
+            self._queue.popleft()
+            return True
+        return False
+
+    def get_output(self) -> Output | None:
+        """All rows of this partition's vnodes."""
+        if not self._queue or self._queue[0] is None:
+            return None
+        self._queue.popleft()
+        plan = self.operation.plan
+        owner = plan.single and self.context.partition == 0
+        delta: Delta = read_view(plan, self.context.runs(plan.table), single_row=owner)
+        return Output(delta) if len(delta) else None

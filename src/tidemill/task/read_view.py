@@ -1,0 +1,72 @@
+"""Rows of a view, read from its state table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from tidemill.state.keys import Keys, decode
+from tidemill.state.merge import Rows, merge
+from tidemill.task.finish import finish
+from tidemill.task.operators.calculate import calculate
+from tidemill.task.program import ReadPlan, StateTable
+from tidemill.task.streams import Delta, batch_of
+
+
+def read_view(plan: ReadPlan, runs: Sequence[Rows], single_row: bool) -> Delta:
+    """The view's rows in the given runs.
+
+    Parameters
+    ----------
+    runs : sequence of Rows
+        All runs of the view's table (or those of some vnodes), oldest first.
+    single_row : bool
+        Whether to give the one row of an aggregate without GROUP BY when it has no state yet. Set by
+        exactly one of the readers that share a view out by vnode.
+
+    Returns
+    -------
+    Delta
+        Columns as ``plan.schema``, positive weights, in key order.
+    """
+    rows = merge(runs, plan.table.ops, drop_zero=True) if runs else empty_rows(plan.table)
+    if single_row and not len(rows.keys):
+        rows = zero_row(plan.table)
+    return finish_rows(plan, rows)
+
+
+def finish_rows(plan: ReadPlan, rows: Rows) -> Delta:
+    """Merged rows of the view's table as rows of the view; multiset weights are kept, negative ones too."""
+    columns = decode(rows.keys, plan.table.key)
+    weights = None
+    if plan.layout is None:
+        weights = rows.values[0].to_numpy()
+        if len(weights) and (weights == 1).all():
+            weights = None
+    else:
+        columns = columns + finish(plan.layout, plan.input_types, rows.values)
+    delta = Delta(batch_of(columns, len(rows.keys)), weights)
+    for step in plan.steps:
+        delta = calculate(step, delta)
+    return delta
+
+
+def empty_rows(table: StateTable) -> Rows:
+    """No rows of a table."""
+    keys = Keys(np.zeros(1, np.int64), np.zeros(0, np.uint8))
+    return Rows(keys, tuple(pa.array([], t) for t in table.value_types))
+
+
+def zero_row(table: StateTable) -> Rows:
+    """The row of the only group of an aggregate without GROUP BY, over no input."""
+    keys = Keys(np.array([0, 2], np.int64), np.zeros(2, np.uint8))
+    return Rows(keys, tuple(zeros(t, 1) for t in table.value_types))
+
+
+def zeros(type_: pa.DataType, count: int) -> pa.Array:
+    """The neutral value of an accumulator column: 0 for numbers that are summed, NULL otherwise."""
+    if pa.types.is_int64(type_) or pa.types.is_float64(type_):
+        return pa.array(np.zeros(count, type_.to_pandas_dtype()))
+    return pa.nulls(count, type_)

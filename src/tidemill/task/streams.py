@@ -1,0 +1,71 @@
+"""What flows between operators: deltas (rows with weights) and keyed rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from tidemill.state.merge import Rows
+
+
+@dataclass(frozen=True)
+class Delta:
+    """A Z-set of rows.
+
+    Parameters
+    ----------
+    batch : pyarrow.RecordBatch
+        The rows; columns are used by position.
+    weights : numpy int64 array or None
+        One weight a row: +1 inserts, -1 deletes. None means all +1.
+    audience : int or None
+        None for rows that everyone sees. A number for rows of history: only steps born then see them.
+    """
+
+    batch: pa.RecordBatch
+    weights: npt.NDArray[np.int64] | None = None
+    audience: int | None = None
+
+    def __len__(self) -> int:
+        return int(self.batch.num_rows)
+
+    def explicit_weights(self) -> npt.NDArray[np.int64]:
+        """The weights as an array, also when all are +1."""
+        return np.ones(len(self), np.int64) if self.weights is None else self.weights
+
+    def take(self, rows: npt.NDArray[np.int64]) -> Delta:
+        """The rows at some positions."""
+        weights = None if self.weights is None else self.weights[rows]
+        return Delta(self.batch.take(pa.array(rows)), weights, self.audience)
+
+    def filter(self, mask: pa.BooleanArray) -> Delta:
+        """The rows where ``mask`` is true; it has no NULLs."""
+        weights = self.weights
+        if weights is not None:
+            weights = weights[mask.to_numpy(zero_copy_only=False)]
+        return Delta(self.batch.filter(mask), weights, self.audience)
+
+
+def batch_of(columns: list[pa.Array] | tuple[pa.Array, ...], rows: int) -> pa.RecordBatch:
+    """A record batch with columns named by position; ``rows`` counts when there is no column."""
+    if columns:
+        return pa.RecordBatch.from_arrays(list(columns), names=[str(i) for i in range(len(columns))])
+    empty = pa.StructArray.from_buffers(pa.struct([]), rows, [None])
+    return pa.RecordBatch.from_struct_array(empty)
+
+
+@dataclass(frozen=True)
+class Keyed:
+    """Rows sorted by key, each key once: what is written to state and what crosses an exchange."""
+
+    rows: Rows
+
+    def __len__(self) -> int:
+        return len(self.rows.keys)
+
+
+Item: TypeAlias = Delta | Keyed

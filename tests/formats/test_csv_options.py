@@ -1,0 +1,156 @@
+"""Every option: what it does and which values it refuses."""
+
+from __future__ import annotations
+
+import datetime as dt
+
+import pyarrow as pa
+import pytest
+from csv_reading import columns, read
+
+from tidemill.errors import TidemillError
+from tidemill.formats.csv.format import CsvFormat
+from tidemill.formats.csv.options import OPTION_NAMES
+from tidemill.schema import TIMESTAMP, Field, Schema
+
+PAIR = columns(a=pa.int32(), b=pa.string())
+
+
+@pytest.mark.parametrize("name", ["sep", "delimiter", "SEP"])
+@pytest.mark.parametrize(("value", "char"), [(";", ";"), ("\\t", "\t"), ("\t", "\t"), ("|", "|")])
+def test_separator(name, value, char):
+    assert read(f"1{char}x,y\n".encode(), PAIR, {name: value}).rows == ((1, "x,y"),)
+
+
+def test_quote():
+    assert read(b"'1','it''s, \"x\"'\n", PAIR, {"quote": "'"}).rows == ((1, 'it\'s, "x"'),)
+
+
+def test_an_empty_quote_switches_quoting_off():
+    assert read(b'1,"x\n2,y"\n', PAIR, {"quote": ""}).rows == ((1, '"x'), (2, 'y"'))
+
+
+def test_escape_equal_to_the_quote():
+    assert read(b'1,"a""b"\n', PAIR, {"escape": '"'}).rows == ((1, 'a"b'),)
+
+
+def test_comment():
+    table = read(b"#a,b,c\n1,#x\n#\n2,y", PAIR, {"comment": "#"})
+    assert table.rows == ((1, "#x"), (2, "y"))
+    assert table.errors == ()
+
+
+def test_an_empty_comment_switches_comments_off():
+    assert read(b"1,#\n", PAIR, {"comment": ""}).rows == ((1, "#"),)
+
+
+def test_white_space_is_part_of_a_value():
+    table = read(b' 1, x \n"2" ,"y" \n', PAIR)
+    assert table.rows == ((None, " x "), (None, None))
+    assert table.reasons == [("a", "bad_int32"), ("a", "bad_int32"), ("b", "bad_quote")]
+
+
+def test_ignore_leading_white_space():
+    table = read(b' 1,\t x \n "2", " y"\n', PAIR, {"ignoreLeadingWhiteSpace": "true"})
+    assert table.rows == ((1, "x "), (2, " y"))
+
+
+def test_ignore_trailing_white_space():
+    table = read(b'1 , x \t\n"2" ,"y " \n', PAIR, {"ignoreTrailingWhiteSpace": "True"})
+    assert table.rows == ((1, " x"), (2, "y "))
+
+
+def test_null_is_compared_after_trimming():
+    both = {"ignoreLeadingWhiteSpace": "true", "ignoreTrailingWhiteSpace": "true"}
+    assert read(b"1,  \n2, NA \n", PAIR, both).rows == ((1, None), (2, "NA"))
+    assert read(b"1,  \n2, NA \n", PAIR, both | {"nullValue": "NA"}).rows == ((1, ""), (2, None))
+
+
+def test_null_value_makes_an_empty_number_malformed():
+    table = read(b"NA,x\n,y\n", PAIR, {"nullValue": "NA"})
+    assert table.rows == ((None, "x"), (None, "y"))
+    assert table.reasons == [("a", "bad_int32")]
+
+
+def test_date_format():
+    table = read(b"31.12.2023\n1.1.2024\n", columns(d=pa.date32()), {"dateFormat": "dd.MM.yyyy"})
+    assert table.rows == ((dt.date(2023, 12, 31),), (None,))
+    assert table.reasons == [("d", "bad_date")]
+
+
+def test_timestamp_format():
+    table = read(
+        b"20240229T235959.5\n20240229T235959.1234\n",
+        columns(t=TIMESTAMP),
+        {"timestampFormat": "yyyyMMdd'T'HHmmss.SSS"},
+    )
+    assert table.rows == ((dt.datetime(2024, 2, 29, 23, 59, 59, 500_000, dt.UTC),), (None,))
+
+
+def test_header_false_and_the_plain_spellings_are_accepted():
+    plain = {"header": "FALSE", "encoding": "UTF-8", "lineSep": "\n", "maxColumns": "2", "mode": "permissive"}
+    assert read(b"1,x\n", PAIR, plain).rows == ((1, "x"),)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("header", "yes"),
+        ("sep", ""),
+        ("sep", "||"),
+        ("sep", "ż"),
+        ("sep", "\n"),
+        ("sep", '"'),
+        ("delimiter", "ab"),
+        ("quote", "ab"),
+        ("escape", "\\"),
+        ("escape", ""),
+        ("comment", "//"),
+        ("comment", '"'),
+        ("comment", ","),
+        ("mode", "LENIENT"),
+        ("dateFormat", "dd MMM yyyy"),
+        ("dateFormat", ""),
+        ("dateFormat", "yyyy-MM-dd[ HH]"),
+        ("dateFormat", "yyyy-yyyy"),
+        ("dateFormat", "yyyy'x"),
+        ("timestampFormat", "yyyy-MM-dd hh:mm a"),
+        ("timestampFormat", "SSSSSSSSSS"),
+        ("ignoreLeadingWhiteSpace", "1"),
+        ("ignoreTrailingWhiteSpace", ""),
+        ("encoding", "latin1"),
+        ("lineSep", "\r"),
+        ("maxColumns", "0"),
+        ("maxColumns", "1"),
+        ("maxColumns", "x"),
+    ],
+)
+def test_bad_values_are_refused_when_the_table_is_created(name, value):
+    with pytest.raises(TidemillError) as caught:
+        CsvFormat().validate(PAIR, {name: value})
+    assert caught.value.number == "TM4003"
+    assert name.lower() in caught.value.what.lower() or "delimiter" in caught.value.what
+
+
+def test_separator_under_two_names_must_agree():
+    with pytest.raises(TidemillError, match="TM4003"):
+        CsvFormat().validate(PAIR, {"sep": ";", "delimiter": "|"})
+    CsvFormat().validate(PAIR, {"sep": ";", "delimiter": ";"})
+
+
+def test_a_bad_value_gets_a_hint():
+    with pytest.raises(TidemillError) as caught:
+        CsvFormat().validate(PAIR, {"mode": "FAILFATS"})
+    assert caught.value.hint == "did you mean 'FAILFAST'?"
+
+
+@pytest.mark.parametrize("type_", [pa.list_(pa.int32()), pa.struct([("x", pa.int32())]), pa.null()])
+def test_types_that_csv_cannot_hold(type_):
+    with pytest.raises(TidemillError) as caught:
+        CsvFormat().validate(Schema((Field("v", type_),)), {})
+    assert caught.value.number == "TM4004"
+
+
+def test_option_names_are_lower_case():
+    assert all(name == name.lower() for name in OPTION_NAMES)
+    assert {"header", "sep", "mode", "linesep", "nullvalue"} <= CsvFormat().option_names

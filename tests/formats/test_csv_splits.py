@@ -1,0 +1,119 @@
+"""Splits own rows by their first byte, and tell what their neighbours must know."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+from csv_reading import as_table, columns, feed_split, read, read_in_splits
+
+from tidemill.formats.csv.format import CsvFormat
+from tidemill.formats.csv.quote_guess import WINDOW, guess_in_quotes
+
+SCHEMA = columns(a=pa.string(), b=pa.string())
+DATA = b'1,x\r\n"2\n2",""""\n\n3,"a,b\n"\r\n4,'
+
+
+@pytest.mark.parametrize("first", range(len(DATA) + 1))
+def test_every_pair_of_cuts(first):
+    whole = read(DATA, SCHEMA)
+    assert whole.positions == (0, 5, 17, 27)
+    for second in range(first, len(DATA) + 1):
+        assert read_in_splits(DATA, SCHEMA, {}, [first, second], sizes=[3, 1, 4]) == whole
+
+
+@pytest.mark.parametrize("cut", range(len(DATA) + 1))
+def test_splits_with_a_header(cut):
+    data = b'b,"a"\n' + DATA
+    assert read_in_splits(data, SCHEMA, {"header": "true"}, [cut]) == read(data, SCHEMA, {"header": "true"})
+
+
+def split_of(data: bytes, start: int, end: int, in_quotes: bool | None):
+    reader = CsvFormat().reader(SCHEMA, {}, SCHEMA.names)
+    return reader.split(start=start, end=end, file_size=len(data), in_quotes=in_quotes, header=None)
+
+
+@pytest.mark.parametrize("start", range(0, len(DATA), 3))
+@pytest.mark.parametrize("assumed", [True, False, None])
+def test_parity_is_exact_whatever_is_assumed(start, assumed):
+    for end in range(start, len(DATA) + 1):
+        split = split_of(DATA, start, end, assumed)
+        feed_split(split, DATA, sizes=[5] * 3)
+        assert split.done
+        assert split.quote_parity == DATA[start:end].count(b'"') % 2
+
+
+def test_reading_starts_one_byte_early():
+    assert split_of(DATA, 0, 4, None).read_from == 0
+    assert split_of(DATA, 5, 9, None).read_from == 4
+
+
+def test_a_split_stops_behind_its_last_row():
+    split = split_of(b"1,a\n2,b\n3,c\n", 0, 5, False)
+    rows = split.feed(b"1,a\n2,b\n3", False)
+    assert rows.positions.tolist() == [0, 4]
+    assert split.done
+    assert split.feed(b",c\n", True).count == 0
+
+
+def test_a_split_inside_a_row_is_done_without_rows():
+    split = split_of(b"1,aaaaaaaa\n2,b\n", 3, 6, False)
+    assert split.feed(b"aaaaaaaa", False).count == 0
+    assert split.done
+
+
+def test_a_quoted_state_that_is_given_is_believed():
+    data = b'x,"a\n1,b\n",c\n2,d\n'
+    split = split_of(data, 5, len(data), True)
+    table = as_table(feed_split(split, data))
+    assert split.assumed_in_quotes
+    assert table.rows == (("2", "d"),)
+    wrong = as_table(feed_split(split_of(data, 5, len(data), False), data))
+    assert wrong.positions[0] == 5
+
+
+@pytest.mark.parametrize(
+    ("behind", "inside"),
+    [
+        (b"a,b\nc,d\n", False),
+        (b'a,"b"\nc', False),
+        (b'a b",c\n', True),
+        (b'",x\n', False),  # nothing tells whether this quote opens or closes
+        (b'z",x\n', True),
+        (b'z""y",x\n', True),
+        (b'"",1,"p, q",2\n', False),
+        (b'text ""quoted"" and\nmore","x"\n', True),
+        (b'"""p",1\n', False),
+        (b"", False),
+    ],
+)
+def test_guess(behind, inside):
+    assert guess_in_quotes(b"," + behind, ord(","), ord('"')) is inside
+
+
+def test_the_majority_of_quotes_decides():
+    data = b'5" pipe, x\n' + b'1,"a b","c d"\n' * 20
+    assert guess_in_quotes(b"\n" + data, ord(","), ord('"')) is True
+    data = b'"z,5" pipe\n' + b'1,"a b","c d"\n' * 20
+    assert guess_in_quotes(b"\n" + data, ord(","), ord('"')) is False
+
+
+def test_guessing_right_needs_no_second_reading():
+    data = b"".join(b'%d,"text %d,\nwith lines"\n' % (i, i) for i in range(400))
+    for start in range(1, len(data), 997):
+        split = split_of(data, start, len(data), None)
+        feed_split(split, data, sizes=[50] * 1000)
+        assert split.assumed_in_quotes == bool(data[:start].count(b'"') % 2)
+
+
+def test_a_guess_without_quotes_waits_for_no_more_than_its_window():
+    data = b"1,a\n" * WINDOW
+    split = split_of(data, 4, len(data), None)
+    assert split.feed(data[3 : 3 + WINDOW - 1], False).count == 0
+    assert split.feed(data[3 + WINDOW - 1 : 3 + WINDOW], False).count == (WINDOW - 1) // 4
+
+
+def test_an_end_beyond_the_file_is_its_end():
+    data = b"1,a\n2,b"
+    reader = CsvFormat().reader(SCHEMA, {}, ["a"])
+    split = reader.split(start=0, end=10**9, file_size=len(data), in_quotes=False, header=None)
+    assert as_table(feed_split(split, data)).rows == (("1",), ("2",))
