@@ -7,10 +7,8 @@ import threading
 import time
 from collections.abc import Iterator
 from types import TracebackType
-from typing import Any
 
 import pyarrow as pa
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from tidemill.config import Settings
@@ -30,9 +28,9 @@ from tidemill.plan.statements import (
 from tidemill.runtime.coordinator import Coordinator
 from tidemill.runtime.report import EpochReport
 from tidemill.runtime.session import create_session
-from tidemill.runtime.snapshot import Snapshot
-from tidemill.runtime.view_frame import view_frame
-from tidemill.schema import WEIGHT, type_to_ddl
+from tidemill.runtime.snapshot import Snapshot, first_rows
+from tidemill.runtime.view_frame import query_views, view_frame
+from tidemill.schema import type_to_ddl
 
 
 class Mill:
@@ -163,39 +161,28 @@ class Mill:
         """The incremental plan of a query, as text. Errors as for creating a view of it."""
         return self._coordinator.explain(query)
 
+    def explain_views(self) -> list[tuple[str, str]]:
+        """Name and incremental plan of every view."""
+        views = self._coordinator.catalog.views.values()
+        return [(v.name, self._coordinator.explain(v.query)) for v in views]
+
     def query(self, text: str) -> DataFrame:
         """Any Spark SQL over the views, at one sealed epoch.
 
         Raises
         ------
         TidemillError
-            TM2004 when a name does not resolve, TM1030 when a view it reads is still being filled.
+            TM2001 when it cannot be parsed, TM2004 when a name does not resolve, which includes views
+            that are still being filled.
         """
-        snapshot = self._coordinator.snapshot()
-        session = self.spark.newSession()
-        for name in snapshot.catalog.views:
-            if name not in snapshot.filling:
-                view_frame(session, snapshot, name).createOrReplaceTempView(f"`{name}`")
-        for name in snapshot.catalog.tables:
-            errors = f"{name}__errors"
-            view_frame(session, snapshot, errors).createOrReplaceTempView(f"`{errors}`")
-        try:
-            return session.sql(text)
-        except PySparkException as error:
-            got = str(error).split(";")[0].splitlines()[0]
-            known = sorted(set(snapshot.catalog.views) - set(snapshot.filling))
-            raise TidemillError(
-                "TM2004", "the query does not resolve", got=got, hint=f"views: {', '.join(known) or 'none'}"
-            ) from error
+        return query_views(self.spark, self._coordinator.snapshot(), text)
 
     def _show(self, kind: str) -> DataFrame:
         catalog = self._coordinator.catalog
         if kind == "tables":
             rows = [(t.name, t.format, t.path) for t in catalog.tables.values()]
             return self.spark.createDataFrame(rows, "name string, format string, path string")
-        return self.spark.createDataFrame(
-            self.status(), "name string, status string, born bigint, detail string"
-        )
+        return self.spark.createDataFrame(self.status(), "name string, status string, born bigint, detail string")
 
     def status(self) -> list[tuple[str, str, int, str]]:
         """For each view its name, status (``fresh``, ``filling``, ``failed``), birth epoch and detail."""
@@ -352,7 +339,7 @@ class Mill:
         epoch = from_epoch
         if epoch == 0:
             snapshot = self._coordinator.snapshot()
-            epoch = max(snapshot.version.horizon, snapshot.catalog.views[view].born if view in snapshot.catalog.views else 0)
+            epoch = snapshot.first_epoch(view)
             start = first_rows(snapshot, view, epoch)
             if start.num_rows:
                 yield epoch, start
@@ -377,10 +364,3 @@ class Mill:
                     return False
                 self._sealed.wait(0.5 if left is None else min(left, 0.5))
         return True
-
-
-def first_rows(snapshot: Snapshot, view: str, epoch: int) -> pa.Table:
-    """The rows of a view at an epoch as insertions: what a subscription from 0 begins with."""
-    table = snapshot.read(view, epoch)
-    weights: Any = pa.array([1] * table.num_rows, pa.int64())
-    return table.append_column(pa.field(WEIGHT, pa.int64(), False), weights)

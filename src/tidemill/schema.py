@@ -79,9 +79,7 @@ def type_from_spark(spec: Any) -> pa.DataType:
     elif spec.get("type") == "map":
         return pa.map_(type_from_spark(spec["keyType"]), type_from_spark(spec["valueType"]))
     elif spec.get("type") == "struct":
-        return pa.struct(
-            [pa.field(f["name"], type_from_spark(f["type"]), f["nullable"]) for f in spec["fields"]]
-        )
+        return pa.struct([pa.field(f["name"], type_from_spark(f["type"]), f["nullable"]) for f in spec["fields"]])
     raise TidemillError(
         "TM2002",
         "this type cannot be stored",
@@ -155,6 +153,4 @@ class Schema:
 
     def to_ddl(self) -> str:
         """The same columns as a Spark column list."""
-        return ", ".join(
-            f"`{f.name}` {type_to_ddl(f.type)}{'' if f.nullable else ' NOT NULL'}" for f in self.fields
-        )
+        return ", ".join(f"`{f.name}` {type_to_ddl(f.type)}{'' if f.nullable else ' NOT NULL'}" for f in self.fields)

@@ -21,7 +21,8 @@ def forget_formats():
 def offer(monkeypatch):
     def install(name: str, value: str) -> None:
         entry = EntryPoint(name, value, registry.ENTRY_POINT_GROUP)
-        monkeypatch.setattr(registry, "entry_points", lambda *, group: [entry] * (group == registry.ENTRY_POINT_GROUP))
+        groups = {registry.ENTRY_POINT_GROUP: [entry]}
+        monkeypatch.setattr(registry, "entry_points", lambda *, group: groups[group])
 
     return install
 

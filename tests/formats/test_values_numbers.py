@@ -296,3 +296,14 @@ shapes = st.integers(1, 38).flatmap(lambda p: st.tuples(st.just(p), st.integers(
 @given(shapes, st.lists(st.one_of(number_like, decimals, digits), min_size=1, max_size=8))
 def test_decimals_like_python(shape, texts):
     assert_like_plain(pa.decimal128(*shape), texts)
+
+
+def test_decimals_carry_between_words():
+    texts = [
+        b"18446744073709551615.5",
+        b"-18446744073709551616",
+        b"-36893488147419103231.5",
+        b"18446744073709551615.4",
+    ]
+    expected = [2**64, -(2**64), -(2**65), 2**64 - 1]
+    assert parse(pa.decimal128(38, 0), texts) == [Decimal(number) for number in expected]

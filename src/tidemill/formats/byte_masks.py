@@ -10,7 +10,6 @@ Byte order is little-endian, as on every platform that Spark and Arrow ship for.
 
 from __future__ import annotations
 
-# ruff: noqa: ARG001 - an intrinsic must name its arguments, though only their types reach the generator
 # mypy: allow-untyped-defs
 from collections.abc import Callable
 from typing import Any

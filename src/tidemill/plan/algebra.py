@@ -59,9 +59,7 @@ class Project:
     @cached_property
     def schema(self) -> Schema:
         """Names given by the query, types and nullability of the expressions."""
-        return Schema(
-            tuple(Field(n, e.type, e.nullable) for n, e in zip(self.names, self.expressions, strict=True))
-        )
+        return Schema(tuple(Field(n, e.type, e.nullable) for n, e in zip(self.names, self.expressions, strict=True)))
 
 
 @dataclass(frozen=True)

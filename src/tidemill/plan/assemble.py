@@ -251,8 +251,7 @@ class Assembler:
                     views[at].add(name)
                     stack += [i.step for i in self._steps[at].inputs]
         return tuple(
-            Step(s.operation, s.inputs, s.depth, s.born, frozenset(v))
-            for s, v in zip(self._steps, views, strict=True)
+            Step(s.operation, s.inputs, s.depth, s.born, frozenset(v)) for s, v in zip(self._steps, views, strict=True)
         )
 
 
@@ -303,5 +302,3 @@ def _calculation(node: Node) -> tuple[Calculate, Node]:
     if isinstance(node.child, Filter):
         return Calculate(node.child.condition, node.expressions), node.child.child
     return Calculate(None, node.expressions), node.child
-
-

@@ -15,9 +15,8 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
 from tidemill.errors import TidemillError
-from tidemill.plan import statements
+from tidemill.plan import catalyst_expressions, catalyst_plan, statements
 from tidemill.plan.algebra import Node, Project
-from tidemill.plan import catalyst_expressions, catalyst_plan
 from tidemill.plan.expressions import Ref
 from tidemill.plan.statements import CreateTable, CreateView, Query, Source, Statement
 from tidemill.schema import Field, Schema, type_from_spark
@@ -250,4 +249,3 @@ def _analysis_error(error: PySparkException, query: str) -> TidemillError:
             continue
         break
     return TidemillError("TM2004", "the query does not resolve", got=got, hint=hint)
-

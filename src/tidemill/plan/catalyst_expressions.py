@@ -306,7 +306,9 @@ def _cast(node: JsonTree, to: _Translator) -> Expression:
         raise unsupported(f"CAST in time zone {node.fields['timeZoneId']}", "set spark.sql.session.timeZone to UTC")
     if not cast_can_fail(value.type, target):
         return _call("cast", (value,), target, mode="ansi")
-    mode = _mode(node)
+    lenient = pa.types.is_string(value.type) and pa.types.is_temporal(target)
+    # try_to_timestamp arrives as a LEGACY cast, which for dates and timestamps means NULL on bad text.
+    mode = "try" if lenient and node.fields.get("evalMode") == "LEGACY" else _mode(node)
     inexact = pa.types.is_floating(value.type) and pa.types.is_decimal(target)
     return _call("cast", (value,), target, value.nullable or mode == "try" or inexact, mode=mode)
 
@@ -593,7 +595,7 @@ def _unix_timestamp(node: JsonTree, to: _Translator) -> Expression:
         value = _parsed(node, value, to.constant(node, 1), TIMESTAMP)
     elif pa.types.is_date(value.type):
         value = _call("cast", (value,), TIMESTAMP, mode="ansi")
-    return _call("unix_seconds", (value,), pa.int64())
+    return _call("unix_timestamp", (value,), pa.int64())
 
 
 def _timestamp_add(node: JsonTree, to: _Translator) -> Expression:

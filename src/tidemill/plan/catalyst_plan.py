@@ -24,7 +24,8 @@ from tidemill.plan.algebra import (
     Scan,
     Union,
 )
-from tidemill.plan.catalyst_expressions import JsonTree, translate, tree as read_tree
+from tidemill.plan.catalyst_expressions import JsonTree, translate
+from tidemill.plan.catalyst_expressions import tree as read_tree
 from tidemill.plan.expressions import Call, Expression, Literal, Ref, references, remap
 from tidemill.schema import Field, type_from_spark, type_to_ddl
 
@@ -188,13 +189,9 @@ class _PlanReader:
 def _projection(child: Node, columns: list[Expression]) -> Node:
     """A projection to ``columns``, or the child itself when that is what it gives."""
     fields = child.schema.fields
-    if len(columns) == len(fields) and all(
-        isinstance(c, Ref) and c.index == i for i, c in enumerate(columns)
-    ):
+    if len(columns) == len(fields) and all(isinstance(c, Ref) and c.index == i for i, c in enumerate(columns)):
         return child
-    names = tuple(
-        fields[c.index].name if isinstance(c, Ref) else f"column{i}" for i, c in enumerate(columns)
-    )
+    names = tuple(fields[c.index].name if isinstance(c, Ref) else f"column{i}" for i, c in enumerate(columns))
     return Project(child, tuple(columns), names)
 
 
@@ -280,9 +277,7 @@ def _conjuncts(tree: JsonTree) -> list[JsonTree]:
     return [tree]
 
 
-def _equi_join(
-    left: Node, right: Node, conjuncts: list[Expression], inputs: Mapping[int, int]
-) -> _Bound:
+def _equi_join(left: Node, right: Node, conjuncts: list[Expression], inputs: Mapping[int, int]) -> _Bound:
     """Split a join condition into keys and the rest; computed keys become extra columns of the sides."""
     width = len(left.schema)
     left_columns: list[Expression] = [Ref(i, f.type, f.nullable) for i, f in enumerate(left.schema.fields)]

@@ -91,10 +91,7 @@ def _encode_type(type_: pa.DataType) -> Any:
         key, item = _encode_type(type_.key_type), _encode_type(type_.item_type)
         return {"type": "map", "keyType": key, "valueType": item, "valueContainsNull": True}
     if pa.types.is_struct(type_):
-        fields = [
-            {"name": f.name, "type": _encode_type(f.type), "nullable": f.nullable, "metadata": {}}
-            for f in type_
-        ]
+        fields = [{"name": f.name, "type": _encode_type(f.type), "nullable": f.nullable, "metadata": {}} for f in type_]
         return {"type": "struct", "fields": fields}
     name = type_to_ddl(type_)
     return _SPARK_NAMES.get(name, name)

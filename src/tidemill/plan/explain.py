@@ -30,9 +30,7 @@ if TYPE_CHECKING:
     from tidemill.task.program import TableSource
 
 
-def explain(
-    views: list[ViewDefinition], tables: Mapping[str, TableSource], root: Node
-) -> str:
+def explain(views: list[ViewDefinition], tables: Mapping[str, TableSource], root: Node) -> str:
     """The plan of a query as it would run beside the views it reads.
 
     Returns
@@ -49,7 +47,9 @@ def explain(
     for number, step in mine:
         inputs = ", ".join(f"#{i.step}" + (f".{i.port}" if i.port else "") for i in step.inputs)
         arrow = f" <- {inputs}" if inputs else ""
-        lines.append(f"  #{number} superstep {step.depth}  {_describe(step.operation)}{arrow}   {_cost(step.operation)}")
+        lines.append(
+            f"  #{number} superstep {step.depth}  {_describe(step.operation)}{arrow}   {_cost(step.operation)}"
+        )
         for table in written_tables(step.operation):
             read = table in read_tables(step.operation)
             lines.append(f"       state {table.id}: {'looked up and appended' if read else 'appended'}, {_key(table)}")
@@ -76,7 +76,9 @@ def _describe(operation: Operation) -> str:
         case Concatenate():
             return "Concatenate"
         case GroupPartial():
-            kept = ", ".join(f"{a.kind}{'' if a.argument is None else f'(${a.argument})'}" for a in operation.layout.accumulators)
+            kept = ", ".join(
+                f"{a.kind}{'' if a.argument is None else f'(${a.argument})'}" for a in operation.layout.accumulators
+            )
             return f"GroupPartial by [{', '.join(f'${k}' for k in operation.keys)}] keep [{kept}]"
         case GroupChanges():
             return "GroupChanges" if operation.emit else "GroupFold"

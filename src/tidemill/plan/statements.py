@@ -110,7 +110,7 @@ def split_script(script: str) -> list[Source]:
     while at < len(script):
         match = _TOKEN.match(script, at)
         assert match is not None
-        if match.lastgroup == "other" and match[0] in "'\"`" or script.startswith("/*", at) and match[0] == "/":
+        if (match.lastgroup == "other" and match[0] in "'\"`") or (script.startswith("/*", at) and match[0] == "/"):
             line = script.count("\n", 0, at) + 1
             raise TidemillError(
                 "TM2001",

@@ -79,9 +79,7 @@ class Table:
         options = tuple(sorted((k, v) for k, v in self.options.items() if k not in _OWN_OPTIONS))
         values = (self.options.get("opinsert", "I"), self.options.get("opdelete", "D"))
         errors = multiset_table(f"errors:{self.uid}", ERRORS_SCHEMA.types, 2)
-        return TableSource(
-            self.name, self.uid, self.format, Schema(fields), options, self.op_column, values, errors
-        )
+        return TableSource(self.name, self.uid, self.format, Schema(fields), options, self.op_column, values, errors)
 
     def errors_plan(self) -> ReadPlan:
         """How ``<table>__errors`` is read."""
@@ -190,8 +188,7 @@ class Catalog:
     def to_json(self) -> dict[str, Any]:
         """As stored in a manifest."""
         tables = [
-            {**vars(t), "declared": codec.encode(t.declared), "options": dict(t.options)}
-            for t in self.tables.values()
+            {**vars(t), "declared": codec.encode(t.declared), "options": dict(t.options)} for t in self.tables.values()
         ]
         views = [{**_plain(v), "root": codec.encode(v.root)} for v in self.views.values()]
         return {"tables": tables, "views": views, "next_uid": self.next_uid}
@@ -199,9 +196,7 @@ class Catalog:
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> Catalog:
         """The catalog that :meth:`to_json` wrote."""
-        tables = {
-            t["name"]: Table(**{**t, "declared": codec.decode(t["declared"])}) for t in data["tables"]
-        }
+        tables = {t["name"]: Table(**{**t, "declared": codec.decode(t["declared"])}) for t in data["tables"]}
         views = {v["name"]: View(**{**v, "root": codec.decode(v["root"])}) for v in data["views"]}
         return Catalog(tables, views, data["next_uid"])
 
@@ -217,11 +212,17 @@ def _check_table(table: Table, statement: CreateTable) -> None:
     for name in statement.options:
         if name.lower() not in known:
             raise TidemillError(
-                "TM4002", f"unknown option for a table USING {table.format}", got=name, hint=nearest(name, known)
+                "TM4002",
+                f"unknown option for a table USING {table.format}",
+                got=name,
+                hint=nearest(name, known),
             )
     if not table.declared.fields:
         raise TidemillError(
-            "TM2009", "a table needs columns", got=table.name, hint="CREATE TABLE name (column type, ...) USING ..."
+            "TM2009",
+            "a table needs columns",
+            got=table.name,
+            hint="CREATE TABLE name (column type, ...) USING ...",
         )
     lowered = [n.lower() for n in table.declared.names]
     if len(set(lowered)) < len(lowered):
@@ -232,11 +233,15 @@ def _check_table(table: Table, statement: CreateTable) -> None:
             "TM5005", "a table needs a path", got=table.name, hint="OPTIONS (path 'directory, file or glob')"
         )
     source = table.source()
-    if "opcolumn" in table.options and source.schema.fields[
-        source.schema.names.index(str(source.op_column))
-    ].type != pa.string():
+    if (
+        "opcolumn" in table.options
+        and source.schema.fields[source.schema.names.index(str(source.op_column))].type != pa.string()
+    ):
         raise TidemillError(
-            "TM2011", "opColumn must be a string column", got=str(table.op_column), hint="declare it as STRING"
+            "TM2011",
+            "opColumn must be a string column",
+            got=str(table.op_column),
+            hint="declare it as STRING",
         )
     format_.validate(source.schema, dict(source.options))
     for name in ("maxFilesPerTrigger", "maxBytesPerTrigger"):
@@ -258,6 +263,9 @@ def parse_size(name: str, text: str) -> int:
     digits = lowered[:-1] if factor > 1 else lowered
     if not digits.isdigit() or int(digits) == 0:
         raise TidemillError(
-            "TM4003", f"bad value for option {name}", got=text, hint="a positive number, with k, m or g for bytes"
+            "TM4003",
+            f"bad value for option {name}",
+            got=text,
+            hint="a positive number, with k, m or g for bytes",
         )
     return int(digits) * factor

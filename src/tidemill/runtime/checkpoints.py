@@ -32,9 +32,7 @@ class Checkpoints:
     failure stops all later ones; it is raised to whoever calls next.
     """
 
-    def __init__(
-        self, log: ManifestLog, store: RunStore, last: Manifest | None, seconds: float, grace: float
-    ) -> None:
+    def __init__(self, log: ManifestLog, store: RunStore, last: Manifest | None, seconds: float, grace: float) -> None:
         self._log = log
         self._store = store
         self._number = last.number if last else 0

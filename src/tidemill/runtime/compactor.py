@@ -42,9 +42,7 @@ class Compactor:
         """Begin to merge what a version has too many of, unless a merge is under way."""
         if self._thread is not None:
             return
-        chosen = [
-            c for t in tables if (c := choose(t, version.runs(t), self._most)) is not None
-        ]
+        chosen = [c for t in tables if (c := choose(t, version.runs(t), self._most)) is not None]
         if chosen:
             self._thread = threading.Thread(target=self._run, args=(chosen, tables), name="compaction")
             self._thread.start()
@@ -79,7 +77,10 @@ class Compactor:
             outputs = rdd.mapPartitionsWithIndex(work).collect()
         except Exception as error:  # reported by the coordinator; epochs go on with more runs
             self.error = TidemillError(
-                "TM1021", "a merge of state files failed", got=str(error).splitlines()[0], hint="it will be tried again"
+                "TM1021",
+                "a merge of state files failed",
+                got=str(error).splitlines()[0],
+                hint="it will be tried again",
             )
             return
         by_table: dict[str, list[Run]] = {}

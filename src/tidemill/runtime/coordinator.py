@@ -296,9 +296,7 @@ class Coordinator:
     def _snapshot_steps(self, program: Program) -> list[int]:
         """Source steps that give a new reader the contents of an older view, in its first epoch only."""
         born = {self.catalog.views[v].born for v in self._fresh}
-        return [
-            i for i, s in enumerate(program.steps) if isinstance(s.operation, ViewSnapshot) and s.born in born
-        ]
+        return [i for i, s in enumerate(program.steps) if isinstance(s.operation, ViewSnapshot) and s.born in born]
 
     def _must_begin(self, program: Program) -> bool:
         """Whether a new view has a row to give before any input came: an aggregate without GROUP BY."""
@@ -310,9 +308,7 @@ class Coordinator:
             for s in program.steps
         )
 
-    def _run(
-        self, current: _Current, splits: list[Split], snapshots: list[int]
-    ) -> tuple[list[TaskReport], int]:
+    def _run(self, current: _Current, splits: list[Split], snapshots: list[int]) -> tuple[list[TaskReport], int]:
         """Run the job, again while guesses about quotes turn out wrong."""
         epoch = self.version.epoch + 1
         plan = EpochPlan(
@@ -332,7 +328,10 @@ class Coordinator:
                 certain = [s for s in splits if s.in_quotes is not None]
                 if error.number != "TM4020" or len(certain) == len(splits):
                     raise
-                splits, redone = certain, redone + 1  # the error may come from a wrong guess: read less, but surely
+                splits, redone = (
+                    certain,
+                    redone + 1,
+                )  # the error may come from a wrong guess: read less, but surely
                 continue
             truth = self._intake.wrong_guesses([r for report in reports for r in report.splits if r.split.path])
             if truth is None:
@@ -342,9 +341,7 @@ class Coordinator:
 
     def _share_out(self, program: Program, splits: Sequence[Split], snapshots: list[int]) -> list[Work]:
         """Give splits to partitions, the largest first to the one with least."""
-        scans = {
-            s.operation.source.name: i for i, s in enumerate(program.steps) if isinstance(s.operation, ScanStep)
-        }
+        scans = {s.operation.source.name: i for i, s in enumerate(program.steps) if isinstance(s.operation, ScanStep)}
         count = self.partitions if snapshots else max(1, min(self.partitions, len(splits)))
         shares: list[list[tuple[int, Split]]] = [[] for _ in range(count)]
         loads = [0] * count
@@ -378,9 +375,7 @@ class Coordinator:
         runs: list[Run] = []
         for report in reports:
             low, high = partition_vnodes(report.partition, self.partitions) if report.depth else (0, 256)
-            runs += [
-                replace(r, vnode_low=low, vnode_high=high) for r in report.runs if r.table in allowed
-            ]
+            runs += [replace(r, vnode_low=low, vnode_high=high) for r in report.runs if r.table in allowed]
         merged = self._compactor.take(self.version)
         outputs = [replace(r, added=epoch) for r in merged.added]
         driver_runs = self._intake.apply(results, epoch)
@@ -459,5 +454,3 @@ def _report(
         read=tuple((r.split.table, r.split.path, r.split.start, r.split.end) for r in live),
         redone=redone,
     )
-
-

@@ -40,7 +40,9 @@ class Intake:
             runs = [store.open(r) for r in version.runs(state.id)]
             if runs:
                 rows = merge(runs, state.ops, drop_zero=True)
-                self._live[table.name] = Progress(table.name, None, from_rows(decode(rows.keys, state.key)[0], rows).values())
+                self._live[table.name] = Progress(
+                    table.name, None, from_rows(decode(rows.keys, state.key)[0], rows).values()
+                )
         for entry in history:
             progress = Progress(entry["table"], entry["born"], (FileProgress(*f) for f in entry["files"]))
             self._history[(entry["table"], entry["born"])] = progress

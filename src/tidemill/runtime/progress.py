@@ -115,9 +115,7 @@ class Progress:
             while at < end:
                 stop = min(end, at + split_bytes)
                 known: bool | None = quotes if at == file.position else None
-                splits.append(
-                    Split(self.table, path, at, stop, file.size, file.modified, known, self.audience)
-                )
+                splits.append(Split(self.table, path, at, stop, file.size, file.modified, known, self.audience))
                 at = stop
         return splits
 

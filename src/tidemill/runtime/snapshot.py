@@ -74,6 +74,28 @@ class Snapshot:
         sources = {t.name: t.source() for t in self.catalog.tables.values()}
         return Assembler(views, sources).read_plan(name)
 
+    def readable(self, name: str) -> bool:
+        """Whether there is a view, or an errors table, of this name."""
+        return name in self.catalog.views or (
+            name.endswith(ERRORS_SUFFIX) and name.removesuffix(ERRORS_SUFFIX) in self.catalog.tables
+        )
+
+    def state_tables(self) -> pa.Table:
+        """For each state table its number of runs, rows before merging, and bytes."""
+        rows = []
+        for table in sorted(self.version.tables):
+            runs = self.version.runs(table)
+            rows.append((table, len(runs), sum(r.rows for r in runs), sum(r.bytes for r in runs)))
+        columns = list(zip(*rows, strict=True)) or [(), (), (), ()]
+        return pa.table(
+            {
+                "table": pa.array(columns[0], pa.string()),
+                "runs": pa.array(columns[1], pa.int64()),
+                "rows": pa.array(columns[2], pa.int64()),
+                "bytes": pa.array(columns[3], pa.int64()),
+            }
+        )
+
     def schema(self, name: str) -> Schema:
         """Columns of a view."""
         return self.plan(name).schema
@@ -133,6 +155,11 @@ class Snapshot:
             delta = calculate(step, delta)
         return _net(_weighted(plan, delta))
 
+    def first_epoch(self, name: str) -> int:
+        """The oldest epoch at which a view can be read."""
+        view = self.catalog.views.get(name)
+        return max(self.version.horizon, view.born if view else 0)
+
     def check_readable(self, name: str, epoch: int | None) -> None:
         """TM1030 and TM1031 when a view cannot be read at an epoch."""
         if name in self.filling:
@@ -161,6 +188,13 @@ def to_table(plan: ReadPlan, delta: Delta) -> pa.Table:
     if delta.weights is not None:
         delta = Delta(delta.take(np.repeat(np.arange(len(delta)), delta.weights)).batch)
     return pa.Table.from_arrays(delta.batch.columns, schema=_arrow(plan))
+
+
+def first_rows(snapshot: Snapshot, view: str, epoch: int) -> pa.Table:
+    """The rows of a view at an epoch as insertions: what a reader of its changes begins with."""
+    table = snapshot.read(view, epoch)
+    weights = pa.array(np.ones(table.num_rows, np.int64))
+    return table.append_column(pa.field(WEIGHT, pa.int64(), False), weights)
 
 
 def _weighted(plan: ReadPlan, delta: Delta) -> pa.Table:

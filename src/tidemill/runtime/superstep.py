@@ -176,9 +176,7 @@ def _task(program: Program, depth: int) -> Task:
     return task
 
 
-def _pack(
-    plan: EpochPlan, partition: int, consumer: int, port: int, depth: int, output: Output
-) -> Iterator[Record]:
+def _pack(plan: EpochPlan, partition: int, consumer: int, port: int, depth: int, output: Output) -> Iterator[Record]:
     """Keyed rows go to the owners of their vnodes; other rows stay with the partition number they have."""
     item = output.item
     if isinstance(item, Delta):

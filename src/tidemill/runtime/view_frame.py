@@ -6,8 +6,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import pyarrow as pa
+from pyspark.errors import ParseException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
+from tidemill.errors import TidemillError
+from tidemill.runtime.catalog import ERRORS_SUFFIX
 from tidemill.runtime.snapshot import Snapshot, to_table
 from tidemill.state.store import RunStore, partition_vnodes
 from tidemill.state.version import Run
@@ -29,7 +32,33 @@ def view_frame(spark: SparkSession, snapshot: Snapshot, name: str, epoch: int | 
     rows = sum(r.rows for r in runs)
     partitions = max(1, min(spark.sparkContext.defaultParallelism * 4, rows // _ROWS_PER_PARTITION))
     reader = _Reader(snapshot.store, plan, runs, partitions)
-    return spark.range(0, partitions, 1, partitions).mapInArrow(reader.read, plan.schema.to_ddl().replace(" NOT NULL", ""))
+    return spark.range(0, partitions, 1, partitions).mapInArrow(
+        reader.read, plan.schema.to_ddl().replace(" NOT NULL", "")
+    )
+
+
+def query_views(spark: SparkSession, snapshot: Snapshot, text: str, epoch: int | None = None) -> DataFrame:
+    """Any Spark SQL over the views of a snapshot, all at one epoch, in a session of its own.
+
+    Raises
+    ------
+    TidemillError
+        TM2001 and TM2004 when the query cannot be parsed or resolved.
+    """
+    session = spark.newSession()
+    names = [v for v in snapshot.catalog.views if v not in snapshot.filling]
+    for name in [*names, *(t + ERRORS_SUFFIX for t in snapshot.catalog.tables)]:
+        view_frame(session, snapshot, name, epoch).createOrReplaceTempView(f"`{name}`")
+    try:
+        return session.sql(text)
+    except PySparkException as error:
+        number, what = "TM2004", "the query does not resolve"
+        if isinstance(error, ParseException):
+            number, what = "TM2001", "the SQL cannot be parsed"
+        got = str(error).split("== SQL ==")[0].split(";")[0].strip().splitlines()[0]
+        filling = ", ".join(snapshot.filling)
+        hint = f"views: {', '.join(names) or 'none'}" + (f"; still being filled: {filling}" if filling else "")
+        raise TidemillError(number, what, got=got, hint=hint) from error
 
 
 @dataclass(frozen=True)

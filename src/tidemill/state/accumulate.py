@@ -95,9 +95,7 @@ def _sum_float(ids: Ints, values: Floats, weights: Ints, bitmap: Bytes, offset: 
 
 
 @kernel(types.Tuple((F64_OUT, F64_OUT)), I64, F64, I64, U8, types.int64, types.int64)
-def _sum_dd(
-    ids: Ints, values: Floats, weights: Ints, bitmap: Bytes, offset: int, groups: int
-) -> tuple[Floats, Floats]:
+def _sum_dd(ids: Ints, values: Floats, weights: Ints, bitmap: Bytes, offset: int, groups: int) -> tuple[Floats, Floats]:
     highs = np.zeros(groups, np.float64)
     lows = np.zeros(groups, np.float64)
     for i in range(ids.size):
@@ -205,18 +203,12 @@ def sum_i128(ids: Ints, values: pa.Array, weights: Ints | None, groups: int) -> 
         return np.zeros(groups, np.int64), np.zeros(groups, np.int64)
     if pa.types.is_decimal128(values.type):
         buffer = values.buffers()[1]
-        pairs = (
-            np.frombuffer(buffer, np.int64, 2 * len(values), values.offset * 16)
-            if len(values)
-            else _NO_WEIGHTS
-        )
+        pairs = np.frombuffer(buffer, np.int64, 2 * len(values), values.offset * 16) if len(values) else _NO_WEIGHTS
         low, high = np.ascontiguousarray(pairs[::2]), np.ascontiguousarray(pairs[1::2])
     else:
         low = _ints(values)
         high = low >> 63
-    return _sum_i128(
-        ids, low.view(np.uint64), high, _weights(weights, ids, values), *validity(values), groups
-    )
+    return _sum_i128(ids, low.view(np.uint64), high, _weights(weights, ids, values), *validity(values), groups)
 
 
 def sum_float(ids: Ints, values: pa.Array, weights: Ints | None, groups: int) -> Floats:

@@ -28,9 +28,7 @@ from tidemill.state.words import (
 
 
 @kernel(types.void, U8, I64_OUT, types.int64, types.uint8, types.uint64, U64_OUT, BOOL_OUT)
-def _read_fixed(
-    data: Bytes, cursors: Ints, width: int, null_tag: int, flip: Word, words: Words, valid: Bools
-) -> None:
+def _read_fixed(data: Bytes, cursors: Ints, width: int, null_tag: int, flip: Word, words: Words, valid: Bools) -> None:
     shift = np.uint64(64 - 8 * width)
     for i in range(cursors.size):
         at = cursors[i]
@@ -58,9 +56,7 @@ def _read_decimal(data: Bytes, cursors: Ints, null_tag: int, flip: Word, pairs: 
 
 
 @kernel(types.void, U8, I64, types.uint8, types.uint8, I64_OUT, BOOL_OUT)
-def _measure_bytes(
-    data: Bytes, cursors: Ints, null_tag: int, flip: Word, offsets: Ints, valid: Bools
-) -> None:
+def _measure_bytes(data: Bytes, cursors: Ints, null_tag: int, flip: Word, offsets: Ints, valid: Bools) -> None:
     offsets[0] = 0
     for i in range(cursors.size):
         at = cursors[i]

@@ -195,9 +195,7 @@ def hash_bytes(data: Bytes, start: int, end: int) -> Any:
     return state ^ (state >> np.uint64(33))
 
 
-@kernel(
-    types.void, U8_OUT, I64_OUT, U64, types.int64, U8, types.int64, types.uint8, types.uint8, types.uint64
-)
+@kernel(types.void, U8_OUT, I64_OUT, U64, types.int64, U8, types.int64, types.uint8, types.uint8, types.uint64)
 def _write_fixed(
     data: Bytes,
     cursors: Ints,
@@ -337,9 +335,7 @@ def _offsets(columns: Sequence[pa.Array], rows: int) -> Ints:
     return offsets
 
 
-def encode_columns(
-    columns: Sequence[pa.Array], layout: Sequence[KeyColumn], distribution: int
-) -> tuple[Ints, Bytes]:
+def encode_columns(columns: Sequence[pa.Array], layout: Sequence[KeyColumn], distribution: int) -> tuple[Ints, Bytes]:
     """Offsets (int64, n + 1) and bytes of the encoded rows; see :func:`tidemill.state.keys.encode`.
 
     Raises

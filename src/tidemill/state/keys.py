@@ -117,9 +117,7 @@ class Keys:
     def from_arrow(array: pa.LargeBinaryArray) -> Keys:
         """The bytes of a large_binary array without NULLs, zero copy."""
         if not pa.types.is_large_binary(array.type) or array.null_count:
-            raise TypeError(
-                f"keys are large_binary without NULLs, not {array.type} with {array.null_count} NULLs"
-            )
+            raise TypeError(f"keys are large_binary without NULLs, not {array.type} with {array.null_count} NULLs")
         return Keys(*byte_strings(array))
 
     @staticmethod
@@ -179,9 +177,7 @@ def prefix(columns: Sequence[pa.Array], layout: Sequence[KeyColumn], distributio
     return Keys(*encode_columns(columns, layout[: len(columns)], distribution))
 
 
-def vnodes(
-    columns: Sequence[pa.Array], layout: Sequence[KeyColumn], distribution: int
-) -> npt.NDArray[np.uint16]:
+def vnodes(columns: Sequence[pa.Array], layout: Sequence[KeyColumn], distribution: int) -> npt.NDArray[np.uint16]:
     """The vnode (uint16) that :func:`encode` gives to each row; later columns are not read."""
     if distribution == 0:
         return np.zeros(len(columns[0]) if columns else 0, np.uint16)

@@ -57,18 +57,14 @@ def _combine_hits(
     kept, combined = combine(order, np.append(starts, len(owners)), values, ops, bool(values))
     positions = np.full(probes, -1, np.int64)
     positions[owners[starts[kept]]] = np.arange(len(kept))
-    spread = tuple(
-        _spread(combined[at + i], positions, op) for op, at in columns_by_op(ops) for i in range(op.columns)
-    )
+    spread = tuple(_spread(combined[at + i], positions, op) for op, at in columns_by_op(ops) for i in range(op.columns))
     return positions >= 0, spread
 
 
 def _nothing(
     ops: Sequence[MergeOp], value_types: Sequence[pa.DataType], probes: int
 ) -> tuple[Bools, tuple[pa.Array, ...]]:
-    columns = [
-        _absent(op, value_types[at + i], probes) for op, at in columns_by_op(ops) for i in range(op.columns)
-    ]
+    columns = [_absent(op, value_types[at + i], probes) for op, at in columns_by_op(ops) for i in range(op.columns)]
     return np.zeros(probes, np.bool_), tuple(columns)
 
 

@@ -138,9 +138,7 @@ def _merge_even(
 
 
 @kernel(types.void, I64, U8, I64_OUT, I64_OUT, types.int64, types.int64, types.int64)
-def _merge_skewed(
-    offsets: Ints, data: Bytes, order: Ints, spare: Ints, low: int, middle: int, high: int
-) -> None:
+def _merge_skewed(offsets: Ints, data: Bytes, order: Ints, spare: Ints, low: int, middle: int, high: int) -> None:
     """Merge two adjacent sorted parts of an order, stable; gallops while one side keeps winning."""
     left = low
     right = middle

@@ -41,9 +41,7 @@ def _is_sorted(offsets: Ints, data: Bytes) -> bool:
 
 
 @kernel(types.void, I64, U8, I32_OUT, U64_OUT, types.int64, types.int64, types.int64)
-def _insertion_sort(
-    offsets: Ints, data: Bytes, rows: Indices, words: Words, low: int, high: int, depth: int
-) -> None:
+def _insertion_sort(offsets: Ints, data: Bytes, rows: Indices, words: Words, low: int, high: int, depth: int) -> None:
     """Sort a segment whose words at ``depth`` are loaded."""
     for i in range(low + 1, high):
         row = rows[i]

@@ -66,9 +66,7 @@ class RunStore:
             rows = self.open(run)
             if run.vnode_low < low or run.vnode_high > high:
                 start, stop = lookup.vnode_range(rows.keys, low, high)
-                rows = Rows(
-                    rows.keys.slice(start, stop), tuple(v.slice(start, stop - start) for v in rows.values)
-                )
+                rows = Rows(rows.keys.slice(start, stop), tuple(v.slice(start, stop - start) for v in rows.values))
             if len(rows.keys):
                 found.append(rows)
         return found

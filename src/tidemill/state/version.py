@@ -65,9 +65,7 @@ class Version:
 
     def changes(self, table: str, epoch: int) -> tuple[Run, ...]:
         """Runs that hold exactly the changes of one epoch, whether or not compacted away since."""
-        return tuple(
-            r for r in self.tables.get(table, ()) if r.epoch_low == r.epoch_high == epoch and r.added == epoch
-        )
+        return tuple(r for r in self.tables.get(table, ()) if r.epoch_low == r.epoch_high == epoch and r.added == epoch)
 
     def seal(self, epoch: int, new: Iterable[Run], removed: Iterable[Run] = ()) -> Version:
         """The version of the next epoch: these runs added, those no longer visible from it on."""
@@ -75,21 +73,16 @@ class Version:
         gone = {(r.file, r.section) for r in removed}
         if gone:
             for table, runs in tables.items():
-                tables[table] = [
-                    replace(r, removed=epoch) if (r.file, r.section) in gone else r for r in runs
-                ]
+                tables[table] = [replace(r, removed=epoch) if (r.file, r.section) in gone else r for r in runs]
         for run in new:
             tables.setdefault(run.table, []).append(run)
-        ordered = {
-            t: tuple(sorted(rs, key=lambda r: (r.epoch_high, r.epoch_low))) for t, rs in tables.items()
-        }
+        ordered = {t: tuple(sorted(rs, key=lambda r: (r.epoch_high, r.epoch_low))) for t, rs in tables.items()}
         return Version(epoch, ordered, self.horizon)
 
     def forget(self, horizon: int) -> Version:
         """The same without runs that no epoch from ``horizon`` on can see."""
         tables = {
-            t: tuple(r for r in runs if r.removed is None or r.removed > horizon)
-            for t, runs in self.tables.items()
+            t: tuple(r for r in runs if r.removed is None or r.removed > horizon) for t, runs in self.tables.items()
         }
         return Version(self.epoch, {t: runs for t, runs in tables.items() if runs}, max(self.horizon, horizon))
 

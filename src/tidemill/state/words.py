@@ -56,7 +56,7 @@ def _address(context: Any, builder: Any, array_type: Any, array: Any, position: 
     return builder.inttoptr(address, ir.IntType(bits).as_pointer())
 
 
-def _load64(_: Any, array: Any, position: Any) -> Any:  # noqa: ARG001
+def _load64(_: Any, array: Any, position: Any) -> Any:
     """``array[position:position + 8]`` of a byte array as a big-endian word, unaligned and unchecked."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -67,7 +67,7 @@ def _load64(_: Any, array: Any, position: Any) -> Any:  # noqa: ARG001
 
 
 def _store(bits: int) -> Callable[..., Any]:
-    def typed(_: Any, array: Any, position: Any, word: Any) -> Any:  # noqa: ARG001
+    def typed(_: Any, array: Any, position: Any, word: Any) -> Any:
         """Write the low bits of a word big endian, unaligned and unchecked."""
 
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -81,10 +81,10 @@ def _store(bits: int) -> Callable[..., Any]:
     return typed
 
 
-def _mulhi(_: Any, left: Any, right: Any) -> Any:  # noqa: ARG001
+def _mulhi(_: Any, left: Any, right: Any) -> Any:
     """High word of the 128-bit product of two unsigned words."""
 
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:  # noqa: ARG001
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         wide = ir.IntType(128)
         product = builder.mul(builder.zext(arguments[0], wide), builder.zext(arguments[1], wide))
         return builder.trunc(builder.lshr(product, ir.Constant(wide, 64)), ir.IntType(64))
@@ -92,19 +92,19 @@ def _mulhi(_: Any, left: Any, right: Any) -> Any:  # noqa: ARG001
     return types.uint64(types.uint64, types.uint64), generate
 
 
-def _fma(_: Any, left: Any, right: Any, addend: Any) -> Any:  # noqa: ARG001
+def _fma(_: Any, left: Any, right: Any, addend: Any) -> Any:
     """``left * right + addend`` with one rounding."""
 
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:  # noqa: ARG001
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return builder.fma(*arguments)
 
     return types.float64(types.float64, types.float64, types.float64), generate
 
 
-def _pointer(_: Any, address: Any) -> Any:  # noqa: ARG001
+def _pointer(_: Any, address: Any) -> Any:
     """An integer address as a pointer, for ``numba.carray``."""
 
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:  # noqa: ARG001
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return builder.inttoptr(arguments[0], ir.IntType(8).as_pointer())
 
     return types.voidptr(types.uint64), generate

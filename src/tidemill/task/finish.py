@@ -16,9 +16,7 @@ from tidemill.task.accumulators import AggregateLayout, Result
 _TWO64 = 2.0**64
 
 
-def finish(
-    layout: AggregateLayout, input_types: tuple[pa.DataType, ...], values: Sequence[pa.Array]
-) -> list[pa.Array]:
+def finish(layout: AggregateLayout, input_types: tuple[pa.DataType, ...], values: Sequence[pa.Array]) -> list[pa.Array]:
     """One column per aggregate call.
 
     Parameters
@@ -44,9 +42,7 @@ def finish(
     return columns
 
 
-def _finish_one(
-    result: Result, kind: str, values: Sequence[pa.Array], counts: npt.NDArray[np.int64]
-) -> pa.Array:
+def _finish_one(result: Result, kind: str, values: Sequence[pa.Array], counts: npt.NDArray[np.int64]) -> pa.Array:
     if result.function == "count" or kind in ("min", "max"):
         return values[0]
     empty = counts == 0
@@ -108,9 +104,7 @@ def _decimal(
     return pc.if_else(pa.array(empty), pa.scalar(None, result.type), sums)
 
 
-def _decimal_average(
-    result: Result, values: Sequence[pa.Array], counts: npt.NDArray[np.int64]
-) -> pa.Array:
+def _decimal_average(result: Result, values: Sequence[pa.Array], counts: npt.NDArray[np.int64]) -> pa.Array:
     """Exact quotient rounded half up to the result's scale, as Spark divides decimals."""
     low, high = (v.to_numpy() for v in values)
     scale = result.argument.scale

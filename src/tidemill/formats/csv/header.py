@@ -75,9 +75,7 @@ def layout_by_header(schema: Schema, options: CsvOptions, header: bytes, file_si
                 got=", ".join(names),
                 hint="rename the columns in the file, or use header=false and match by position",
             )
-    return Layout(
-        len(names), tuple(index[column.lower()] for column in schema.names), line.stop if line else 0
-    )
+    return Layout(len(names), tuple(index[column.lower()] for column in schema.names), line.stop if line else 0)
 
 
 def _name(field: bytes, options: CsvOptions) -> str:

@@ -128,9 +128,7 @@ def find_row_end(buf, begin, quote, inside):
 
 
 @kernel
-def index_fields(
-    buf, begin, separator, quote, comment, skip_before, slot_of, starts, ends, row_starts, counts, broken
-):
+def index_fields(buf, begin, separator, quote, comment, skip_before, slot_of, starts, ends, row_starts, counts, broken):
     """Index the rows of a buffer that starts at a row and holds complete rows only.
 
     The end of the buffer ends the last row even without a newline.

@@ -28,9 +28,7 @@ class PlainTable:
 def plain_table(data: bytes, schema: Schema, given: Mapping[str, str]) -> PlainTable:
     """Read a file; mode FAILFAST counts as PERMISSIVE, whose first error it would raise."""
     options = parse_options(given)
-    layout = (
-        layout_by_header(schema, options, data, len(data)) if options.header else layout_by_position(schema)
-    )
+    layout = layout_by_header(schema, options, data, len(data)) if options.header else layout_by_position(schema)
     rows: list[tuple[Any, ...]] = []
     positions: list[int] = []
     errors: list[RowError] = []

@@ -68,9 +68,7 @@ def _first_byte(fields: list[bytes], separator: int) -> int:
     return fields[0][0] if fields[0] else separator
 
 
-def plain_text(
-    field: bytes, quote: int, trim_leading: bool = False, trim_trailing: bool = False
-) -> tuple[bytes, bool]:
+def plain_text(field: bytes, quote: int, trim_leading: bool = False, trim_trailing: bool = False) -> tuple[bytes, bool]:
     """The text of a field and whether it was quoted.
 
     Raises

@@ -201,9 +201,7 @@ class RowBuilder:
             start = int(fields.row_starts[flaw.row])
             if flaw.row not in raw:
                 raw[flaw.row] = self._raw(data, start)
-            errors.append(
-                RowError(position + start, flaw.column, flaw.reason, raw[flaw.row], flaw.row in dropped)
-            )
+            errors.append(RowError(position + start, flaw.column, flaw.reason, raw[flaw.row], flaw.row in dropped))
         errors.sort(key=lambda error: error.position)
         if self.options.mode is Mode.FAILFAST:
             first = errors[0]
@@ -243,7 +241,7 @@ class RowBuilder:
 
     def _batch(self, arrays: list[pa.Array[Any]], count: int) -> pa.RecordBatch:
         if not arrays:
-            rows = pa.StructArray.from_arrays([], fields=[], mask=pa.array(np.zeros(count, np.bool_)))
+            rows: Any = pa.Array.from_buffers(pa.struct([]), count, [None])
             return pa.RecordBatch.from_struct_array(rows)
         schema = pa.schema(
             [pa.field(c.field.name, c.field.type, c.field.nullable) for c in self.columns[: self.needed]]

@@ -20,9 +20,7 @@ class CsvSplitReader:
     many buffers costs no more than its length.
     """
 
-    def __init__(
-        self, builder: RowBuilder, *, start: int, end: int, file_size: int, in_quotes: bool | None
-    ) -> None:
+    def __init__(self, builder: RowBuilder, *, start: int, end: int, file_size: int, in_quotes: bool | None) -> None:
         self._builder = builder
         self._quote = builder.options.quote
         self._start = start
@@ -66,9 +64,7 @@ class CsvSplitReader:
 
     def _guess(self, window: Bytes) -> None:
         self._guessing = False
-        self.assumed_in_quotes = guess_in_quotes(
-            window.tobytes(), self._builder.options.separator, self._quote
-        )
+        self.assumed_in_quotes = guess_in_quotes(window.tobytes(), self._builder.options.separator, self._quote)
         self._inside = int(self.assumed_in_quotes)
 
     def _advance(self, view: Bytes, last: bool) -> Rows:
@@ -141,10 +137,6 @@ def _read_only(view: Bytes) -> Bytes:
 
 def _join(pieces: list[Bytes]) -> Bytes:
     present = [piece for piece in pieces if piece.size]
-    return (
-        _read_only(np.concatenate(present))
-        if len(present) > 1
-        else _read_only(present[0])
-        if present
-        else _NOTHING
-    )
+    if not present:
+        return _NOTHING
+    return _read_only(present[0] if len(present) == 1 else np.concatenate(present))

@@ -105,9 +105,7 @@ def _integers(type_: pa.DataType, _: TimePatterns) -> ColumnParser:
     def parse(buf: Bytes, starts: Offsets, ends: Offsets, rules: TextRules) -> ParsedColumn:
         out = np.empty(starts.size, np.int64)
         status = np.empty(starts.size, np.uint8)
-        failures = parse_integers(
-            buf, starts, ends, rules.quote, rules.trim, rules.null_text, highest, out, status
-        )
+        failures = parse_integers(buf, starts, ends, rules.quote, rules.trim, rules.null_text, highest, out, status)
         return _finish(type_, status, failures, out.astype(target, copy=False))
 
     return ColumnParser(parse, f"bad_{type_}")
@@ -155,9 +153,7 @@ def _texts(type_: pa.DataType, _: TimePatterns) -> ColumnParser:
         out = np.empty(capacity, np.uint8)
         offsets = np.empty(starts.size + 1, np.int32)
         status = np.empty(starts.size, np.uint8)
-        failures = copy_texts(
-            buf, starts, ends, rules.quote, rules.trim, rules.null_text, utf8, out, offsets, status
-        )
+        failures = copy_texts(buf, starts, ends, rules.quote, rules.trim, rules.null_text, utf8, out, offsets, status)
         return _finish(type_, status, failures, offsets, out[: offsets[-1]])
 
     return ColumnParser(parse, "bad_utf8")
@@ -177,9 +173,7 @@ def _dates(type_: pa.DataType, patterns: TimePatterns) -> ColumnParser:
     def parse(buf: Bytes, starts: Offsets, ends: Offsets, rules: TextRules) -> ParsedColumn:
         out = np.empty(starts.size, np.int32)
         status = np.empty(starts.size, np.uint8)
-        failures = parse_dates(
-            buf, starts, ends, rules.quote, rules.trim, rules.null_text, patterns.date, out, status
-        )
+        failures = parse_dates(buf, starts, ends, rules.quote, rules.trim, rules.null_text, patterns.date, out, status)
         return _finish(type_, status, failures, out)
 
     return ColumnParser(parse, "bad_date")

@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 
 from tidemill.formats.byte_masks import byte_at, inlined, kernel
-from tidemill.formats.values.digits import digits_value
+from tidemill.formats.values.digits import TENS, digits_value
 from tidemill.formats.values.field_text import BAD_VALUE, NULL, VALID, is_null, text_bounds
 
 _LOW_HALF = np.uint64(0xFFFFFFFF)
@@ -163,10 +163,7 @@ def parse_decimals(buf, starts, ends, quote, trim, null_text, precision, scale, 
                 whole, good = digits_value(buf, start, point)
                 fraction, also_good = digits_value(buf, point + 1, end)
                 if good and also_good:
-                    unit = np.uint64(1)
-                    for _ in range(scale):
-                        unit *= np.uint64(10)
-                    low = whole * unit + fraction
+                    low = whole * TENS[scale] + fraction
                     done = True
             if not done:
                 first, digits_end, power, _, good = decimal_syntax(buf, start, end)

@@ -8,7 +8,7 @@ from __future__ import annotations
 # mypy: allow-untyped-defs
 import numpy as np
 
-from tidemill.formats.byte_masks import byte_at, inlined, load_word
+from tidemill.formats.byte_masks import byte_at, inlined, load_word, trailing_zeros
 
 _ZEROS = np.uint64(0x3030303030303030)
 _ABOVE_NINE = np.uint64(0x7676767676767676)
@@ -17,8 +17,12 @@ _PAIRS = np.uint64(0x000000FF000000FF)
 _MILLION_HUNDRED = np.uint64(0x000F424000000064)
 _TEN_THOUSAND_ONE = np.uint64(0x0000271000000001)
 _HUNDRED_MILLION = np.uint64(100_000_000)
+_ONES = np.uint64(0x0101010101010101)
+_POINTS = np.uint64(0x2E2E2E2E2E2E2E2E)
 MAX_DIGITS = 19
 """The most digits that a uint64 always holds."""
+TENS = np.array([10**power for power in range(MAX_DIGITS + 1)], np.uint64)
+"""Powers of ten from 0 to ``MAX_DIGITS``."""
 
 
 @inlined
@@ -36,6 +40,22 @@ def word_value(word, digits):
     high = (nibbles & _PAIRS) * _MILLION_HUNDRED
     low = ((nibbles >> np.uint64(16)) & _PAIRS) * _TEN_THOUSAND_ONE
     return (high + low) >> np.uint64(32), good
+
+
+@inlined
+def point_in_word(word, length):
+    """Where the first point stands among the first ``length`` (1..8) bytes of a word; ``length`` for nowhere."""
+    other = word ^ _POINTS
+    # The lowest marked byte is zero in ``other``; borrows can mark only bytes above it.
+    found = (other - _ONES) & ~other & _HIGH_BITS
+    return min(trailing_zeros(found) >> 3, length)
+
+
+@inlined
+def without_byte(word, place):
+    """The word with the byte at ``place`` (0..7) taken out and those above it moved down."""
+    below = (np.uint64(1) << np.uint64(8 * place)) - np.uint64(1)
+    return (word & below) | ((word >> np.uint64(8)) & ~below)
 
 
 @inlined
@@ -58,10 +78,7 @@ def digits_value(buf, start, end):
     if rest > 0 and good:
         if start + 8 <= size:
             part, good = word_value(load_word(buf, start), rest)
-            scale = np.uint64(10)
-            for _ in range(1, rest):
-                scale *= np.uint64(10)
-            value = value * scale + part
+            value = value * TENS[rest] + part
         else:
             while start < end:
                 digit = byte_at(buf, start) - 48

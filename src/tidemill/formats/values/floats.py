@@ -14,8 +14,8 @@ from decimal import Decimal
 import numpy as np
 import numpy.typing as npt
 
-from tidemill.formats.byte_masks import bits_of_float, byte_at, inlined, kernel
-from tidemill.formats.values.digits import digits_value
+from tidemill.formats.byte_masks import bits_of_float, byte_at, inlined, kernel, load_word
+from tidemill.formats.values.digits import TENS, digits_value, point_in_word, without_byte, word_value
 from tidemill.formats.values.eisel_lemire import nearest_double_of
 from tidemill.formats.values.field_text import (
     BAD_VALUE,
@@ -100,20 +100,37 @@ def float_parts(buf, start, end):
 
 @inlined
 def _short_decimal(buf, start, end):
-    """Read ``digits[.digits]`` of up to 19 bytes; returns mantissa, digits behind the point, right syntax."""
+    """Read ``digits[.digits]`` of 1 to 19 bytes; returns mantissa, digits behind the point, right syntax."""
+    length = end - start
+    size = np.int64(buf.size)
+    if length <= 8 and start + 8 <= size:
+        word = load_word(buf, start)
+        point = point_in_word(word, length)
+        if point == length:
+            mantissa, good = word_value(word, length)
+            return mantissa, 0, good
+        if length == 1:
+            return np.uint64(0), 0, False
+        mantissa, good = word_value(without_byte(word, point), length - 1)
+        return mantissa, length - point - 1, good
     point = start
-    while point < end and byte_at(buf, point) != 46:
-        point += 1
-    whole, good = digits_value(buf, start, point)
-    behind = 0
-    if good and point < end:
-        behind = end - point - 1
-        fraction, good = digits_value(buf, point + 1, end)
-        scale = np.uint64(1)
-        for _ in range(behind):
-            scale *= np.uint64(10)
-        whole = whole * scale + fraction
-    return whole, behind, good and end - start > (1 if point < end else 0)
+    while point < end:
+        if point + 8 > size:
+            if byte_at(buf, point) == 46:
+                break
+            point += 1
+        else:
+            step = min(end - point, 8)
+            found = point_in_word(load_word(buf, point), step)
+            point += found
+            if found < step:
+                break
+    mantissa, good = digits_value(buf, start, point)
+    if point == end or not good:
+        return mantissa, 0, good
+    behind = end - point - 1
+    fraction, good = digits_value(buf, point + 1, end)
+    return mantissa * TENS[behind] + fraction, behind, good and length > 1
 
 
 @kernel
@@ -156,7 +173,7 @@ def parse_floats(buf, starts, ends, quote, trim, null_text, single, out, status)
         power = 0
         left_out = False
         good = False
-        if end - start <= 19:
+        if start < end <= start + 19:
             mantissa, behind, good = _short_decimal(buf, start, end)
             power = -behind
         if not good:

@@ -17,9 +17,7 @@ SECOND = 6
 FRACTION = 7
 
 _FIELDS = {"yyyy": YEAR, "MM": MONTH, "dd": DAY, "HH": HOUR, "mm": MINUTE, "ss": SECOND}
-_TOKEN = re.compile(
-    r"'(?P<quoted>(?:[^']|'')*)'|(?P<letters>([A-Za-z])\3*)|(?P<other>[^A-Za-z'\[\]{}#])", re.DOTALL
-)
+_TOKEN = re.compile(r"'(?P<quoted>(?:[^']|'')*)'|(?P<letters>([A-Za-z])\3*)|(?P<other>[^A-Za-z'\[\]{}#])", re.DOTALL)
 
 NO_PATTERN = np.zeros((0, 2), np.int32)
 """Stands for the default layout of the type."""

@@ -5,12 +5,18 @@ from __future__ import annotations
 # mypy: allow-untyped-defs
 import numpy as np
 
-from tidemill.formats.byte_masks import byte_at, inlined, kernel
+from tidemill.formats.byte_masks import byte_at, inlined, kernel, load_word
+from tidemill.formats.values.civil_dates import checked_days
 from tidemill.formats.values.field_text import BAD_VALUE, NULL, VALID, is_null, text_bounds
 from tidemill.formats.values.time_pattern import DAY, FRACTION, HOUR, LITERAL, MINUTE, MONTH, SECOND, YEAR
 
 MICROS_PER_SECOND = 1_000_000
 MICROS_PER_DAY = 86_400 * MICROS_PER_SECOND
+_DATE_ZEROS = np.uint64(int.from_bytes(b"0000-00-", "little"))
+_HYPHENS = np.uint64(0xFF0000FF00000000)
+_ABOVE_NINE = np.uint64(0x7676767676767676)
+_HIGH_BITS = np.uint64(0x8080808080808080)
+
 FIRST_MICROS = -719_162 * MICROS_PER_DAY
 """0001-01-01 00:00:00."""
 LAST_MICROS = 2_932_897 * MICROS_PER_DAY - 1
@@ -45,33 +51,6 @@ def four_digits(buf, i, end):
 
 
 @inlined
-def days_in_month(year, month):
-    """Length of a month of the proleptic Gregorian calendar."""
-    if month == 2:
-        return 29 if year % 4 == 0 and (year % 100 != 0 or year % 400 == 0) else 28
-    return 30 if month == 4 or month == 6 or month == 9 or month == 11 else 31
-
-
-@inlined
-def days_from_civil(year, month, day):
-    """Days from 1970-01-01 (Hinnant, "chrono-Compatible Low-Level Date Algorithms", for years from 0)."""
-    if month <= 2:
-        year -= 1
-    era = (year if year >= 0 else year - 399) // 400
-    year_of_era = year - era * 400
-    day_of_year = (153 * (month + (-3 if month > 2 else 9)) + 2) // 5 + day - 1
-    day_of_era = year_of_era * 365 + year_of_era // 4 - year_of_era // 100 + day_of_year
-    return era * 146097 + day_of_era - 719468
-
-
-@inlined
-def _checked_days(year, month, day):
-    if year < 1 or month < 1 or month > 12 or day < 1 or day > days_in_month(year, month):
-        return 0, False
-    return days_from_civil(year, month, day), True
-
-
-@inlined
 def _one_or_two_digits(buf, i, end):
     """Number and its length; a length of 0 when there is no digit."""
     if i >= end:
@@ -89,6 +68,17 @@ def _one_or_two_digits(buf, i, end):
 @inlined
 def _iso_date(buf, i, end):
     """Read ``yyyy-[m]m-[d]d``; returns days, the offset behind, and whether it is a date."""
+    if i + 10 <= end:
+        # All of yyyy-MM- at once: digits become 0 to 9, the two hyphens zero.
+        word = load_word(buf, i) ^ _DATE_ZEROS
+        tens = byte_at(buf, i + 8) - 48
+        ones = byte_at(buf, i + 9) - 48
+        shaped = ((word + _ABOVE_NINE) | word) & _HIGH_BITS == 0 and word & _HYPHENS == 0
+        if shaped and 0 <= tens <= 9 and 0 <= ones <= 9:
+            parts = np.int64(word)
+            year = (parts & 15) * 1000 + (parts >> 8 & 15) * 100 + (parts >> 16 & 15) * 10 + (parts >> 24 & 15)
+            days, good = checked_days(year, (parts >> 40 & 15) * 10 + (parts >> 48 & 15), tens * 10 + ones)
+            return days, i + 10, good
     year = four_digits(buf, i, end)
     i += 4
     if year < 0 or i >= end or byte_at(buf, i) != 45:
@@ -101,7 +91,7 @@ def _iso_date(buf, i, end):
     i += 1 + length
     if length == 0:
         return 0, i, False
-    days, good = _checked_days(year, month, day)
+    days, good = checked_days(year, month, day)
     return days, i, good
 
 
@@ -222,7 +212,7 @@ def pattern_timestamp(buf, start, end, pattern):
                 seconds += value * (60 if kind == MINUTE else 1)
     if i != end:
         return 0, False
-    days, good = _checked_days(year, month, day)
+    days, good = checked_days(year, month, day)
     return days * MICROS_PER_DAY + seconds * MICROS_PER_SECOND + micros, good
 
 

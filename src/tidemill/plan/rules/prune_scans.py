@@ -1,8 +1,8 @@
 """A scan gives only the columns that are used: the others are never parsed.
 
-    Project [c]                     Project [c]
-      Filter (a > 1)          ->      Filter (a > 1)
-        Scan t [a, b, c]                Scan t [a, c]
+Project [c]                     Project [c]
+  Filter (a > 1)          ->      Filter (a > 1)
+    Scan t [a, b, c]                Scan t [a, c]
 """
 
 from __future__ import annotations

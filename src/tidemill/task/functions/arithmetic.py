@@ -83,7 +83,7 @@ function("multiply", sql=("*", "try_multiply"), fails=_may_overflow)(_binary)
 def nonzero_divisor(call: Call, args: list[Value], rows: int) -> Value:
     """The divisor with NULL for zero, after an error when the mode is ANSI and a zero divides a value."""
     left, right = as_array(args[0], rows), as_array(args[1], rows)
-    zero = pc.equal(right, pa.scalar(0, pa.int32()).cast(right.type))
+    zero = pc.equal(right, pa.scalar(0, right.type))
     if not failures.any_true(zero):
         return right
     if fails_unless_try(call):

@@ -12,9 +12,8 @@ import pyarrow.compute as pc
 from tidemill.errors import TidemillError
 from tidemill.plan.expressions import Call
 from tidemill.schema import TIMESTAMP, TIMESTAMP_NTZ, type_to_ddl
-from tidemill.task.functions import failures
+from tidemill.task.functions import failures, time_text
 from tidemill.task.functions import number_text as text
-from tidemill.task.functions import time_text
 from tidemill.task.functions.arithmetic import from_numpy, to_numpy
 from tidemill.task.functions.decimals import WIDEST, fit, relabel, to_integer, widen
 from tidemill.task.functions.registry import Value, as_array, fails_unless_try, function
@@ -83,8 +82,7 @@ def _decimal_to_decimal(array: pa.Array, target: pa.DataType) -> pa.Array:
 
 
 def _nonzero(array: pa.Array, target: pa.DataType) -> pa.Array:
-    zero = pa.scalar(0, pa.int32()).cast(array.type)
-    return pc.not_equal(array, zero)
+    return pc.not_equal(array, pa.scalar(0, array.type))
 
 
 def _boolean_to_number(array: pa.Array, target: pa.DataType) -> pa.Array:
@@ -127,7 +125,7 @@ def _timestamp_to_timestamp(array: pa.Array, target: pa.DataType) -> pa.Array:
 def _timestamp_to_number(array: pa.Array, target: pa.DataType) -> pa.Array:
     micros = array.cast(pa.int64())
     if pa.types.is_floating(target):
-        return pc.divide(micros.cast(pa.float64()), float(_SECOND)).cast(target)
+        return pc.divide(micros.cast(pa.float64(), safe=False), float(_SECOND)).cast(target)
     if pa.types.is_decimal(target):
         return fit(relabel(micros.cast(pa.decimal256(WIDEST // 2, 0)), WIDEST, 6), target)[0]
     seconds = np.floor_divide(to_numpy(micros, len(array)), _SECOND)

@@ -23,11 +23,41 @@ _FULL_MONTHS = [
 _FULL_DAYS = ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"]
 
 _PRINTED = frozenset(
-    "yyyy yy y MM M MMM MMMM dd d DDD HH H hh h mm m ss s S SS SSS SSSS SSSSS SSSSSS E EE EEE EEEE a".split()
+    [
+        "yyyy",
+        "yy",
+        "y",
+        "MM",
+        "M",
+        "MMM",
+        "MMMM",
+        "dd",
+        "d",
+        "DDD",
+        "HH",
+        "H",
+        "hh",
+        "h",
+        "mm",
+        "m",
+        "ss",
+        "s",
+        "S",
+        "SS",
+        "SSS",
+        "SSSS",
+        "SSSSS",
+        "SSSSSS",
+        "E",
+        "EE",
+        "EEE",
+        "EEEE",
+        "a",
+    ]
 )
 _PARSED = {
-    "yyyy": "[0-9]{4}", "MM": "[0-9]{2}", "dd": "[0-9]{2}", "HH": "[0-9]{2}", "mm": "[0-9]{2}", "ss": "[0-9]{2}",
-    "M": "[0-9]{1,2}", "d": "[0-9]{1,2}", "H": "[0-9]{1,2}", "m": "[0-9]{1,2}", "s": "[0-9]{1,2}",
+    "yyyy": "-?[0-9]{4}|[+-][0-9]{5,7}", "MM": "[0-9]{2}", "dd": "[0-9]{2}", "HH": "[0-9]{2}", "mm": "[0-9]{2}", "ss": "[0-9]{2}",
+    "M": "[0-9]{1,9}", "d": "[0-9]{1,9}", "H": "[0-9]{1,9}", "m": "[0-9]{1,9}", "s": "[0-9]{1,9}",
     "S": "[0-9]{1}", "SS": "[0-9]{2}", "SSS": "[0-9]{3}", "SSSSSS": "[0-9]{6}",
 }  # fmt: skip
 _TOKEN = re.compile(r"'((?:[^']|'')*)'|([A-Za-z])\2*|[^A-Za-z']+")
@@ -76,10 +106,14 @@ def _printed(field: str, array: pa.Array) -> pa.Array:
     if letter == "y":
         year = pc.year(array)
         if width == 2:
-            short = pc.subtract(year, pc.multiply(pc.floor(pc.divide(year.cast(pa.float64()), 100.0)).cast(pa.int64()), 100))
+            short = pc.subtract(
+                year, pc.multiply(pc.floor(pc.divide(year.cast(pa.float64()), 100.0)).cast(pa.int64()), 100)
+            )
             return pc.utf8_lpad(short.cast(pa.string()), 2, "0")
         text = pc.utf8_zero_fill(year.cast(pa.string()), width)
-        return pc.if_else(pc.greater(year, 9999), pc.binary_join_element_wise("+", text, ""), text) if width == 4 else text
+        return (
+            pc.if_else(pc.greater(year, 9999), pc.binary_join_element_wise("+", text, ""), text) if width == 4 else text
+        )
     if letter == "M" and width > 2:
         return pa.array(MONTHS if width == 3 else _FULL_MONTHS).take(pc.subtract(pc.month(array), 1))
     if letter == "E":
@@ -115,7 +149,9 @@ def date_format(call: Call, args: list[Value], rows: int) -> Value:
     return pc.if_else(array.is_valid(), joined, pa.scalar(None, pa.string()))
 
 
-@function("parse_timestamp", sql=("to_timestamp(s, fmt)", "to_date(s, fmt)", "unix_timestamp(s, fmt)"), fails=fails_unless_try)
+@function(
+    "parse_timestamp", sql=("to_timestamp(s, fmt)", "to_date(s, fmt)", "unix_timestamp(s, fmt)"), fails=fails_unless_try
+)
 def parse_pattern(call: Call, args: list[Value], rows: int) -> Value:
     """Text in the pattern of option ``pattern`` as timestamps in UTC."""
     array = as_array(args[0], rows)
@@ -131,7 +167,9 @@ def parse_pattern(call: Call, args: list[Value], rows: int) -> Value:
         if letter not in found:
             return np.full(rows, default, dtype=np.int64)
         text = pc.if_else(matched, found[letter], str(default))
-        values: np.ndarray = pc.fill_null(text, str(default)).cast(pa.int64()).to_numpy(zero_copy_only=False)
+        values: np.ndarray = (
+            pc.fill_null(pc.utf8_ltrim(text, "+"), str(default)).cast(pa.int64()).to_numpy(zero_copy_only=False)
+        )
         return values
 
     days, exists = days_from_civil(number("y", 1970), number("M", 1), number("d", 1))

@@ -106,9 +106,7 @@ def _date_diff(call: Call, args: list[Value], rows: int) -> Value:
 @function("add_months", sql=("add_months", "date +/- INTERVAL ... MONTH"))
 def _add_months(call: Call, args: list[Value], rows: int) -> Value:
     start, number = as_array(args[0], rows), as_array(args[1], rows)
-    return to_dates(
-        shift_months(days(start, rows), to_numpy(number, rows).astype(np.int64)), start, number
-    )
+    return to_dates(shift_months(days(start, rows), to_numpy(number, rows).astype(np.int64)), start, number)
 
 
 @function("last_day")

@@ -36,8 +36,8 @@ def widen(value: Value, rows: int) -> pa.Array:
 def digits(array: pa.Array) -> int:
     """How many digits the longest unscaled integer of the array has (at least 1)."""
     bounds = pc.min_max(relabel(array, WIDEST, 0)).as_py()
-    longest = max((abs(bound) for bound in bounds.values() if bound is not None), default=Decimal(0))
-    return max(1, len(longest.as_tuple().digits))
+    # int() first: abs() of a Decimal would round to the 28 digits of Python's decimal context.
+    return max((len(str(abs(int(bound)))) for bound in bounds.values() if bound is not None), default=1)
 
 
 def _too_wide(call: Call, left: Value, right: Value) -> Exception:

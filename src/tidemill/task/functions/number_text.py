@@ -44,9 +44,7 @@ def float_text(array: pa.Array) -> pa.Array:
 
 
 def _scientific(text: pa.Array) -> pa.Array:
-    parts = pc.extract_regex(
-        text, r"^(?P<sign>-?)(?P<whole>[0-9]+)\.?(?P<rest>[0-9]*)(?:e(?P<exponent>[+-][0-9]+))?$"
-    )
+    parts = pc.extract_regex(text, r"^(?P<sign>-?)(?P<whole>[0-9]+)\.?(?P<rest>[0-9]*)(?:e(?P<exponent>[+-][0-9]+))?$")
     sign, whole, rest, exponent = (parts.field(i) for i in range(4))
     shift = pc.if_else(pc.equal(exponent, ""), "0", pc.utf8_ltrim(exponent, "+")).cast(pa.int32())
     digits = pc.binary_join_element_wise(whole, rest, "")
@@ -57,9 +55,7 @@ def _scientific(text: pa.Array) -> pa.Array:
     tail = pc.utf8_rtrim(pc.utf8_slice_codeunits(significant, 1), "0")
     tail = pc.if_else(pc.equal(tail, ""), "0", tail)
     mantissa = pc.binary_join_element_wise(first, tail, ".")
-    return pc.binary_join_element_wise(
-        sign, pc.binary_join_element_wise(mantissa, power.cast(pa.string()), "E"), ""
-    )
+    return pc.binary_join_element_wise(sign, pc.binary_join_element_wise(mantissa, power.cast(pa.string()), "E"), "")
 
 
 def decimal_text(array: pa.Array) -> pa.Array:

@@ -74,7 +74,13 @@ def _concat_ws(call: Call, args: list[Value], rows: int) -> Value:
     separator, *parts = (as_array(arg, rows) for arg in args)
     if not parts:
         return pc.if_else(separator.is_valid(), "", pa.scalar(None, pa.string()))
-    return pc.binary_join_element_wise(*parts, separator, null_handling="skip")
+    # Not null_handling="skip": Arrow 26 then drops the rows in which every part is NULL.
+    joined, begun = pc.fill_null(parts[0], ""), parts[0].is_valid()
+    for part in parts[1:]:
+        longer = pc.if_else(begun, pc.binary_join_element_wise(joined, part, separator), part)
+        joined = pc.if_else(part.is_valid(), longer, joined)
+        begun = pc.or_(begun, part.is_valid())
+    return pc.if_else(separator.is_valid(), joined, pa.scalar(None, pa.string()))
 
 
 _TRIMS = {
@@ -207,6 +213,6 @@ def _substring_index(call: Call, args: list[Value], rows: int) -> Value:
         # Occurrences are found from the left for positive counts and from the right for negative ones.
         if count > 0:
             return delimiter.join(text.split(delimiter)[:count])
-        return delimiter.join(text.rsplit(delimiter, -count)[-(-count) :]) if delimiter in text else text
+        return delimiter.join(text.rsplit(delimiter, -count)[-(-count):]) if delimiter in text else text
 
     return map_distinct(array, cut)

@@ -129,11 +129,11 @@ def _locate(call: Call, args: list[Value], rows: int) -> Value:
     found = _find(tail, search)
     moved = pc.subtract(pc.add(found, start.cast(pa.int32())), 1)
     result = pc.if_else(pc.greater(found, 0), moved, 0)
-    # Past the end even the empty text is not found; a start below 1 finds nothing; a NULL start is 0.
+    # A start below 1 finds nothing, the empty text is always found at 1, and a NULL start gives 0.
     inside = pc.and_(pc.greater_equal(start, 1), pc.less_equal(pc.subtract(start, 1), pc.utf8_length(array)))
     result = pc.if_else(inside, result, 0)
     if search == "":
-        result = pc.if_else(pc.and_(pc.greater_equal(start, 1), inside), start.cast(pa.int32()), 0)
+        result = pc.if_else(pc.greater_equal(start, 1), 1, 0)
     answer = pc.if_else(start.is_valid(), result, 0).cast(pa.int32())
     known = pc.or_(array.is_valid(), start.is_null())
     return pc.if_else(known, answer, pa.scalar(None, pa.int32()))

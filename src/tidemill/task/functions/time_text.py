@@ -23,7 +23,7 @@ _ZONE = (
     r" *(?P<zone>Z|UTC|GMT|UT|(?:UTC|GMT|UT)?(?P<east>[+-])(?P<zh>[0-9]{1,2})"
     r"(?::?(?P<zm>[0-9]{1,2})(?::?(?P<zs>[0-9]{2}))?)?)?"
 )
-_TIMESTAMP = rf"^{_DATE}(?:[ T](?:{_TIME}{_ZONE})?)?)?)?$"
+_TIMESTAMP = rf"^{_DATE}(?:[ T]{_TIME}{_ZONE})?)?)?$"
 _REGION = r"[0-9] *(?:[A-Za-z]+/[A-Za-z_/+-]+[0-9]*|[A-Z]{3,4}|[A-Z]{3}[0-9][A-Z]{3})$"
 _TIME_ONLY = r"^T?[0-9]{1,2}:[0-9]{1,2}"
 

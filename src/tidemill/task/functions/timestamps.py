@@ -133,9 +133,15 @@ def _unix(name: str, divisor: int, *sql: str) -> None:
         return from_numpy(np.floor_divide(micros(array, rows), divisor), call.type, array)
 
 
-_unix("unix_seconds", 1_000_000, "unix_seconds", "unix_timestamp", "to_unix_timestamp")
+_unix("unix_seconds", 1_000_000)
 _unix("unix_millis", 1_000)
 _unix("unix_micros", 1)
+
+
+@function("unix_timestamp", sql=("unix_timestamp", "to_unix_timestamp"))
+def _unix_timestamp(call: Call, args: list[Value], rows: int) -> Value:
+    # Unlike unix_seconds this one truncates towards zero.
+    return pc.divide(as_array(args[0], rows).cast(pa.int64()), pa.scalar(1_000_000, pa.int64()))
 
 
 def _from_unix(name: str, factor: int) -> None:

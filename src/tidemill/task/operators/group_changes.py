@@ -17,7 +17,6 @@ from tidemill.task.read_view import empty_rows, zero_row
 from tidemill.task.streams import Item, Keyed
 
 
-
 class GroupChangesOperator(Operator):
     """Folds partial groups of all tasks into the state of this partition's vnodes.
 

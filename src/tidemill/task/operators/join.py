@@ -50,9 +50,7 @@ class JoinOperator(Operator):
         """Joined rows."""
         return self._held.pop()
 
-    def _match(
-        self, side: Arrange, changes: Rows, other: Arrange, runs: list[Rows], flipped: bool
-    ) -> list[Output]:
+    def _match(self, side: Arrange, changes: Rows, other: Arrange, runs: list[Rows], flipped: bool) -> list[Output]:
         """Pairs of changed rows of one side with rows of the other."""
         if not runs:
             return []

@@ -35,9 +35,7 @@ class StoreRowsOperator(Operator):
         if self._keys:
             keys, weights = Keys.concat(self._keys), np.concatenate(self._weights)
             self._keys, self._weights = [], []
-            self.context.write(
-                self.table, consolidate(keys, [pa.array(weights)], self.table.ops, drop_zero=True)
-            )
+            self.context.write(self.table, consolidate(keys, [pa.array(weights)], self.table.ops, drop_zero=True))
         return False
 
 

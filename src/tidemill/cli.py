@@ -1,0 +1,135 @@
+"""The ``tidemill`` command."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tidemill import output
+from tidemill.errors import TidemillError
+
+app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False)
+
+Root = Annotated[str, typer.Option("--root", help="Directory of the mill's state.")]
+Format = Annotated[str, typer.Option("--format", help="table, csv, json or arrow.")]
+Master = Annotated[str | None, typer.Option("--master", help="Spark master, local[*] by default.")]
+
+
+@app.command()
+def run(
+    pipeline: Annotated[Path, typer.Argument(help="SQL script that creates tables and views.")],
+    root: Root,
+    once: Annotated[bool, typer.Option("--once", help="Process what is there, checkpoint and exit.")] = False,
+    seconds: Annotated[float | None, typer.Option("--for", help="Run for this many seconds.")] = None,
+    master: Master = None,
+    epoch_bytes: Annotated[str | None, typer.Option("--epoch-bytes", help="Input per epoch, e.g. 4m.")] = None,
+    log: Annotated[bool, typer.Option("--log", help="One line of JSON an epoch, on standard error.")] = False,
+) -> None:
+    """Keep the views of a script fresh."""
+    from tidemill.progress_display import Display
+    from tidemill.running import open_mill, run_mill
+
+    script = read_script(pipeline)
+    with open_mill(root, master, epoch_bytes) as mill:
+        mill.script(script)
+        display = Display(log=log)
+        for stop in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(stop, display.stop)
+        run_mill(mill, display, once=once, seconds=seconds)
+
+
+@app.command()
+def query(
+    statement: Annotated[str, typer.Argument(help="SELECT over views.")],
+    root: Root,
+    format_: Format = "table",
+    epoch: Annotated[int | None, typer.Option("--epoch", help="Read the views as of this epoch.")] = None,
+    master: Master = None,
+) -> None:
+    """Read views at the newest durable epoch, beside a running mill or without one.
+
+    A statement that only reads one view is answered without Spark.
+    """
+    from tidemill.plan.simple_select import apply_select, parse_select
+    from tidemill.runtime.snapshot import Snapshot
+
+    snapshot = Snapshot.open(root)
+    select = parse_select(statement)
+    table = None
+    if select is not None and snapshot.readable(select.view):
+        table = apply_select(select, snapshot.read(select.view, epoch))
+    if table is None:
+        from tidemill.running import query_with_spark
+
+        table = query_with_spark(snapshot, statement, epoch, master)
+    output.write(table, format_, sys.stdout.buffer)
+
+
+@app.command()
+def tail(
+    view: Annotated[str, typer.Argument(help="The view to follow.")],
+    root: Root,
+    from_epoch: Annotated[int, typer.Option("--from", help="Show changes after this epoch.")] = 0,
+    format_: Format = "table",
+) -> None:
+    """Print a view's changes epoch by epoch; follows for as long as a mill is running."""
+    from tidemill.running import follow
+
+    for epoch, changes in follow(root, view.lower(), from_epoch):
+        if format_ == "table":
+            sys.stdout.buffer.write(f"epoch {epoch}\n".encode())
+        output.write(output.with_epoch(changes, epoch) if format_ != "table" else changes, format_, sys.stdout.buffer)
+        sys.stdout.buffer.flush()
+
+
+@app.command()
+def explain(
+    pipeline: Annotated[Path, typer.Argument(help="SQL script that creates tables and views.")],
+    master: Master = None,
+) -> None:
+    """Show the incremental plan of every view of a script, without running it."""
+    from tidemill.running import explain_script
+
+    for name, text in explain_script(read_script(pipeline), master):
+        typer.echo(f"{name}\n{text}\n")
+
+
+state = typer.Typer(no_args_is_help=True, help="Look into a root.")
+app.add_typer(state, name="state")
+
+
+@state.command("ls")
+def state_ls(root: Root, format_: Format = "table") -> None:
+    """State tables of a root: runs, rows and bytes at the newest durable epoch."""
+    from tidemill.runtime.snapshot import Snapshot
+
+    output.write(Snapshot.open(root).state_tables(), format_, sys.stdout.buffer)
+
+
+def read_script(path: Path) -> str:
+    """The text of a script. TM7003 when it cannot be read."""
+    try:
+        return path.read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        raise TidemillError("TM7003", "the script cannot be read", got=f"{path}: {error}") from error
+
+
+def main() -> None:
+    """Entry point: a numbered error goes to standard error, and the exit code is 1."""
+    try:
+        app()
+    except TidemillError as error:
+        sys.stderr.write(error.message() + "\n")
+        sys.stderr.flush()
+        sys.exit(1)
+    except BrokenPipeError:
+        sys.stderr.close()
+        sys.exit(0)
+
+
+if __name__ == "__main__":
+    main()

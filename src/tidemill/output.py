@@ -1,0 +1,115 @@
+"""Tables as text for people and as CSV, JSON and Arrow for programs."""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import json
+import math
+from collections.abc import Callable, Iterable
+from typing import IO, Any
+
+import pyarrow as pa
+import pyarrow.csv
+
+from tidemill.errors import TidemillError, nearest
+
+_WIDEST = 60
+
+
+def write(table: pa.Table, format_: str, stream: IO[bytes]) -> None:
+    """Write a table.
+
+    Parameters
+    ----------
+    format_ : str
+        ``table``: aligned columns and a count. ``csv``: a header line, NULL as an empty field, floats in full
+        precision. ``json``: one object a line. ``arrow``: an Arrow IPC stream.
+
+    Raises
+    ------
+    TidemillError
+        TM7002 for another format.
+    """
+    if format_ not in FORMATS:
+        raise TidemillError("TM7002", "unknown output format", got=format_, hint=nearest(format_, FORMATS))
+    FORMATS[format_](table, stream)
+
+
+def with_epoch(table: pa.Table, epoch: int) -> pa.Table:
+    """The table with a first column ``__epoch``."""
+    return table.add_column(0, "__epoch", pa.array([epoch] * table.num_rows, pa.int64()))
+
+
+def _write_table(table: pa.Table, stream: IO[bytes]) -> None:
+    names = table.column_names
+    columns = [[_shown(v) for v in column.to_pylist()] for column in table.columns]
+    widths = [max([len(n), *(len(v) for v in c)]) for n, c in zip(names, columns, strict=True)]
+    right = [
+        pa.types.is_integer(f.type) or pa.types.is_floating(f.type) or pa.types.is_decimal(f.type) for f in table.schema
+    ]
+
+    def line(values: Iterable[str]) -> str:
+        cells = zip(values, widths, right, strict=True)
+        return "  ".join(v.rjust(w) if r else v.ljust(w) for v, w, r in cells).rstrip()
+
+    lines = [line(names), line("-" * w for w in widths), *(line(row) for row in zip(*columns, strict=True))]
+    lines.append(f"({table.num_rows:,} row{'' if table.num_rows == 1 else 's'})")
+    stream.write(("\n".join(lines) + "\n").encode())
+
+
+def _shown(value: Any) -> str:
+    if value is None:
+        return "NULL"
+    if isinstance(value, float):
+        return f"{value:.10g}" if math.isfinite(value) else str(value)
+    text = _text(value)
+    return text if len(text) <= _WIDEST else text[: _WIDEST - 1] + "…"
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "backslashreplace")
+    if isinstance(value, datetime.datetime):
+        return value.replace(tzinfo=None).isoformat(" ")
+    return str(value)
+
+
+def _write_csv(table: pa.Table, stream: IO[bytes]) -> None:
+    options = pyarrow.csv.WriteOptions(quoting_style="needed")
+    pyarrow.csv.write_csv(_printable(table), stream, options)
+
+
+def _printable(table: pa.Table) -> pa.Table:
+    """Columns that CSV cannot hold, as text."""
+    columns = []
+    for column in table.columns:
+        type_ = column.type
+        if pa.types.is_binary(type_) or pa.types.is_timestamp(type_) or pa.types.is_nested(type_):
+            column = pa.chunked_array(
+                [pa.array([None if v is None else _text(v) for v in column.to_pylist()], pa.string())]
+            )
+        columns.append(column)
+    return pa.Table.from_arrays(columns, names=table.column_names)
+
+
+def _write_json(table: pa.Table, stream: IO[bytes]) -> None:
+    for row in table.to_pylist():
+        stream.write(json.dumps(row, default=_json_value, ensure_ascii=False).encode() + b"\n")
+
+
+def _json_value(value: Any) -> Any:
+    return str(value) if isinstance(value, decimal.Decimal) else _text(value)
+
+
+def _write_arrow(table: pa.Table, stream: IO[bytes]) -> None:
+    with pa.ipc.new_stream(stream, table.schema) as writer:
+        writer.write_table(table)
+
+
+FORMATS: dict[str, Callable[[pa.Table, IO[bytes]], None]] = {
+    "table": _write_table,
+    "csv": _write_csv,
+    "json": _write_json,
+    "arrow": _write_arrow,
+}

@@ -1,0 +1,90 @@
+"""What a person sees while a mill runs: a progress bar, then a summary; or one line of JSON an epoch."""
+
+from __future__ import annotations
+
+import sys
+import time
+from types import FrameType
+
+from rich.console import Console
+from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeElapsedColumn
+
+from tidemill.runtime.report import EpochReport
+
+
+class Display:
+    """Follows the epochs of a run. A progress bar is drawn only on a terminal."""
+
+    def __init__(self, log: bool) -> None:
+        self.stopped = False
+        self._log = log
+        self._console = Console(stderr=True)
+        self._started = time.perf_counter()
+        self._reports = 0
+        self._rows = self._bytes = self._malformed = self._dropped = 0
+        self._milliseconds: dict[str, float] = {}
+        self._operators: dict[str, float] = {}
+        self._bar: Progress | None = None
+
+    def stop(self, _signal: int, _frame: FrameType | None) -> None:
+        """Signal handler: finish the epoch in progress, then stop."""
+        self.stopped = True
+
+    def begin(self, total: int) -> None:
+        """Start with this many bytes to read."""
+        self._started = time.perf_counter()
+        if self._console.is_terminal and not self._log:
+            self._bar = Progress(
+                TextColumn("epoch {task.fields[epoch]}"),
+                BarColumn(),
+                DownloadColumn(),
+                TextColumn("{task.fields[rows]} rows"),
+                TimeElapsedColumn(),
+                console=self._console,
+            )
+            self._bar.add_task("", total=total or None, epoch=0, rows="0")
+            self._bar.start()
+
+    def add(self, report: EpochReport) -> None:
+        """One more epoch is sealed."""
+        self._reports += 1
+        self._rows += report.rows_in
+        self._bytes += report.bytes_in
+        self._malformed += report.malformed
+        self._dropped += report.dropped
+        for phase, value in report.milliseconds.items():
+            self._milliseconds[phase] = self._milliseconds.get(phase, 0.0) + value
+        for operator in report.operators:
+            self._operators[operator.operation] = self._operators.get(operator.operation, 0.0) + operator.milliseconds
+        if self._log:
+            sys.stderr.write(report.line() + "\n")
+            sys.stderr.flush()
+        if self._bar is not None:
+            self._bar.update(self._bar.tasks[0].id, advance=report.bytes_in, epoch=report.epoch, rows=f"{self._rows:,}")
+
+    def end(self) -> None:
+        """Take the progress bar away."""
+        if self._bar is not None:
+            self._bar.stop()
+            self._bar = None
+
+    def summary(self, epoch: int, durable: int, views: list[tuple[str, str]]) -> str:
+        """A few lines: epochs, rows, rows per second, view sizes, where the time went."""
+        seconds = time.perf_counter() - self._started
+        rate = self._rows / seconds if seconds else 0.0
+        lines = [
+            f"sealed epoch {epoch} (durable: {durable}): {self._reports} epochs, {self._rows:,} rows, "
+            f"{self._bytes / 1e6:,.1f} MB in {seconds:.1f} s = {rate:,.0f} rows/s"
+        ]
+        if self._malformed:
+            lines.append(f"malformed: {self._malformed:,}, rows dropped: {self._dropped:,}; see <table>__errors")
+        total = self._milliseconds.get("total", 0.0)
+        if total:
+            phases = ", ".join(f"{k} {100 * v / total:.0f} %" for k, v in self._milliseconds.items() if k != "total")
+            work = sum(self._operators.values()) or 1.0
+            top = sorted(self._operators.items(), key=lambda kv: -kv[1])[:4]
+            shares = ", ".join(f"{k} {100 * v / work:.0f} %" for k, v in top)
+            lines.append(f"time: {phases}; in tasks: {shares}")
+        width = max((len(n) for n, _ in views), default=0)
+        lines += [f"  {name.ljust(width)}  {size}" for name, size in views]
+        return "\n".join(lines)

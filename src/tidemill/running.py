@@ -1,0 +1,134 @@
+"""What the commands do, once their arguments are read."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from tidemill.config import Settings
+from tidemill.errors import TidemillError
+from tidemill.plan import statements
+from tidemill.runtime.catalog import parse_size
+from tidemill.runtime.snapshot import Snapshot, first_rows
+from tidemill.state.manifest import root_directory
+
+if TYPE_CHECKING:
+    from tidemill.mill import Mill
+    from tidemill.progress_display import Display
+
+_POLL_SECONDS = 0.2
+
+
+def settings(master: str | None, epoch_bytes: str | None = None) -> Settings:
+    """Settings from the command line."""
+    given: dict[str, object] = {}
+    if master is not None:
+        given["master"] = master
+    if epoch_bytes is not None:
+        size = parse_size("--epoch-bytes", epoch_bytes)
+        given["epoch_bytes"] = size
+        given["split_bytes"] = max(64 << 10, min(Settings().split_bytes, size // 4))
+    return Settings(**given)  # type: ignore[arg-type]
+
+
+def open_mill(root: str, master: str | None, epoch_bytes: str | None = None) -> Mill:
+    """A mill on a root."""
+    from tidemill.mill import Mill
+
+    return Mill(root, settings=settings(master, epoch_bytes))
+
+
+def run_mill(mill: Mill, display: Display, once: bool, seconds: float | None) -> None:
+    """Run epochs until the input is at its end, the time is over, or a signal came; then print a summary."""
+    deadline = None if seconds is None else time.monotonic() + seconds
+    display.begin(mill.backlog())
+    try:
+        while not display.stopped and (deadline is None or time.monotonic() < deadline):
+            report = mill.advance()
+            if report is not None:
+                display.add(report)
+            elif once:
+                break
+            else:
+                time.sleep(_POLL_SECONDS)
+    finally:
+        display.end()
+    durable = mill.checkpoint()
+    sizes = []
+    for name, status, _, detail in mill.status():
+        size = f"{status}: {detail}" if status != "fresh" else f"{mill.snapshot().read(name).num_rows:,} rows"
+        sizes.append((name, size))
+    sys.stdout.write(display.summary(mill.epoch, durable, sizes) + "\n")
+
+
+def query_with_spark(snapshot: Snapshot, statement: str, epoch: int | None, master: str | None) -> pa.Table:
+    """Any Spark SQL over the views of a snapshot."""
+    from tidemill.runtime.session import create_session
+    from tidemill.runtime.view_frame import query_views
+
+    spark = create_session(settings(master))
+    try:
+        return query_views(spark, snapshot, statement, epoch).toArrow()
+    finally:
+        spark.stop()
+
+
+def follow(root: str, view: str, from_epoch: int) -> Iterator[tuple[int, pa.Table]]:
+    """Changes of a view from durable epochs, on and on while some mill writes the root."""
+    snapshot = Snapshot.open(root)
+    epoch = from_epoch
+    if epoch == 0:
+        epoch = snapshot.first_epoch(view)
+        rows = first_rows(snapshot, view, epoch)
+        if rows.num_rows:
+            yield epoch, rows
+    elif epoch < snapshot.version.horizon:
+        snapshot.check_readable(view, epoch)
+    while True:
+        alive = is_written(root)
+        snapshot = Snapshot.open(root)
+        while epoch < snapshot.version.epoch:
+            epoch += 1
+            changes = snapshot.changes(view, epoch)
+            if changes.num_rows:
+                yield epoch, changes
+        if not alive:
+            return
+        time.sleep(_POLL_SECONDS)
+
+
+def is_written(root: str) -> bool:
+    """Whether a living process on this host holds the root for writing."""
+    lock = root_directory(root) / "LOCK"
+    try:
+        descriptor = os.open(lock, os.O_RDONLY)
+    except FileNotFoundError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False
+
+
+def explain_script(script: str, master: str | None) -> list[tuple[str, str]]:
+    """View name and plan for each view of a script, in a root that is thrown away."""
+    plans = []
+    with tempfile.TemporaryDirectory() as directory, open_mill(str(Path(directory) / "root"), master) as mill:
+        for source in statements.split_script(script):
+            mill.sql(source.text)
+        for name, text in mill.explain_views():
+            plans.append((name, text))
+    if not plans:
+        raise TidemillError("TM7004", "the script creates no view", hint="CREATE MATERIALIZED VIEW ...")
+    return plans
