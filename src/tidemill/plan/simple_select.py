@@ -86,7 +86,10 @@ def apply_select(select: SimpleSelect, table: pa.Table) -> pa.Table | None:
             return None
         table = table.filter(mask)
     if select.order:
-        table = _sorted(table, [(names[k.column.lower()], k) for k in select.order])
+        ordered = _sorted(table, [(names[k.column.lower()], k) for k in select.order])
+        if ordered is None:
+            return None
+        table = ordered
     if select.limit is not None:
         table = table.slice(0, select.limit)
     if select.columns is not None:
@@ -95,13 +98,16 @@ def apply_select(select: SimpleSelect, table: pa.Table) -> pa.Table | None:
     return table
 
 
-def _sorted(table: pa.Table, keys: list[tuple[str, SortKey]]) -> pa.Table:
-    """Stable sorts from the last key to the first: each may place its NULLs differently."""
-    for name, key in reversed(keys):
-        sort_keys = [(name, "descending" if key.descending else "ascending", placement)]
-        placement = "at_start" if key.nulls_first else "at_end"
-        table = table.take(pc.sort_indices(table.select([name]), sort_keys=sort_keys))
-    return table
+def _sorted(table: pa.Table, keys: list[tuple[str, SortKey]]) -> pa.Table | None:
+    """The rows in order, or None where Arrow places NaN elsewhere than Spark."""
+    for name, _ in keys:
+        column = table.column(name)
+        if pa.types.is_floating(column.type) and pc.any(pc.is_nan(column)).as_py():
+            return None
+    sort_keys = [
+        (n, "descending" if k.descending else "ascending", "at_start" if k.nulls_first else "at_end") for n, k in keys
+    ]
+    return table.take(pc.sort_indices(table, sort_keys=sort_keys))
 
 
 def _mask(column: pa.ChunkedArray, comparison: Comparison) -> pa.ChunkedArray | None:
