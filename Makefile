@@ -1,0 +1,50 @@
+# Two commands do everything: `make demo` and `make test`. Each makes the environment it needs in .venv.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+DATA := var/nycflights13
+
+.PHONY: demo test check bench data chaos large clean lock
+
+demo: $(STAMP) data  ## the flights example, end to end
+	@rm -rf var/demo
+	$(BIN)/tidemill run examples/flights.sql --root var/demo --once --epoch-bytes 2m
+	$(BIN)/tidemill query --root var/demo "SELECT * FROM carrier_ranking ORDER BY pct_late DESC LIMIT 5"
+	$(BIN)/tidemill query --root var/demo "SELECT * FROM busy_routes ORDER BY flights DESC LIMIT 5"
+
+test: $(STAMP)  ## the whole test suite
+	$(BIN)/python -m pytest
+
+check: $(STAMP)  ## seconds: style, types, import direction
+	$(BIN)/ruff check src tests benchmarks examples
+	$(BIN)/ruff format --check src tests benchmarks examples
+	$(BIN)/mypy
+	$(BIN)/python -m pytest tests/test_import_direction.py tests/test_errors.py
+
+bench: $(STAMP)  ## ratios against peers; BENCH=name runs one
+	$(BIN)/python -m benchmarks $(BENCH)
+
+chaos: $(STAMP)  ## the long form of the crash tests
+	TIDEMILL_CHAOS=50 $(BIN)/python -m pytest tests/runtime -k crash
+
+large: $(STAMP)  ## a file larger than memory, with driver and worker memory limited
+	$(BIN)/python tests/runtime/large_file.py
+
+data: $(DATA)/flights.csv
+
+$(DATA)/flights.csv: | $(STAMP)
+	$(BIN)/python examples/flights_data.py $(DATA)
+
+$(STAMP): pyproject.toml requirements.lock
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -e .
+	touch $(STAMP)
+
+lock:  ## write requirements.lock from what is installed
+	$(BIN)/python -m pip freeze --exclude-editable --disable-pip-version-check > requirements.lock
+
+clean:
+	rm -rf var $(VENV) build dist src/*.egg-info
+	find . -name __pycache__ -prune -exec rm -rf {} +
