@@ -26,10 +26,12 @@ from numba.core.imputils import impl_ret_untracked
 from numba.extending import intrinsic as _numba_intrinsic
 from numba.np.arrayobj import make_array
 
-kernel: Callable[..., Any] = numba.njit(cache=True, nogil=True)
+from tidemill.kernel_cache import njit
+
+kernel: Callable[..., Any] = njit(nogil=True)
 """Decorator of every compiled function here: cached on disk, releases the GIL, starts no thread."""
 
-inlined: Callable[..., Any] = numba.njit(cache=True, nogil=True, forceinline=True)
+inlined: Callable[..., Any] = njit(nogil=True, forceinline=True)
 """Like ``kernel`` for a small function that must melt into its caller's loop."""
 
 intrinsic: Callable[..., Any] = _numba_intrinsic

@@ -18,6 +18,8 @@ from llvmlite import ir  # type: ignore[import-untyped]
 from numba import njit, types
 from numba.extending import intrinsic
 
+from tidemill.kernel_cache import njit as cached_njit
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 Bytes = npt.NDArray[np.uint8]
@@ -42,7 +44,7 @@ BOOL_OUT = types.Array(types.boolean, 1, "C")
 
 def kernel(result: Any, *arguments: Any) -> Callable[[F], F]:
     """Compile a function for exactly one signature, releasing the GIL, and cache it on disk."""
-    return cast("Callable[[F], F]", njit(result(*arguments), cache=True, nogil=True))
+    return cast("Callable[[F], F]", cached_njit(result(*arguments), nogil=True))
 
 
 def inlined(function: F) -> F:

@@ -134,9 +134,12 @@ def _timestamp_to_number(array: pa.Array, target: pa.DataType) -> pa.Array:
 
 def _integer_to_timestamp(array: pa.Array, target: pa.DataType) -> pa.Array:
     seconds = array.cast(pa.int64())
-    low, high = -(2**63) // _SECOND + 1, (2**63 - 1) // _SECOND
-    inside = pc.and_(pc.greater_equal(seconds, low), pc.less_equal(seconds, high))
-    return pc.multiply(pc.if_else(inside, seconds, pa.scalar(None, pa.int64())), _SECOND).cast(target)
+    low, high = -((2**63 - 1) // _SECOND), (2**63 - 1) // _SECOND
+    # Java's SECONDS.toMicros saturates.
+    micros = pc.multiply(pc.min_element_wise(pc.max_element_wise(seconds, low), high), _SECOND)
+    micros = pc.if_else(pc.greater(seconds, high), 2**63 - 1, micros)
+    micros = pc.if_else(pc.less(seconds, low), -(2**63), micros)
+    return pc.if_else(seconds.is_valid(), micros, pa.scalar(None, pa.int64())).cast(target)
 
 
 def _kind(type_: pa.DataType) -> str:

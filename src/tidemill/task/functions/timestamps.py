@@ -76,7 +76,7 @@ def _sum(call: Call, left: pa.Array, right: pa.Array, size: int) -> pa.Array:
         step = pc.multiply_checked(right, pa.scalar(size, pa.int64()))
         return pc.add_checked(left.cast(pa.int64()), step).cast(call.type)
     except pa.ArrowInvalid:
-        wide = pc.abs(right.cast(pa.float64()))
+        wide = pc.abs(right.cast(pa.float64(), safe=False))
         bad = pc.equal(wide, pc.max(wide))
         raise failures.overflow(call.function, call.type, bad, left, right) from None
 

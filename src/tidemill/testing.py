@@ -1,0 +1,188 @@
+"""Helpers for testing operators and views: delta literals, state in memory, comparison of rows.
+
+    delta("+ 1 a | - 2 b | +3 4 NULL", pa.int64(), pa.string())
+
+is three rows with weights 1, -1 and 3.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from tidemill.errors import EvaluationError
+from tidemill.schema import WEIGHT
+from tidemill.sources.split import SplitResult
+from tidemill.state.keys import decode
+from tidemill.state.merge import Rows
+from tidemill.task.program import StateTable
+from tidemill.task.streams import Delta, Keyed, batch_of
+
+Row = tuple[Any, ...]
+
+
+def delta(text: str, *types: pa.DataType) -> Delta:
+    """A delta from a literal.
+
+    Parameters
+    ----------
+    text : str
+        Rows separated by ``|``; each is ``+`` or ``-``, perhaps with a multiplicity (``-2``), then one word per
+        column. ``NULL`` is NULL, ``''`` the empty string. An empty text is no rows.
+    types : Arrow types
+        One per column; words are cast to them.
+
+    Returns
+    -------
+    Delta
+        Rows in the order written.
+    """
+    rows = [part.split() for part in text.split("|")] if text.strip() else []
+    for row in rows:
+        if len(row) != len(types) + 1:
+            raise ValueError(f"{len(types)} columns expected in {' '.join(row)!r}")
+    weights = np.array([int(r[0] if r[0][1:] else r[0] + "1") for r in rows], np.int64)
+    columns = [_column([r[i + 1] for r in rows], type_) for i, type_ in enumerate(types)]
+    return Delta(batch_of(columns, len(rows)), weights)
+
+
+def _column(words: Sequence[str], type_: pa.DataType) -> pa.Array:
+    texts = [None if w == "NULL" else "" if w == "''" else w for w in words]
+    return pa.array(texts, pa.string()).cast(type_)
+
+
+def weighted_rows(delta_: Delta | pa.Table) -> dict[Row, int]:
+    """Rows with their net weights; rows that cancel out are left out.
+
+    Parameters
+    ----------
+    delta_ : Delta or pyarrow.Table
+        A table may have the column ``__weight``; without it each row counts once. NaN is shown as ``"NaN"``,
+        so that it equals itself.
+    """
+    if isinstance(delta_, Delta):
+        columns, weights = delta_.batch.columns, delta_.explicit_weights().tolist()
+    else:
+        columns = [delta_.column(n) for n in delta_.column_names if n != WEIGHT]
+        weighted = WEIGHT in delta_.column_names
+        weights = delta_.column(WEIGHT).to_pylist() if weighted else [1] * delta_.num_rows
+    values = [c.to_pylist() for c in columns]
+    found: Counter[Row] = Counter()
+    for row, weight in zip(zip(*values, strict=True) if values else [()] * len(weights), weights, strict=True):
+        found[tuple("NaN" if isinstance(v, float) and math.isnan(v) else v for v in row)] += weight
+    return {row: weight for row, weight in found.items() if weight}
+
+
+def keyed_rows(table: StateTable, keyed: Keyed | Rows) -> list[Row]:
+    """Rows of a keyed stream in key order: key columns, then values."""
+    rows = keyed.rows if isinstance(keyed, Keyed) else keyed
+    columns = [*decode(rows.keys, table.key), *rows.values]
+    return list(zip(*(c.to_pylist() for c in columns), strict=True))
+
+
+class MemoryContext:
+    """What an epoch gives to operators, with state tables in memory.
+
+    What an operator writes is seen by ``runs`` after :meth:`seal`, as in an epoch of a mill.
+
+    Attributes
+    ----------
+    tables : dict
+        Sealed runs per table id, oldest first.
+    written : dict
+        Runs of the epoch in progress per table id.
+    splits : list of SplitResult
+    failures : dict
+        Step number to error.
+    """
+
+    def __init__(self, partition: int = 0, partitions: int = 1) -> None:
+        self.epoch = 1
+        self.partition = partition
+        self.partitions = partitions
+        self.tables: dict[str, list[Rows]] = {}
+        self.written: dict[str, list[Rows]] = {}
+        self.splits: list[SplitResult] = []
+        self.failures: dict[int, EvaluationError] = {}
+
+    def runs(self, table: StateTable) -> list[Rows]:
+        """Sealed runs of a table, oldest first."""
+        return list(self.tables.get(table.id, ()))
+
+    def write(self, table: StateTable, rows: Rows) -> None:
+        """Append a run; an empty one is left out."""
+        if len(rows.keys):
+            self.written.setdefault(table.id, []).append(rows)
+
+    def finished(self, result: SplitResult) -> None:
+        """Note a split as read."""
+        self.splits.append(result)
+
+    def failed(self, step: int, error: EvaluationError) -> None:
+        """Note the first failure of a step."""
+        self.failures.setdefault(step, error)
+
+    def seal(self) -> None:
+        """End the epoch: what was written becomes readable."""
+        for table, runs in self.written.items():
+            self.tables.setdefault(table, []).extend(runs)
+        self.written = {}
+        self.epoch += 1
+
+
+def difference(actual: pa.Table, expected: pa.Table, relative: float = 1e-9) -> str | None:
+    """How two tables differ as multisets of rows, or None when they do not.
+
+    Column names and types must be equal. Floats are equal within ``relative``, NaN equals NaN and -0.0 equals
+    0.0; everything else is compared exactly.
+    """
+    if actual.column_names != expected.column_names:
+        return f"columns {actual.column_names}, expected {expected.column_names}"
+    if actual.schema.types != expected.schema.types:
+        return f"types {actual.schema.types}, expected {expected.schema.types}"
+    found, wanted = _multiset(actual), _multiset(expected)
+    extra, missing = found - wanted, wanted - found
+    unmatched = [row for row in extra.elements() if not _take_close(row, missing, relative)]
+    if unmatched or missing:
+        left = sorted(map(repr, unmatched))[:5], sorted(map(repr, missing.elements()))[:5]
+        return f"{actual.num_rows} rows, expected {expected.num_rows}; unexpected {left[0]}, missing {left[1]}"
+    return None
+
+
+def assert_same_rows(actual: pa.Table, expected: pa.Table, what: str = "") -> None:
+    """Fail with a short list of the rows that differ; see :func:`difference`."""
+    found = difference(actual, expected)
+    assert found is None, f"{what}: {found}"
+
+
+def _multiset(table: pa.Table) -> Counter[Row]:
+    columns = [_comparable(c.to_pylist()) for c in table.columns]
+    return Counter(zip(*columns, strict=True) if columns else [()] * table.num_rows)
+
+
+def _comparable(values: Iterable[Any]) -> list[Any]:
+    return [
+        ("NaN" if math.isnan(v) else v + 0.0) if isinstance(v, float) else v  # -0.0 + 0.0 is 0.0
+        for v in values
+    ]
+
+
+def _take_close(row: Row, among: Counter[Row], relative: float) -> bool:
+    for other in among:
+        if all(_close(a, b, relative) for a, b in zip(row, other, strict=True)):
+            among[other] -= 1
+            if not among[other]:
+                del among[other]
+            return True
+    return False
+
+
+def _close(a: Any, b: Any, relative: float) -> bool:
+    if isinstance(a, float) and isinstance(b, float):
+        return math.isclose(a, b, rel_tol=relative)
+    return bool(a == b)

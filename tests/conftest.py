@@ -1,0 +1,54 @@
+"""One Spark session per test process, mills on it, and printed random seeds."""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tidemill.config import Settings
+from tidemill.mill import Mill
+from tidemill.runtime.session import create_session
+
+MillFactory = Callable[..., Mill]
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    """The session of this process, set up as a mill sets up its own."""
+    conf = {"spark.sql.shuffle.partitions": "2", "spark.driver.memory": "1g"}
+    session = create_session(Settings(master="local[2]", spark_conf=conf))
+    yield session
+    session.stop()
+
+
+@pytest.fixture
+def mill_factory(spark: SparkSession, tmp_path: Path) -> Iterator[MillFactory]:
+    """``mill_factory(name="root", **settings)`` opens a mill below ``tmp_path``; all are closed at the end.
+
+    Files are listed in every epoch unless ``listing_seconds`` is given.
+    """
+    opened: list[Mill] = []
+
+    def open_mill(name: str = "root", **settings: Any) -> Mill:
+        given = {"master": "local[2]", "partitions": 2, "listing_seconds": 0.0, **settings}
+        opened.append(Mill(tmp_path / name, spark=spark, settings=Settings(**given)))
+        return opened[-1]
+
+    yield open_mill
+    for mill in opened:
+        mill.close()
+
+
+@pytest.fixture
+def seed() -> int:
+    """A random seed, printed; the environment variable TIDEMILL_SEED repeats a run."""
+    given = os.environ.get("TIDEMILL_SEED")
+    value = int(given) if given else random.SystemRandom().randrange(10**6)
+    print(f"TIDEMILL_SEED={value}")
+    return value
