@@ -1,6 +1,6 @@
 """CSV to Arrow on one core: MB/s of Tidemill, of pyarrow.csv without threads, and of polars with one thread.
 
-Run ``python benchmarks/formats_csv.py [megabytes]``. Every figure is the median of five runs over data in
+Run ``python -m benchmarks.formats_csv [megabytes]``. Every figure is the median of five runs over data in
 memory.
 """
 
@@ -155,7 +155,8 @@ def read_polars(case: Case) -> int:
 
 def main() -> None:
     """Print one line per case."""
-    size = int(float(sys.argv[1]) * 1e6) if len(sys.argv) > 1 else 32_000_000
+    given = sys.argv[1] if len(sys.argv) > 1 else "32"
+    size = int((2 if given == "--small" else float(given)) * 1e6)
     print(f"{'case':24} {'tidemill':>9} {'pyarrow':>9} {'polars':>9}   MB/s; ratio to pyarrow, to polars")
     for case in cases(size):
         speeds = {}

@@ -1,4 +1,4 @@
-"""Kernels of the state store against the nearest PyArrow call: ``python benchmarks/state_kernels.py``.
+"""Kernels of the state store against the nearest PyArrow call: ``python -m benchmarks.state_kernels``.
 
 Prints medians in milliseconds, and how many times faster than PyArrow (ratio above 1) or slower (below).
 """

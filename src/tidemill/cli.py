@@ -57,6 +57,7 @@ def query(
     from tidemill.plan.simple_select import apply_select, parse_select
     from tidemill.runtime.snapshot import Snapshot
 
+    output.check_format(format_)
     snapshot = Snapshot.open(root)
     select = parse_select(statement)
     table = None
@@ -79,6 +80,7 @@ def tail(
     """Print a view's changes epoch by epoch; follows for as long as a mill is running."""
     from tidemill.running import follow
 
+    output.check_format(format_)
     for epoch, changes in follow(root, view.lower(), from_epoch):
         if format_ == "table":
             sys.stdout.buffer.write(f"epoch {epoch}\n".encode())

@@ -76,7 +76,7 @@ class Mill:
         self._running: threading.Thread | None = None
         self._stopping = threading.Event()
         self._sealed = threading.Condition()
-        self._failure: TidemillError | None = None
+        self._failure: Exception | None = None
         self._closed = False
 
     def __enter__(self) -> Mill:
@@ -281,7 +281,7 @@ class Mill:
             try:
                 if self.advance() is None:
                     self._stopping.wait(interval)
-            except TidemillError as error:
+            except Exception as error:  # told to whoever stops the mill or waits for an epoch
                 self._failure = error
                 with self._sealed:
                     self._sealed.notify_all()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import decimal
 import json
 import math
 from collections.abc import Callable, Iterable
@@ -31,9 +30,14 @@ def write(table: pa.Table, format_: str, stream: IO[bytes]) -> None:
     TidemillError
         TM7002 for another format.
     """
+    check_format(format_)
+    FORMATS[format_](table, stream)
+
+
+def check_format(format_: str) -> None:
+    """TM7002 for a format that does not exist."""
     if format_ not in FORMATS:
         raise TidemillError("TM7002", "unknown output format", got=format_, hint=nearest(format_, FORMATS))
-    FORMATS[format_](table, stream)
 
 
 def with_epoch(table: pa.Table, epoch: int) -> pa.Table:
@@ -95,11 +99,19 @@ def _printable(table: pa.Table) -> pa.Table:
 
 def _write_json(table: pa.Table, stream: IO[bytes]) -> None:
     for row in table.to_pylist():
-        stream.write(json.dumps(row, default=_json_value, ensure_ascii=False).encode() + b"\n")
+        values = {name: _json_value(value) for name, value in row.items()}
+        stream.write(json.dumps(values, ensure_ascii=False, allow_nan=False).encode() + b"\n")
 
 
 def _json_value(value: Any) -> Any:
-    return str(value) if isinstance(value, decimal.Decimal) else _text(value)
+    """What JSON has no form for as text, as Spark's ``to_json`` does: NaN, decimals, dates, bytes."""
+    if isinstance(value, dict):
+        return {str(k): _json_value(v) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [_json_value(v) for v in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    return value if value is None or isinstance(value, bool | int | float | str) else _text(value)
 
 
 def _write_arrow(table: pa.Table, stream: IO[bytes]) -> None:

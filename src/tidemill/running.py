@@ -70,13 +70,13 @@ def run_mill(mill: Mill, display: Display, once: bool, seconds: float | None) ->
 
 
 def query_with_spark(snapshot: Snapshot, statement: str, epoch: int | None, master: str | None) -> pa.Table:
-    """Any Spark SQL over the views of a snapshot."""
+    """Any Spark SQL over the views of a snapshot. Errors as :func:`~tidemill.runtime.view_frame.fetch`."""
     from tidemill.runtime.session import create_session
-    from tidemill.runtime.view_frame import query_views
+    from tidemill.runtime.view_frame import fetch, query_views
 
     spark = create_session(settings(master))
     try:
-        return query_views(spark, snapshot, statement, epoch).toArrow()
+        return fetch(query_views(spark, snapshot, statement, epoch))
     finally:
         spark.stop()
 

@@ -203,13 +203,13 @@ def _events(
     made = 0
     while made < count:
         made += 1
-        if deletes and live and rng.random() < 0.35:
+        if deletes and live and rng.random() < 0.25:
             line, row = live.pop(rng.randrange(len(live)))
             yield line, -1, row
             if rng.random() < 0.25:
                 live.append((line, row))
                 yield line, 1, row
-            elif rng.random() < 0.15:  # the last row of a group
+            elif sum(e[1][0] == row[0] for e in live) < 4:  # all of a small group goes
                 gone, live = [e for e in live if e[1][0] == row[0]], [e for e in live if e[1][0] != row[0]]
                 yield from ((line, -1, row) for line, row in gone)
             continue
@@ -221,7 +221,7 @@ def _events(
         live.append((line, row))
         yield line, 1, row
     if deletes:
-        for key_ in {e[1][0] for e in live if e[1][0] is None or e[1][0] > 2}:
+        for key_ in {e[1][0] for e in live if e[1][0] is not None and e[1][0] > 3}:
             yield from ((line, -1, row) for line, row in live if row[0] == key_)
 
 

@@ -151,7 +151,7 @@ class _PlanReader:
         groups = _expressions(tree.fields["groupingExpressions"])
         outputs = _expressions(tree.fields["aggregateExpressions"])
         columns = [translate(g, child.inputs) for g in groups]
-        names = [g.fields["name"] if "name" in g.fields else f"group{i}" for i, g in enumerate(groups)]
+        names = [str(g.fields.get("name", f"group{i}")) for i, g in enumerate(groups)]
         inputs = {_id(g): i for i, g in enumerate(groups) if "exprId" in g.fields}
         calls: list[AggregateCall] = []
 

@@ -151,8 +151,8 @@ class Catalog:
                 got=f"{name} is read by {', '.join(readers)}",
                 hint="drop those views first",
             )
-        kept = {k: v for k, v in present.items() if k != name}
-        return replace(self, **{f"{kind}s": kept})
+        kept: dict[str, Any] = {k: v for k, v in present.items() if k != name}
+        return replace(self, tables=kept) if kind == "table" else replace(self, views=kept)
 
     def with_failure(self, name: str, failure: str, epoch: int) -> Catalog:
         """With a view marked as failed."""

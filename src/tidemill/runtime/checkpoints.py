@@ -10,10 +10,12 @@ from typing import Any
 
 from tidemill.errors import TidemillError
 from tidemill.state.manifest import Manifest, ManifestLog
-from tidemill.state.store import RunStore
+from tidemill.state.store import RunStore, epoch_of
 from tidemill.state.version import Version
 
 _COLLECT_EVERY = 50
+_RETRY_SECONDS = 1.0
+_TRY_AGAIN = "TM1014"
 
 
 @dataclass(frozen=True)
@@ -28,16 +30,33 @@ class Checkpoints:
     """Writes manifests on a thread of its own.
 
     A newer sealed version replaces one that has not been started: epochs in between become durable with
-    it. Numbers are given in the order of sealing, so manifests are always in epoch order. The first
-    failure stops all later ones; it is raised to whoever calls next.
+    it. Numbers are given in the order of sealing, so manifests are always in epoch order.
+
+    A manifest that could not be written is tried again, with a newer version if there is one by then.
+    After any other failure (another writer, a file that is gone, a file that the disk may not hold)
+    nothing is written any more: the mill has to be opened again and continues from the last manifest.
+
+    Parameters
+    ----------
+    quiet : callable
+        Whether all state files written so far have been sealed; files are only deleted then.
     """
 
-    def __init__(self, log: ManifestLog, store: RunStore, last: Manifest | None, seconds: float, grace: float) -> None:
+    def __init__(
+        self,
+        log: ManifestLog,
+        store: RunStore,
+        last: Manifest | None,
+        seconds: float,
+        grace: float,
+        quiet: Callable[[], bool] = lambda: True,
+    ) -> None:
         self._log = log
         self._store = store
         self._number = last.number if last else 0
         self._seconds = seconds
         self._grace = grace
+        self._quiet = quiet
         self._durable: frozenset[str] = last.version.files() if last else frozenset()
         self._kept: dict[int, frozenset[str]] = {self._number: self._durable}
         self._pending: Sealed | None = None
@@ -45,22 +64,32 @@ class Checkpoints:
         self._closing = False
         self._last_start = 0.0
         self._error: TidemillError | None = None
+        self._stopped = False
         self._condition = threading.Condition()
-        self._count = 0
+        self._collect_in = 1
         self.durable_epoch = last.version.epoch if last else 0
-        self.on_published: Callable[[int], None] | None = None
         self._thread = threading.Thread(target=self._loop, name="checkpoint", daemon=True)
         self._thread.start()
 
     def submit(self, sealed: Sealed) -> None:
-        """Ask for a version to be made durable soon."""
+        """Ask for a version to be made durable soon; what goes wrong is told by :meth:`check`."""
         with self._condition:
-            self._raise()
             self._pending = sealed
             self._condition.notify_all()
 
+    def check(self) -> None:
+        """Raise what went wrong in the background, each failure once if it is tried again.
+
+        Raises
+        ------
+        TidemillError
+            As :meth:`flush`.
+        """
+        with self._condition:
+            self._raise()
+
     def flush(self, sealed: Sealed) -> None:
-        """Make a version durable now, and wait for it.
+        """Make a version durable now, and wait for it. When it fails it is not tried again by itself.
 
         Raises
         ------
@@ -68,11 +97,14 @@ class Checkpoints:
             TM1003 when another process took over, TM1010 and TM1014 when files cannot be read or written.
         """
         with self._condition:
-            self._raise()
+            if not self._stopped:
+                self._error = None
             self._pending = sealed
             self._last_start = 0.0
             self._condition.notify_all()
             self._condition.wait_for(lambda: self._error or (self._pending is None and not self._busy))
+            if self._error is not None:
+                self._pending = None
             self._raise()
 
     def close(self) -> None:
@@ -83,15 +115,19 @@ class Checkpoints:
         self._thread.join()
 
     def _raise(self) -> None:
-        if self._error is not None:
-            raise self._error
+        error = self._error
+        if not self._stopped:
+            self._error = None
+        if error is not None:
+            raise error
 
     def _loop(self) -> None:
         while True:
             with self._condition:
                 self._condition.wait_for(lambda: self._closing or self._pending is not None)
                 while not self._closing:
-                    wait = self._last_start + self._seconds - time.monotonic()
+                    wait = self._last_start + (self._seconds if self._error is None else _RETRY_SECONDS)
+                    wait -= time.monotonic()
                     if wait <= 0:
                         break
                     self._condition.wait(wait)
@@ -105,32 +141,39 @@ class Checkpoints:
             with self._condition:
                 self._busy = False
                 self._error = error
+                self._stopped = error is not None and error.number != _TRY_AGAIN
+                if error is not None and self._pending is None:
+                    self._pending = sealed
                 self._condition.notify_all()
-                if error is not None:
+                if self._stopped:
                     return
 
     def _write(self, sealed: Sealed) -> TidemillError | None:
         try:
-            files = sealed.version.files()
-            self._store.sync(sorted(files - self._durable))
-            self._log.publish(self._number + 1, sealed.version, sealed.catalog)
-            self._number += 1
-            self._durable = files
-            self.durable_epoch = sealed.version.epoch
-            self._kept[self._number] = files
-            self._count += 1
-            if self._count % _COLLECT_EVERY == 1:
-                self.collect_garbage()
+            self._publish(sealed)
         except TidemillError as error:
             return error
-        except OSError as error:
+        except Exception as error:  # whoever waits for this thread must hear of it
             return TidemillError(
-                "TM1014",
-                "a checkpoint could not be written",
-                got=str(error),
-                hint="free space or fix permissions and run again: the last checkpoint is intact",
+                "TM1015",
+                "a checkpoint failed",
+                got=f"{type(error).__name__}: {error}",
+                hint="mend the disk and run again: the last checkpoint is intact, and the mill continues from it",
             )
         return None
+
+    def _publish(self, sealed: Sealed) -> None:
+        files = sealed.version.files()
+        self._store.sync(sorted(files - self._durable))
+        self._log.publish(self._number + 1, sealed.version, sealed.catalog)
+        self._number += 1
+        self._durable = files
+        self.durable_epoch = sealed.version.epoch
+        self._kept[self._number] = files
+        self._collect_in -= 1
+        if self._collect_in <= 0 and self._quiet():
+            self._collect_in = _COLLECT_EVERY
+            self.collect_garbage()
 
     def collect_garbage(self) -> int:
         """Delete manifests and run files that nobody can need any more; returns how many files went.
@@ -140,14 +183,19 @@ class Checkpoints:
         """
         kept = set(self._log.prune())
         self._kept = {n: f for n, f in self._kept.items() if n in kept}
-        needed: set[str] = set().union(*self._kept.values()) if self._kept else set()
-        if kept - self._kept.keys():
-            return 0  # manifests of an earlier process are still within reach
+        try:
+            for number in kept - self._kept.keys():  # of an earlier process
+                self._kept[number] = self._log.read(number).version.files()
+        except TidemillError:
+            return 0  # what a damaged manifest names may be wanted to mend it
+        with self._condition:
+            pending = self._pending.version.files() if self._pending else frozenset()
+        needed = pending.union(*self._kept.values())
         before = time.time() - self._grace
         gone = [
             name
             for name, modified in self._store.listing()
-            if name not in needed and modified < before and int(name[1:11]) <= self.durable_epoch
+            if name not in needed and modified < before and epoch_of(name) <= self.durable_epoch
         ]
         self._store.remove(gone)
         return len(gone)

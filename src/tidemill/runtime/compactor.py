@@ -36,12 +36,14 @@ class Compactor:
         self._most = most
         self._thread: threading.Thread | None = None
         self._result: list[Merged] = []
-        self.error: TidemillError | None = None
+        self._error: TidemillError | None = None
 
     def start(self, version: Version, tables: Mapping[str, StateTable]) -> None:
         """Begin to merge what a version has too many of, unless a merge is under way."""
         if self._thread is not None:
-            return
+            if self._thread.is_alive() or self._result:
+                return
+            self._thread = None
         chosen = [c for t in tables if (c := choose(t, version.runs(t), self._most)) is not None]
         if chosen:
             self._thread = threading.Thread(target=self._run, args=(chosen, tables), name="compaction")
@@ -49,9 +51,6 @@ class Compactor:
 
     def take(self, version: Version) -> Merged:
         """What has been merged since the last call and still fits the version."""
-        if self._thread is not None and not self._thread.is_alive():
-            self._thread.join()
-            self._thread = None
         results, self._result = self._result, []
         added: list[Run] = []
         removed: list[Run] = []
@@ -62,6 +61,16 @@ class Compactor:
                 added += merged.added
                 removed += merged.removed
         return Merged(tuple(added), tuple(removed))
+
+    def warnings(self) -> tuple[str, ...]:
+        """What went wrong since the last call, in words."""
+        error, self._error = self._error, None
+        return () if error is None else (error.message(),)
+
+    @property
+    def idle(self) -> bool:
+        """Whether no merge is under way and the last one has been sealed."""
+        return self._thread is None
 
     def wait(self) -> None:
         """Wait for the merge under way."""
@@ -75,8 +84,8 @@ class Compactor:
         try:
             rdd = self._context.parallelize(range(self._partitions), self._partitions)
             outputs = rdd.mapPartitionsWithIndex(work).collect()
-        except Exception as error:  # reported by the coordinator; epochs go on with more runs
-            self.error = TidemillError(
+        except Exception as error:  # told in the report of the next epoch; epochs go on with more runs
+            self._error = TidemillError(
                 "TM1021",
                 "a merge of state files failed",
                 got=str(error).splitlines()[0],

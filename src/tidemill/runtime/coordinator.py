@@ -10,7 +10,8 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -96,11 +97,16 @@ class Coordinator:
             self.catalyst.register(view.name, view.root.schema)
         self._current: _Current | None = None
         self._lock = threading.RLock()
-        self._checkpoints = Checkpoints(
-            self._log, self.store, last, self.settings.checkpoint_seconds, self.settings.garbage_grace_seconds
-        )
         self._compactor = Compactor(
             self.spark.sparkContext, self.store.directory, self.partitions, self.settings.compact_after
+        )
+        self._checkpoints = Checkpoints(
+            self._log,
+            self.store,
+            last,
+            self.settings.checkpoint_seconds,
+            self.settings.garbage_grace_seconds,
+            lambda: self._compactor.idle,
         )
         self._claimed = False
 
@@ -108,14 +114,14 @@ class Coordinator:
 
     def create_table(self, statement: CreateTable) -> None:
         """Add a table. Errors as :meth:`Catalog.add_table`."""
-        with self._lock:
+        with self._lock, self._all_or_nothing():
             if statement.if_not_exists and statement.name in self.catalog.tables:
                 return
             catalog = self.catalog.add_table(statement)
             table = catalog.tables[statement.name]
-            self.catalyst.register(table.name, table.schema)
             self._intake.add_table(table)
             self._change(catalog)
+            self.catalyst.register(table.name, table.schema)
 
     def create_view(self, statement: CreateView) -> None:
         """Add a view; it is filled from history in the epochs that follow, while the others go on.
@@ -125,20 +131,28 @@ class Coordinator:
         TidemillError
             TM2xxx when the query cannot be a view; nothing is changed then.
         """
-        with self._lock:
+        with self._lock, self._all_or_nothing():
             if statement.if_not_exists and statement.name in self.catalog.views:
                 return
             for name in statement.properties:
                 raise TidemillError("TM2014", "unknown property of a view", got=name, hint="none exist yet")
             root = self.plan(statement.query)
+            for name in _direct_views(root, self.catalog):
+                if self.catalog.views[name].failure is not None:
+                    raise TidemillError(
+                        "TM2015",
+                        "a view cannot read a view that has failed",
+                        got=f"{name}: {self.catalog.views[name].failure}",
+                        hint=f"DROP VIEW {name} and create it again without the expression that fails",
+                    )
             catalog = self.catalog.add_view(statement.name, statement.query, root, self.version.epoch)
             view = catalog.views[statement.name]
             self._assembler(catalog).program()  # raises for what cannot be maintained
             for table in sorted(_direct_tables(root, catalog)):
                 self._intake.add_history(table, view.born)
-            self.catalyst.register(view.name, root.schema)
             self._fresh.add(view.name)
             self._change(catalog)
+            self.catalyst.register(view.name, root.schema)
 
     def plan(self, query: str) -> Node:
         """The algebra of a query, rewritten. Errors as :meth:`Catalyst.plan`."""
@@ -153,20 +167,32 @@ class Coordinator:
 
     def drop(self, kind: str, name: str, if_exists: bool) -> None:
         """Remove a table or view and its state. Errors as :meth:`Catalog.without`."""
-        with self._lock:
+        with self._lock, self._all_or_nothing():
             present = self.catalog.tables if kind == "table" else self.catalog.views
             if if_exists and name not in present:
                 return
             before = self._all_tables(self.catalog)
             catalog = self.catalog.without(kind, name)
             gone = set(before) - set(self._all_tables(catalog))
-            self.catalyst.forget(name)
             self._fresh.discard(name)
             if kind == "table":
                 gone |= self._intake.drop_table(self.catalog.tables[name])
             self.version = self.version.drop(gone)
             self._intake.keep_history({v.born for v in catalog.active_views()})
             self._change(catalog)
+            self.catalyst.forget(name)
+
+    @contextmanager
+    def _all_or_nothing(self) -> Iterator[None]:
+        """Take back what a statement changed when it fails, also when it could not be made durable."""
+        catalog, version, fresh, current = self.catalog, self.version, set(self._fresh), self._current
+        intake = self._intake.copy()
+        try:
+            yield
+        except BaseException:
+            self.catalog, self.version, self._fresh, self._current = catalog, version, fresh, current
+            self._intake = intake
+            raise
 
     def _change(self, catalog: Catalog) -> None:
         self.catalog = catalog
@@ -191,14 +217,18 @@ class Coordinator:
             return Snapshot(self.store, self.version, self.catalog, self._filling())
 
     def _filling(self) -> dict[str, int]:
-        """Views whose history is not read to its end, with the bytes that remain."""
+        """Views that do not stand for all rows yet, with the bytes of history that remain.
+
+        A view over an older view has the rows of that one from its first epoch on.
+        """
         remaining = self._intake.history_remaining()
         filling: dict[str, int] = {}
         for view in self.catalog.views.values():
-            own = remaining.get(view.born, 0)
-            upstream = [filling.get(n, 0) for n in _direct_views(view.root, self.catalog)]
-            if own + sum(upstream):
-                filling[view.name] = own + sum(upstream)
+            upstream = _direct_views(view.root, self.catalog)
+            behind = remaining.get(view.born, 0) + sum(filling.get(n, 0) for n in upstream)
+            waits = view.name in self._fresh and any(self.catalog.views[n].born < view.born for n in upstream)
+            if behind or waits or any(n in filling for n in upstream):
+                filling[view.name] = behind
         return filling
 
     @property
@@ -224,6 +254,7 @@ class Coordinator:
         """
         with self._lock:
             started = time.perf_counter()
+            self._checkpoints.check()
             self._claim()
             self._intake.list_files(self.settings.listing_seconds)
             current = self._program()
@@ -246,7 +277,10 @@ class Coordinator:
                 "seal": (sealed - ran) * 1e3,
                 "total": (sealed - started) * 1e3,
             }
-            return _report(self.version.epoch, current.program, reports, results, written, milliseconds, failed, redone)
+            report = _report(
+                self.version.epoch, current.program, reports, results, written, milliseconds, failed, redone
+            )
+            return replace(report, warnings=self._compactor.warnings())
 
     def backlog(self) -> int:
         """Bytes known and not admitted yet, history of new views included."""
@@ -257,8 +291,8 @@ class Coordinator:
     def checkpoint(self) -> None:
         """Make the newest sealed epoch durable now. Errors as :meth:`Checkpoints.flush`."""
         with self._lock:
-            self._claimed = True
             self._checkpoints.flush(self._sealed())
+            self._claimed = True
 
     def close(self, checkpoint: bool = True) -> None:
         """Stop; the newest sealed epoch is made durable first unless told otherwise."""

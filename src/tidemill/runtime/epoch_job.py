@@ -26,10 +26,10 @@ def run_epoch(context: SparkContext, plan: EpochPlan, supersteps: int, work: Seq
     TidemillError
         The first numbered error of any task, by superstep and partition; TM1020 when Spark gave up.
     """
-    rdd = context.parallelize(work, len(work)).mapPartitionsWithIndex(partial(_first, plan))
-    for depth in range(1, supersteps):
-        rdd = rdd.partitionBy(plan.partitions, _itself).mapPartitionsWithIndex(partial(_later, plan, depth))
     try:
+        rdd = context.parallelize(work, len(work)).mapPartitionsWithIndex(partial(_first, plan))
+        for depth in range(1, supersteps):
+            rdd = rdd.partitionBy(plan.partitions, _itself).mapPartitionsWithIndex(partial(_later, plan, depth))
         records = rdd.collect()
     except (Py4JError, PySparkException) as error:
         text = str(error)

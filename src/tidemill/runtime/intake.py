@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -46,6 +47,12 @@ class Intake:
         for entry in history:
             progress = Progress(entry["table"], entry["born"], (FileProgress(*f) for f in entry["files"]))
             self._history[(entry["table"], entry["born"])] = progress
+
+    def copy(self) -> Intake:
+        """The same tables, positions and history, to return to when a statement fails."""
+        copied = copy.copy(self)
+        copied._tables, copied._live, copied._history = dict(self._tables), dict(self._live), dict(self._history)
+        return copied
 
     def add_table(self, table: Table) -> None:
         """Begin to follow a table."""
@@ -118,18 +125,29 @@ class Intake:
         return verify_quotes(found, starts)
 
     def apply(self, results: Sequence[SplitResult], epoch: int) -> list[Run]:
-        """Move positions on and write those that changed to the sources' state tables."""
+        """Write the positions that changed to the sources' state tables, then move on to them.
+
+        Raises
+        ------
+        TidemillError
+            TM1012 when they cannot be written; no position has moved then.
+        """
         groups: dict[tuple[str, int | None], list[SplitResult]] = {}
         for result in results:
             groups.setdefault((result.split.table, result.split.audience), []).append(result)
-        tables = []
+        tables, moves = [], []
         for (name, audience), found in groups.items():
-            changed = self._progress(found[0].split).apply(found)
+            progress = self._progress(found[0].split)
+            changed = progress.after(found)
+            moves.append((progress, changed))
             if audience is None:
                 state = list_table(self._tables[name].uid)
                 tables.append((state.id, to_rows(state, changed)))
+        runs = self._store.write(epoch, tables, "list")
+        for progress, changed in moves:
+            progress.move(changed)
         self._history = {k: p for k, p in self._history.items() if not p.done}
-        return self._store.write(epoch, tables, "list")
+        return runs
 
     def history_remaining(self) -> dict[int, int]:
         """Bytes of history that views born at an epoch still wait for."""

@@ -81,15 +81,19 @@ class Progress:
         """Remember files not seen before, each exactly once; returns how many were new.
 
         A file without bytes is not remembered, so it is seen once it has some. A file that changed before
-        anything of it was read is taken as it is now.
+        anything of it was read is taken as it is now, and forgotten when it is gone.
         """
         new = 0
+        unread = {p for p in self.waiting if self.known[p].position == 0}
         for info in listed:
             known = self.known.get(info.path)
             if info.size and (known is None or known.position == 0):
+                unread.discard(info.path)
                 self.known[info.path] = FileProgress(info.path, info.size, info.modified)
                 self.waiting[info.path] = None
                 new += known is None
+        for path in unread:
+            del self.known[path], self.waiting[path]
         return new
 
     @property
@@ -119,19 +123,23 @@ class Progress:
                 at = stop
         return splits
 
-    def apply(self, results: Iterable[SplitResult]) -> list[FileProgress]:
-        """Move on past splits that were read and sealed; returns the files that changed."""
+    def after(self, results: Iterable[SplitResult]) -> list[FileProgress]:
+        """The files that splits were read from, as they are past these splits; nothing is changed."""
         changed: dict[str, FileProgress] = {}
         for result in sorted(results, key=lambda r: (r.split.path, r.split.start)):
             split = result.split
-            file = self.known[split.path]
+            file = changed.get(split.path, self.known[split.path])
             assert file.position == split.start, f"{split.path}: {split.start} after {file.position}"
             quotes = file.in_quotes ^ bool(result.quote_parity)
-            self.known[split.path] = changed[split.path] = replace(file, position=split.end, in_quotes=quotes)
-        for path, file in changed.items():
-            if not file.remaining:
-                self.waiting.pop(path, None)
+            changed[split.path] = replace(file, position=split.end, in_quotes=quotes)
         return list(changed.values())
+
+    def move(self, changed: Iterable[FileProgress]) -> None:
+        """Take over what :meth:`after` gave, once it is sealed."""
+        for file in changed:
+            self.known[file.path] = file
+            if not file.remaining:
+                self.waiting.pop(file.path, None)
 
 
 def verify_quotes(

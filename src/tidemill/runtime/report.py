@@ -49,6 +49,8 @@ class EpochReport:
         (table, path, start, end) of the splits admitted: which rows the views stand for.
     redone : int
         How often the job was run again because a guess about quotes was wrong.
+    warnings : tuple of str
+        What went wrong beside the epoch and will be tried again, such as a merge of state files.
     """
 
     epoch: int
@@ -66,6 +68,7 @@ class EpochReport:
     tables: dict[str, int] = field(default_factory=dict)
     read: tuple[tuple[str, str, int, int], ...] = ()
     redone: int = 0
+    warnings: tuple[str, ...] = ()
 
     def line(self) -> str:
         """The report as one line of JSON, without the operators."""

@@ -48,7 +48,10 @@ def check_java() -> int:
         raise TidemillError(
             "TM6001", "Java is missing, and Spark needs it", got=f"JAVA_HOME={home or 'not set'}", hint=hint
         )
-    answer = subprocess.run([java, "-version"], capture_output=True, text=True, check=False)
+    try:
+        answer = subprocess.run([java, "-version"], capture_output=True, text=True, check=False)
+    except OSError as error:
+        raise TidemillError("TM6001", "Java does not run", got=f"{java}: {error.strerror}", hint=hint) from error
     match = re.search(r'version "(\d+)(?:\.(\d+))?', answer.stderr + answer.stdout)
     if match is None:
         raise TidemillError("TM6001", "Java does not run", got=(answer.stderr or java).strip(), hint=hint)

@@ -142,6 +142,8 @@ class Snapshot:
             As :meth:`read`; TM1031 also when the epoch before is no longer remembered.
         """
         self.check_readable(name, epoch)
+        if epoch > 0:
+            self.check_readable(name, epoch - 1)
         plan = self.plan(name)
         changed = [self.store.open(r) for r in self.version.changes(plan.table.id, epoch)]
         if plan.layout is None:
@@ -163,10 +165,11 @@ class Snapshot:
     def check_readable(self, name: str, epoch: int | None) -> None:
         """TM1030 and TM1031 when a view cannot be read at an epoch."""
         if name in self.filling:
+            remaining = self.filling[name]
             raise TidemillError(
                 "TM1030",
                 "this view is still being filled from the history of its tables",
-                got=f"{name}: {self.filling[name]:,} bytes remain",
+                got=f"{name}: {remaining:,} bytes remain" if remaining else f"{name}: its first epoch is to come",
                 hint="run the mill until the view has caught up; other views are not affected",
             )
         if epoch is not None and not self.version.horizon <= epoch <= self.version.epoch:

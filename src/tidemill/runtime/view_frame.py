@@ -61,6 +61,27 @@ def query_views(spark: SparkSession, snapshot: Snapshot, text: str, epoch: int |
         raise TidemillError(number, what, got=got, hint=hint) from error
 
 
+def fetch(frame: DataFrame) -> pa.Table:
+    """The rows of a query.
+
+    Raises
+    ------
+    TidemillError
+        TM2016 when the query fails while it runs, for example by a division by zero.
+    """
+    try:
+        return frame.toArrow()
+    except PySparkException as error:
+        lines = [line.strip() for line in str(error).splitlines()]
+        numbered = next((line for line in lines if "TidemillError" in line), None)
+        raise TidemillError(
+            "TM2016",
+            "the query failed while it ran",
+            got=numbered or lines[0],
+            hint="the views are not affected",
+        ) from error
+
+
 @dataclass(frozen=True)
 class _Reader:
     store: RunStore

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import glob
+import itertools
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -50,7 +51,8 @@ def local_pattern(path: str) -> str:
 def listing(pattern: str) -> Iterator[FileInfo]:
     """Regular files that match a path, directory (not below) or glob, by name.
 
-    Names that begin with ``.`` or ``_`` are hidden, as in Spark. In a glob ``**`` crosses directories.
+    Names that begin with ``.`` or ``_`` are hidden, as in Spark, and so is what lies in such a directory
+    that a wildcard matched. In a glob ``**`` crosses directories.
 
     Raises
     ------
@@ -61,9 +63,10 @@ def listing(pattern: str) -> Iterator[FileInfo]:
         pattern = str(Path(glob.escape(pattern)) / "*")
     elif not glob.has_magic(pattern) and not Path(pattern).exists():
         raise missing(pattern)
+    fixed = sum(1 for _ in itertools.takewhile(lambda p: not glob.has_magic(p), Path(pattern).parts[:-1]))
     for name in sorted(glob.iglob(pattern, recursive=True)):
         path = Path(name)
-        if path.name.startswith((".", "_")):
+        if any(part.startswith((".", "_")) for part in path.parts[fixed:]):
             continue
         try:
             status = path.stat()
@@ -89,6 +92,7 @@ class FileReader:
     def __init__(self, split: Split) -> None:
         self.split = split
         self._file: IO[bytes] | None = None
+        self._position = 0
 
     def open(self, position: int) -> None:
         """Open the file at a byte position.
@@ -114,18 +118,34 @@ class FileReader:
             ) from error
         if (status.st_size, status.st_mtime_ns) != (self.split.size, self.split.modified):
             self.close()
-            raise TidemillError(
-                "TM5003",
-                "a file changed after it was listed",
-                got=f"{path}: {status.st_size} bytes, {self.split.size} when listed",
-                hint="write files under a name that begins with . or _ and rename them when complete",
-            )
+            raise self._changed(status)
         self._file.seek(position)
+        self._position = position
 
     def fill(self) -> bytes:
-        """The next bytes, at most ``BUFFER_BYTES``; empty at the end of the file."""
+        """The next bytes, at most ``BUFFER_BYTES``; empty at the end of the file.
+
+        Raises
+        ------
+        TidemillError
+            TM5003 when the file ends before the size it was listed with.
+        """
         assert self._file is not None
-        return self._file.read(BUFFER_BYTES)
+        data = self._file.read(BUFFER_BYTES)
+        if not data and self._position < self.split.size:
+            raise self._changed(os.fstat(self._file.fileno()))
+        self._position += len(data)
+        return data
+
+    def _changed(self, status: os.stat_result) -> TidemillError:
+        found, listed = status.st_size, self.split.size
+        size = f"{found} bytes, {listed} when listed" if found != listed else "written again since"
+        return TidemillError(
+            "TM5003",
+            "a file changed after it was listed",
+            got=f"{self.split.path}: {size}",
+            hint="write files under a name that begins with . or _ and rename them when complete",
+        )
 
     def close(self) -> None:
         """Close the file; may be called twice."""

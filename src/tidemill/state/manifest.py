@@ -26,6 +26,7 @@ from tidemill.state.version import Version
 
 FORMAT_VERSION = 1
 _PREFIX = "manifest/"
+_STAGED = ".staged"
 _KEEP = 16
 
 
@@ -80,19 +81,22 @@ class ManifestLog:
             (root / _PREFIX).mkdir(parents=True, exist_ok=True)
             self._store = LocalStore(str(root))
         except OSError as error:
-            raise TidemillError(
-                "TM1013",
-                "the root cannot be opened",
-                got=f"{root}: {error.strerror}",
-                hint="check the path and its permissions",
-            ) from error
+            raise self._not_usable(error) from error
         self.writer = f"{socket.gethostname()}-{os.getpid()}-{uuid.uuid4().hex[:8]}"
         self._lock: IO[str] | None = None
 
+    def _not_usable(self, error: OSError) -> TidemillError:
+        return TidemillError(
+            "TM1013",
+            "the root cannot be opened",
+            got=f"{self.root}: {error.strerror}",
+            hint="check the path and its permissions",
+        )
+
     def numbers(self) -> list[int]:
         """Numbers of the manifests present, ascending."""
-        names = (p.name for p in (self.root / _PREFIX).iterdir())
-        return sorted(int(n.removesuffix(".json")) for n in names if n.endswith(".json"))
+        stems = (p.stem for p in (self.root / _PREFIX).iterdir() if p.suffix == ".json")
+        return sorted(int(s) for s in stems if s.isdecimal())
 
     def latest(self) -> Manifest | None:
         """The newest manifest, or None in a new root. Errors as :meth:`read`."""
@@ -151,12 +155,10 @@ class ManifestLog:
         if any(present >= number for present in self.numbers()):
             raise self._fenced()
         try:
-            obstore.put(self._store, f"{_PREFIX}{number:020d}.json", raw, mode="create")
+            self._put_if_absent(f"{_PREFIX}{number:020d}.json", raw)
         except AlreadyExistsError as error:
             raise self._fenced() from error
-        except Exception as error:
-            if not isinstance(error, OSError | obstore.exceptions.BaseError):
-                raise
+        except (OSError, obstore.exceptions.BaseError) as error:
             raise TidemillError(
                 "TM1014",
                 "a manifest could not be written",
@@ -164,6 +166,18 @@ class ManifestLog:
                 hint="free space or fix permissions and run again: the last checkpoint is intact",
             ) from error
         return Manifest(number, self.writer, version, catalog)
+
+    def _put_if_absent(self, path: str, raw: bytes) -> None:
+        """The bytes are on the disk before they have their name, and the name is when this returns."""
+        staged = f"{_PREFIX}{self.writer}{_STAGED}"
+        obstore.put(self._store, staged, raw)
+        sync(self.root / staged)
+        try:
+            obstore.rename(self._store, staged, path, overwrite=False)
+        except AlreadyExistsError:
+            (self.root / staged).unlink(missing_ok=True)
+            raise
+        sync(self.root / _PREFIX)
 
     def _fenced(self) -> TidemillError:
         newest = self.latest()
@@ -179,6 +193,8 @@ class ManifestLog:
         numbers = self.numbers()
         for number in numbers[:-_KEEP]:
             (self.root / _PREFIX / f"{number:020d}.json").unlink(missing_ok=True)
+        for staged in (self.root / _PREFIX).glob(f"*{_STAGED}"):
+            staged.unlink(missing_ok=True)  # of a writer that died; a living one would be fenced
         return numbers[-_KEEP:]
 
     def lock(self) -> None:
@@ -187,9 +203,12 @@ class ManifestLog:
         Raises
         ------
         TidemillError
-            TM1003 when another living process on this host holds it.
+            TM1003 when another living process on this host holds it, TM1013 when the root cannot be written to.
         """
-        file = (self.root / "LOCK").open("a+")
+        try:
+            file = (self.root / "LOCK").open("a+")
+        except OSError as error:
+            raise self._not_usable(error) from error
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
@@ -212,3 +231,12 @@ class ManifestLog:
         if self._lock is not None:
             self._lock.close()
             self._lock = None
+
+
+def sync(path: Path) -> None:
+    """Force a file, or the names in a directory, to the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

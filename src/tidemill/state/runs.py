@@ -122,6 +122,8 @@ class RunFile:
             self._map = pa.memory_map(str(path), "r").read_buffer()
         except FileNotFoundError as error:
             raise missing(path) from error
+        except OSError as error:
+            raise _corrupt(path, f"it cannot be mapped: {error}") from error
         footer = self._footer()
         self.sections = tuple(Section(*s) for s in footer["sections"])
         for section in self.sections:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import threading
 import uuid
 from collections import OrderedDict
@@ -15,6 +16,7 @@ from tidemill.state.merge import Rows
 from tidemill.state.version import Run
 
 _OPEN_FILES = 4096
+_NAME = re.compile(r"e(\d{10,})-.+\.run")
 _open: OrderedDict[str, runs.RunFile] = OrderedDict()
 _lock = threading.Lock()
 
@@ -22,6 +24,13 @@ _lock = threading.Lock()
 def partition_vnodes(partition: int, partitions: int) -> tuple[int, int]:
     """The vnodes ``low <= v < high`` that a partition owns."""
     return -(-partition * VNODES // partitions), -(-(partition + 1) * VNODES // partitions)
+
+
+def epoch_of(file: str) -> int:
+    """The epoch in the name of a run file: no version before it names the file."""
+    match = _NAME.fullmatch(file)
+    assert match is not None, file
+    return int(match[1])
 
 
 class RunStore:
@@ -101,11 +110,11 @@ class RunStore:
                 _open.pop(str(self.path(name)), None)
 
     def listing(self) -> list[tuple[str, float]]:
-        """Names and modification times (seconds) of all run files present."""
+        """Names and modification times (seconds) of all run files present; other files are not ours."""
         if not self.directory.exists():
             return []
         with os.scandir(self.directory) as entries:
-            return [(e.name, e.stat().st_mtime) for e in entries if e.name.endswith(".run")]
+            return [(e.name, e.stat().st_mtime) for e in entries if _NAME.fullmatch(e.name)]
 
 
 def _fsync(path: Path, flags: int) -> None:

@@ -8,9 +8,20 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from enum import Enum
 
 from tidemill.errors import EvaluationError
 from tidemill.task.operator import Context, Operator, Output, SourceOperator
+
+
+class Pause(Enum):
+    """Why a pipeline gives way to others.
+
+    MOVED: it did something and can go on. IDLE: it waits for another pipeline, or its source is pending.
+    """
+
+    MOVED = 1
+    IDLE = 2
 
 
 class Driver:
@@ -29,22 +40,24 @@ class Driver:
         for operator in self.operators:
             operator.begin(context)
 
-    def run(self) -> Iterator[tuple[int, Output] | None]:
+    def run(self) -> Iterator[tuple[int, Output] | Pause]:
         """One epoch of the pipeline, as a generator that ends when it has drained.
 
         Yields
         ------
         (step, Output)
             What leaves the last operator.
-        None
-            Nothing can be done now: the source waits for another pipeline, or is pending.
+        Pause
+            After each item of the source, so that pipelines downstream can take what has been queued for
+            them before more is read; and when nothing can be done now.
         """
         while True:
             while (output := self._get(0)) is not None:
                 yield from self._flow(1, output)
+                yield Pause.MOVED
             if self.source.reached_barrier():
                 break
-            yield None
+            yield Pause.IDLE
         for position in range(len(self.operators)):
             if self._start_drain(position):
                 while (output := self._get(position)) is not None:

@@ -83,8 +83,10 @@ class ExchangeSink(Operator):
 
     def add_input(self, item: Item, port: int) -> None:
         """Copy the reference to each consumer's queue."""
-        audience = item.audience if isinstance(item, Delta) else None
-        shared = item if audience is None else replace(item, audience=None)
+        audience = None
+        shared = item
+        if isinstance(item, Delta) and item.audience is not None:
+            audience, shared = item.audience, replace(item, audience=None)
         for out_port, exchange, in_port, born in self.targets:
             if out_port == port and (audience is None or audience == born):
                 exchange.put(shared, in_port)

@@ -12,12 +12,12 @@ epoch produced is flushed, state tables stay.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from concurrent.futures import Future
 
 from tidemill.errors import TidemillError
 from tidemill.sources.split import Split
-from tidemill.task.driver import Driver
+from tidemill.task.driver import Driver, Pause
 from tidemill.task.exchange import ExchangeSink, ExchangeSource, LocalExchange
 from tidemill.task.operator import Context, Operator, OperatorStats, Output, SourceOperator
 from tidemill.task.operators import build
@@ -39,7 +39,7 @@ class Task:
         self._inboxes: dict[int, LocalExchange] = {}
         self._sources: dict[int, SourceOperator] = {}
         self._drivers = _wire(program, depth, self._inboxes, self._sources)
-        self._epoch: list[Iterator[tuple[int, Output] | None]] | None = None
+        self._epoch: list[Iterator[tuple[int, Output] | Pause]] | None = None
         self._under_barrier = False
         self._ended = False
 
@@ -98,23 +98,29 @@ class Task:
             )
         self.pending = None
         while self._epoch:
-            progressed = False
-            for run in list(self._epoch):
-                try:
-                    output = next(run)
-                except StopIteration:
-                    self._epoch.remove(run)
-                    progressed = True
-                    break
-                if output is not None:
-                    return output
-            if not progressed and (future := self._blocked()) is not None:
-                self.pending = future
+            produced = self._turn(self._epoch)
+            if produced is Pause.IDLE:
+                self.pending = self._blocked()
+                assert self.pending is not None, "no pipeline can go on and none is waiting"
                 return None
-            assert progressed, "no pipeline can go on and none is waiting"
+            if not isinstance(produced, Pause):
+                return produced
         self._epoch = None
         self._under_barrier = False
         return None
+
+    @staticmethod
+    def _turn(epoch: list[Iterator[tuple[int, Output] | Pause]]) -> tuple[int, Output] | Pause:
+        """Let the pipeline furthest downstream that can do something do it: so queues stay short."""
+        for run in reversed(epoch):
+            try:
+                produced = next(run)
+            except StopIteration:
+                epoch.remove(run)
+                return Pause.MOVED
+            if produced is not Pause.IDLE:
+                return produced
+        return Pause.IDLE
 
     def no_more_splits(self) -> None:
         """The task ends with the barrier in progress, or now."""
@@ -206,7 +212,7 @@ def _chained(step: Step, steps: dict[int, Step], consumers: dict[int, list[tuple
     return len(consumers[producer]) == 1 and bool(steps[producer].inputs)
 
 
-def outgoing(program: Program, depth: int) -> dict[tuple[int, int], Sequence[tuple[int, int, int]]]:
+def outgoing(program: Program, depth: int) -> dict[tuple[int, int], list[tuple[int, int, int]]]:
     """Exchanges that start at a depth: (step, port) to (consumer, its port, its depth), for later depths."""
     found: dict[tuple[int, int], list[tuple[int, int, int]]] = {}
     for number, step in enumerate(program.steps):

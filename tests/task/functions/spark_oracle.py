@@ -67,7 +67,8 @@ _EDGE: dict[str, list[Any]] = {
           0.1, 1e7, 9999999.999, 0.001, 0.00099, 1e16, 1.7976931348623157e308, 12345.678, -0.45, 1e22, 3.0000001],
     "s": _TEXTS, "sn": _NUMBERS, "sd": _TIMES, "bin": [b"", b"\x00\xff", b"abc", "é".encode(), b"\x80"],
     "dt": _DAYS, "ts": [*_MICROS, *(d * 86_400_000_000 + 3_723_000_007 for d in _DAYS)],
-    "dec": [_D("0.00"), _D("1.00"), _D("-1.00"), _D("9999999999.99"), _D("-9999999999.99"), _D("2.50"), _D("0.05"), _D("3.33")],
+    "dec": [_D("0.00"), _D("1.00"), _D("-1.00"), _D("9999999999.99"), _D("-9999999999.99"), _D("2.50"),
+            _D("0.05"), _D("3.33")],
     "dec2": [_D(0), _D("1"), _D("9999999999999999999999999999.9999999999"), _D("-1.5000000001"), _D("0.0000000001"),
              _D("12345.6789012345"), _D("-7.25")],
     "dec3": [_D("0"), _D("0.0001"), _D("-0.0005"), _D("9999999999999999.9999"), _D("17.3333"), _D("-2.5000"), _D("4")],
@@ -141,7 +142,9 @@ def plan(spark: SparkSession, sqls: list[str]) -> list[Expression]:
     nodes = read_plan(spark.sql(f"SELECT {listed} FROM t")._jdf.queryExecution().optimizedPlan())
     if not nodes[0]["class"].endswith(".Project") or nodes[1]["num-children"]:
         raise AssertionError(f"not one projection: {[n['class'] for n in nodes]}")
-    inputs = {attribute[0]["exprId"]["id"]: list(COLUMNS).index(attribute[0]["name"]) for attribute in nodes[1]["output"]}
+    inputs = {
+        attribute[0]["exprId"]["id"]: list(COLUMNS).index(attribute[0]["name"]) for attribute in nodes[1]["output"]
+    }
     return [translate(tree(expression), inputs) for expression in nodes[0]["projectList"]]
 
 

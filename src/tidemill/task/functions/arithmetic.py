@@ -26,7 +26,8 @@ def to_numpy(value: Value, rows: int) -> npt.NDArray[Any]:
     array = as_array(value, rows)
     if array.null_count:
         array = pc.fill_null(array, pa.scalar(0, pa.int64()).cast(array.type))
-    return array.to_numpy(zero_copy_only=False)
+    values: npt.NDArray[Any] = array.to_numpy(zero_copy_only=False)
+    return values
 
 
 def from_numpy(values: npt.NDArray[Any], type_: pa.DataType, *nulls_of: pa.Array) -> pa.Array:
@@ -156,7 +157,7 @@ def _lowest(call: Call, value: Value, rows: int) -> None:
 
 
 def _integer(call: Call) -> bool:
-    return pa.types.is_integer(call.type)
+    return bool(pa.types.is_integer(call.type))
 
 
 @function("negate", sql=("-x", "negative"), fails=_integer)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 
 import numpy as np
@@ -56,7 +57,8 @@ _PRINTED = frozenset(
     ]
 )
 _PARSED = {
-    "yyyy": "-?[0-9]{4}|[+-][0-9]{5,7}", "MM": "[0-9]{2}", "dd": "[0-9]{2}", "HH": "[0-9]{2}", "mm": "[0-9]{2}", "ss": "[0-9]{2}",
+    "yyyy": "-?[0-9]{4}|[+-][0-9]{5,7}",
+    "MM": "[0-9]{2}", "dd": "[0-9]{2}", "HH": "[0-9]{2}", "mm": "[0-9]{2}", "ss": "[0-9]{2}",
     "M": "[0-9]{1,9}", "d": "[0-9]{1,9}", "H": "[0-9]{1,9}", "m": "[0-9]{1,9}", "s": "[0-9]{1,9}",
     "S": "[0-9]{1}", "SS": "[0-9]{2}", "SSS": "[0-9]{3}", "SSSSSS": "[0-9]{6}",
 }  # fmt: skip
@@ -98,7 +100,7 @@ def can_parse(pattern: str) -> bool:
     if ("d" in letters and "M" not in letters) or ("m" in letters and "H" not in letters):
         return False
     # Java reads adjacent numbers greedily in its own way; only fixed widths after the year mean the same.
-    return all(not (a[1] and b[1]) or len(b[0]) >= 2 for a, b in zip(parts, parts[1:]))
+    return all(not (a[1] and b[1]) or len(b[0]) >= 2 for a, b in itertools.pairwise(parts))
 
 
 def _printed(field: str, array: pa.Array) -> pa.Array:

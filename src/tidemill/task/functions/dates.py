@@ -46,7 +46,8 @@ def shift_months(numbers: npt.NDArray[np.int64], by: npt.NDArray[np.int64]) -> n
     months, day = civil(numbers)
     target = months + by
     first = month_start(target)
-    return first + np.minimum(day, month_start(target + 1) - first - 1)
+    shifted: npt.NDArray[np.int64] = first + np.minimum(day, month_start(target + 1) - first - 1)
+    return shifted
 
 
 def _field(compute: Callable[[pa.Array], pa.Array]) -> Kernel:
@@ -103,10 +104,14 @@ def _date_diff(call: Call, args: list[Value], rows: int) -> Value:
     return from_numpy((days(end, rows) - days(start, rows)).astype(np.int32), call.type, end, start)
 
 
-@function("add_months", sql=("add_months", "date +/- INTERVAL ... MONTH"))
+@function("add_months", sql=("add_months", "date +/- INTERVAL ... MONTH"), fails=True)
 def _add_months(call: Call, args: list[Value], rows: int) -> Value:
     start, number = as_array(args[0], rows), as_array(args[1], rows)
-    return to_dates(shift_months(days(start, rows), to_numpy(number, rows).astype(np.int64)), start, number)
+    shifted = shift_months(days(start, rows), to_numpy(number, rows).astype(np.int64))
+    bad = pc.and_(pa.array(np.abs(shifted) >= 2**31), pc.and_(start.is_valid(), number.is_valid()))
+    if failures.any_true(bad):
+        raise failures.overflow(call.function, call.type, bad, start, number)
+    return to_dates(shifted, start, number)
 
 
 @function("last_day")

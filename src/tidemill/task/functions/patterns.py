@@ -17,7 +17,7 @@ _ESCAPES = {"t": r"\t", "n": r"\n", "r": r"\r", "f": r"\f"}
 _QUANTIFIER = re.compile(r"\{[0-9]{1,3}(?:,[0-9]{0,3})?\}")
 
 
-class DifferentRegex(ValueError):
+class DifferentRegexError(ValueError):
     """A construct that Java and RE2 read differently, or that one of them lacks."""
 
 
@@ -31,7 +31,7 @@ def like_regex(pattern: str, escape: str) -> str:
 
     Raises
     ------
-    DifferentRegex
+    DifferentRegexError
         When the escape character stands before anything but ``_``, ``%`` or itself, or at the end.
     """
     result = []
@@ -41,7 +41,7 @@ def like_regex(pattern: str, escape: str) -> str:
         position += 1
         if letter == escape:
             if position == len(pattern) or pattern[position] not in ("_", "%", escape):
-                raise DifferentRegex(f"invalid escape in LIKE pattern {pattern!r}")
+                raise DifferentRegexError(f"invalid escape in LIKE pattern {pattern!r}")
             result.append(quote(pattern[position]))
             position += 1
         else:
@@ -62,7 +62,7 @@ def _class(pattern: str, start: int) -> tuple[str, int]:
         if letter == "]" and not empty:
             return body + "]", position + 1
         if letter in "[]&" or (letter == "^" and empty):
-            raise DifferentRegex(f"{letter!r} inside a character class")
+            raise DifferentRegexError(f"{letter!r} inside a character class")
         if letter == "\\":
             following = pattern[position + 1 : position + 2]
             if following in _CLASSES:
@@ -72,13 +72,13 @@ def _class(pattern: str, start: int) -> tuple[str, int]:
             elif following and not following.isalnum() and ord(following) < 128:
                 body += "\\" + following
             else:
-                raise DifferentRegex(f"'\\{following}' inside a character class")
+                raise DifferentRegexError(f"'\\{following}' inside a character class")
             position += 2
         else:
             body += letter
             position += 1
         empty = False
-    raise DifferentRegex("unclosed character class")
+    raise DifferentRegexError("unclosed character class")
 
 
 def java_regex(pattern: str, *, dollar: bool) -> tuple[str, int]:
@@ -93,7 +93,7 @@ def java_regex(pattern: str, *, dollar: bool) -> tuple[str, int]:
 
     Raises
     ------
-    DifferentRegex
+    DifferentRegexError
         For every construct outside the part where both agree.
     """
     result: list[str] = []
@@ -115,21 +115,21 @@ def java_regex(pattern: str, *, dollar: bool) -> tuple[str, int]:
             elif following and not following.isalnum() and ord(following) < 128:
                 result.append("\\" + following)
             else:
-                raise DifferentRegex(f"'\\{following}'")
+                raise DifferentRegexError(f"'\\{following}'")
             position += 2
         elif letter == "(":
             if pattern.startswith("(?:", position):
                 result.append("(?:")
                 position += 3
             elif pattern.startswith("(?", position):
-                raise DifferentRegex(f"group {pattern[position : position + 4]!r}")
+                raise DifferentRegexError(f"group {pattern[position : position + 4]!r}")
             else:
                 groups += 1
                 result.append(f"(?P<g{groups}>")
                 position += 1
         elif letter == "$":
             if not dollar or position + 1 != len(pattern):
-                raise DifferentRegex("'$' other than at the end of a tested pattern")
+                raise DifferentRegexError("'$' other than at the end of a tested pattern")
             result.append(rf"(?:\r\n|[{_LINE_ENDS}])?\z")
             position += 1
         elif letter in "*+?" or letter == "{":
@@ -144,7 +144,7 @@ def _repetition(pattern: str, position: int, result: list[str]) -> int:
     if pattern[position] == "{":
         match = _QUANTIFIER.match(pattern, position)
         if match is None:
-            raise DifferentRegex("'{' that is not a repetition")
+            raise DifferentRegexError("'{' that is not a repetition")
         text = match[0]
     else:
         text = pattern[position]
@@ -154,7 +154,7 @@ def _repetition(pattern: str, position: int, result: list[str]) -> int:
         result.append("?")
         position += 1
     if pattern[position : position + 1] in ("+", "*", "{", "?") and position < len(pattern):
-        raise DifferentRegex("possessive or double repetition")
+        raise DifferentRegexError("possessive or double repetition")
     return position
 
 
@@ -163,13 +163,13 @@ def check(pattern: str) -> None:
 
     Raises
     ------
-    DifferentRegex
+    DifferentRegexError
         When RE2 refuses it.
     """
     try:
         pc.match_substring_regex(pa.array([""]), pattern)
     except pa.ArrowInvalid as error:
-        raise DifferentRegex(str(error)) from None
+        raise DifferentRegexError(str(error)) from None
 
 
 def matches_empty(pattern: str) -> bool:

@@ -20,7 +20,7 @@ def _whole(call: Call) -> bool:
 
 
 def _float(call: Call) -> bool:
-    return pa.types.is_floating(call.args[0].type)
+    return bool(pa.types.is_floating(call.args[0].type))
 
 
 def _round_decimal(call: Call, array: pa.Array, scale: int, mode: str) -> pa.Array:

@@ -213,6 +213,6 @@ def _substring_index(call: Call, args: list[Value], rows: int) -> Value:
         # Occurrences are found from the left for positive counts and from the right for negative ones.
         if count > 0:
             return delimiter.join(text.split(delimiter)[:count])
-        return delimiter.join(text.rsplit(delimiter, -count)[-(-count):]) if delimiter in text else text
+        return delimiter.join(text.rsplit(delimiter, abs(count))[count:]) if delimiter in text else text
 
     return map_distinct(array, cut)

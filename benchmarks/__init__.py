@@ -1,0 +1,1 @@
+"""Benchmarks: ``python -m benchmarks`` lists and runs them."""

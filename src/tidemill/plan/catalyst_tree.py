@@ -1,0 +1,119 @@
+"""Catalyst expression trees, rebuilt from the JSON that Spark prints.
+
+``plan.toJSON()`` leaves out what cannot be guessed: whether a cast is ``CAST`` or ``try_cast``, the bytes of
+binary constants, the list of ``InSet``, the escape character of LIKE. :func:`read_plan` and
+:func:`read_expression` ask the Java objects for exactly these.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class JsonTree:
+    """One node of a Catalyst expression.
+
+    Attributes
+    ----------
+    name : str
+        The class without its package, e.g. ``GreaterThan``.
+    fields : dict
+        Every JSON field of the node.
+    children : tuple of JsonTree
+        In Catalyst's order.
+    """
+
+    name: str
+    fields: dict[str, Any]
+    children: tuple[JsonTree, ...]
+
+
+def tree(nodes: list[dict[str, Any]]) -> JsonTree:
+    """Rebuild a tree from Catalyst's pre-order list of nodes."""
+    remaining = iter(nodes)
+
+    def build() -> JsonTree:
+        fields = next(remaining)
+        children = tuple(build() for _ in range(fields["num-children"]))
+        return JsonTree(fields["class"].rsplit(".", 1)[-1], fields, children)
+
+    return build()
+
+
+def read_expression(expression: Any) -> JsonTree:
+    """The tree of a Java ``Expression``, with the fields that its JSON leaves out."""
+    nodes = json.loads(expression.toJSON())
+    _complete(nodes, expression)
+    return tree(nodes)
+
+
+def read_plan(plan: Any) -> list[dict[str, Any]]:
+    """``json.loads(plan.toJSON())`` of a Java ``LogicalPlan``, with what the JSON of expressions leaves out."""
+    nodes: list[dict[str, Any]] = json.loads(plan.toJSON())
+    _complete_plan(iter(nodes), plan)
+    return nodes
+
+
+def _elements(sequence: Any) -> Iterator[Any]:
+    iterator = sequence.iterator()
+    while iterator.hasNext():
+        yield iterator.next()
+
+
+def _complete_plan(nodes: Iterator[dict[str, Any]], plan: Any) -> None:
+    fields = next(nodes)
+    listed = list(_expression_lists(fields))
+    if fields["num-children"] or any(len(nodes_) > 1 for nodes_ in listed):
+        for nodes_, expression in zip(listed, _elements(plan.expressions()), strict=True):
+            _complete(nodes_, expression)
+    for child in _elements(plan.children()):
+        _complete_plan(nodes, child)
+
+
+def _expression_lists(value: Any) -> Iterator[list[dict[str, Any]]]:
+    """The pre-order lists of expressions inside the fields of a plan node, in their order."""
+    if isinstance(value, dict):
+        for inner in value.values():
+            yield from _expression_lists(inner)
+    elif isinstance(value, list):
+        if value and isinstance(value[0], dict) and "num-children" in value[0]:
+            if ".plans." not in value[0]["class"] and ".execution." not in value[0]["class"]:
+                yield value
+        else:
+            for inner in value:
+                yield from _expression_lists(inner)
+
+
+def _complete(nodes: list[dict[str, Any]], expression: Any) -> None:
+    remaining = iter(nodes)
+
+    def visit(java: Any) -> None:
+        fields = next(remaining)
+        name = fields["class"].rsplit(".", 1)[-1]
+        if "evalMode" in fields:
+            fields["evalMode"] = java.evalMode().toString()
+        elif "evalContext" in fields:
+            fields["evalMode"] = java.evalContext().evalMode().toString()
+        if "escapeChar" in fields:
+            fields["escapeChar"] = str(java.escapeChar())
+        if name == "InSet":
+            fields["hset"] = [_java_value(value) for value in _elements(java.hset())]
+        elif name in ("LikeAll", "LikeAny", "NotLikeAll", "NotLikeAny"):
+            fields["patterns"] = [_java_value(value) for value in _elements(java.patterns())]
+        elif name == "Literal" and fields["dataType"] == "binary":
+            fields["value"] = java.value()
+        elif isinstance(fields.get("plan"), list) and hasattr(java, "plan"):
+            _complete_plan(iter(fields["plan"]), java.plan())
+        if fields["num-children"]:
+            for child in _elements(java.children()):
+                visit(child)
+
+    visit(expression)
+
+
+def _java_value(value: Any) -> Any:
+    return value if value is None or isinstance(value, bool | int | float | bytes | str) else value.toString()

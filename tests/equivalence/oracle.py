@@ -1,0 +1,163 @@
+"""Runs a mill over random tables and asks Spark, epoch by epoch, what every view should be."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+from random_tables import COLUMNS, DIMENSION, RandomTable, random_table
+
+from tidemill.mill import Mill
+from tidemill.runtime.report import EpochReport
+from tidemill.schema import WEIGHT
+from tidemill.testing import assert_same_rows, weighted_rows
+
+_ONE_TASK = {
+    "spark.sql.shuffle.partitions": "1",
+    "spark.sql.leafNodeDefaultParallelism": "1",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.ansi.enabled": "true",
+    "spark.sql.session.timeZone": "UTC",
+}
+
+
+class Oracle:
+    """Spark's own answers over given rows, in a session of its own set up for very small data."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._session = spark.newSession()
+        for name, value in _ONE_TASK.items():
+            self._session.conf.set(name, value)
+
+    def answers(self, tables: Mapping[str, pa.Table], views: Mapping[str, str]) -> dict[str, pa.Table]:
+        """Each view's rows; a view may read the ones before it."""
+        for name, rows in tables.items():
+            self._session.createDataFrame(rows).createOrReplaceTempView(name)
+        found = {}
+        for name, query in views.items():
+            frame = self._session.sql(query)
+            frame.createOrReplaceTempView(name)
+            found[name] = frame.toArrow()
+        return found
+
+
+class Trial:
+    """A mill, random tables, and the right answers of all epochs so far.
+
+    Attributes
+    ----------
+    answers : dict
+        Epoch, then view name, to the rows that Spark gives. Epoch 0 is kept too.
+    views : dict
+        Name to query of the views that exist, in the order they were created.
+    """
+
+    def __init__(self, mill: Mill, tables: Iterable[RandomTable]) -> None:
+        self.mill = mill
+        self.tables = {t.name: t for t in tables}
+        self.views: dict[str, str] = {}
+        self.answers: dict[int, dict[str, pa.Table]] = {}
+        self.ever: set[str] = set()
+        self._admitted: dict[str, list[int]] = {name: [] for name in self.tables}
+        self._oracle = Oracle(mill.spark)
+        for table in self.tables.values():
+            table.release(1)
+            mill.sql(table.create_statement())
+
+    def create(self, views: Mapping[str, str]) -> None:
+        """Create views in the mill."""
+        for name, query in views.items():
+            self.mill.sql(f"CREATE MATERIALIZED VIEW {name} AS {query}")
+            self.views[name] = query
+
+    def drop(self, name: str) -> None:
+        """Drop a view."""
+        self.mill.sql(f"DROP VIEW {name}")
+        del self.views[name]
+
+    def advance(self) -> EpochReport | None:
+        """Run one epoch and compare every view that is not filling with Spark."""
+        report = self.mill.advance()
+        if report is not None:
+            assert not report.failed, report.failed
+            for name, table in self.tables.items():
+                self._admitted[name] += table.admitted((p, s, e) for t, p, s, e in report.read if t == name)
+            self._compare()
+        return report
+
+    def _compare(self) -> None:
+        epoch = self.mill.epoch
+        rows = {name: table.rows(self._admitted[name]) for name, table in self.tables.items()}
+        expected = self._oracle.answers(rows, self.views)
+        self.answers[epoch] = expected
+        filling = self.mill.snapshot().filling
+        for name, table in expected.items():
+            if name not in filling:
+                assert_same_rows(self.mill.read(name), table, f"view {name} at epoch {epoch}: {self.views[name]}")
+                if table.num_rows:
+                    self.ever.add(name)
+
+    def run(self, rng: random.Random, most: int = 100) -> int:
+        """Epochs until everything has appeared and is admitted; returns how many there were."""
+        for count in range(most):
+            waiting = [t for t in self.tables.values() if t.waiting]
+            if waiting:
+                rng.choice(waiting).release(rng.randrange(1, 3))
+            if self.advance() is None and not waiting:
+                return count
+        raise AssertionError(f"not finished after {most} epochs")
+
+    def check_not_vacuous(self) -> None:
+        """Fail when some view was empty in every epoch."""
+        empty = self.views.keys() - self.ever
+        assert not empty, f"these views never had a row: {sorted(empty)}"
+
+    def check_history(self, name: str, born: int = 0) -> None:
+        """The changes of every epoch are the difference of Spark's answers, and they sum to the view."""
+        epochs = [e for e in self.answers if e > born]
+        changes = dict(self.mill.subscribe(name, from_epoch=born)) if born else dict(self.mill.subscribe(name))
+        total: dict[tuple[object, ...], int] = {}
+        for epoch in epochs:
+            delta = weighted_rows(changes[epoch]) if epoch in changes else {}
+            for row, weight in delta.items():
+                total[row] = total.get(row, 0) + weight
+            assert all(w >= 0 for w in total.values()), f"{name}: a row that was not there is taken away at {epoch}"
+            seen = as_table(total, self.mill.read(name).schema)
+            assert_same_rows(seen, self.answers[epoch][name], f"changes of {name} up to epoch {epoch}")
+            assert WEIGHT not in seen.column_names
+
+
+def as_table(rows: Mapping[tuple[object, ...], int], schema: pa.Schema) -> pa.Table:
+    """Rows with weights as a table that repeats them."""
+    repeated = [row for row, weight in rows.items() for _ in range(weight)]
+    columns = list(zip(*repeated, strict=True)) if repeated else [()] * len(schema)
+    arrays = []
+    for values, column in zip(columns, schema, strict=True):
+        if pa.types.is_floating(column.type):
+            values = tuple(float(v) if v == "NaN" else v for v in values)
+        arrays.append(pa.array(values, column.type))
+    return pa.table(arrays, schema=schema)
+
+
+def usual_tables(rng: random.Random, directory: Path, rows: int = 160) -> list[RandomTable]:
+    """``t`` (ten types, deletes), ``u`` (a dimension with deletes) and ``a`` (as ``t``, inserts only)."""
+    return [
+        random_table(rng, "t", COLUMNS, directory / "t", rows=rows, deletes=True, files=4),
+        random_table(rng, "u", DIMENSION, directory / "u", rows=rows // 4, deletes=True, files=2),
+        random_table(rng, "a", COLUMNS, directory / "a", rows=rows // 2, deletes=False, files=3),
+    ]
+
+
+def usual_settings(rng: random.Random, tables: Iterable[RandomTable], epochs: int = 4) -> dict[str, int]:
+    """Random split sizes and partitions, and an epoch size that gives about ``epochs`` epochs."""
+    total = sum(len(content) for t in tables for _, content, _ in t.waiting)
+    return {
+        "epoch_bytes": max(1, int(total / epochs * rng.uniform(0.9, 1.4))),
+        "split_bytes": rng.choice((50, 200, 1000, 100_000)),
+        "partitions": rng.randrange(1, 6),
+    }

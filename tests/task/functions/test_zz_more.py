@@ -1,0 +1,87 @@
+"""Random nested expressions give what Spark gives."""
+
+from __future__ import annotations
+
+import spark_oracle
+from hypothesis import HealthCheck, given, note, settings
+from hypothesis import strategies as st
+from pyspark.sql import SparkSession
+
+SQL = st.SearchStrategy[str]
+
+
+def _format(template: str, *parts: SQL) -> SQL:
+    return st.tuples(*parts).map(lambda values: template.format(*values))
+
+
+def _level(integer: SQL, text: SQL, boolean: SQL, number: SQL) -> tuple[SQL, SQL, SQL, SQL]:
+    return (
+        st.one_of(
+            integer,
+            _format("try_add({}, {})", integer, integer),
+            _format("try_multiply({}, {})", integer, integer),
+            _format("try_mod({}, {})", integer, integer),
+            _format("if({}, {}, {})", boolean, integer, integer),
+            _format("case when {} then {} when {} then {} end", boolean, integer, boolean, integer),
+            _format("coalesce({}, {})", integer, integer),
+            _format("length({})", text),
+            _format("greatest({}, {})", integer, integer),
+            _format("try_cast({} as int)", text),
+            _format("try_cast({} as int)", number),
+            _format("case when {0} <> 0 then 7 % {0} end", integer),
+        ),
+        st.one_of(
+            text,
+            _format("concat({}, {})", text, text),
+            _format("upper({})", text),
+            _format("substring({}, {}, 2)", text, integer),
+            _format("cast({} as string)", integer),
+            _format("coalesce({}, {})", text, text),
+            _format("if({}, {}, {})", boolean, text, text),
+        ),
+        st.one_of(
+            boolean,
+            _format("({} and {})", boolean, boolean),
+            _format("({} or {})", boolean, boolean),
+            _format("(not {})", boolean),
+            _format("({} < {})", integer, integer),
+            _format("({} <=> {})", number, number),
+            _format("({} >= {})", text, text),
+            _format("({} in ({}, 1, null))", integer, integer),
+            _format("({} is null)", text),
+            _format("({} like '%a%')", text),
+        ),
+        st.one_of(
+            number,
+            _format("({} + {})", number, number),
+            _format("try_divide({}, {})", number, number),
+            _format("least({}, {})", number, number),
+            _format("cast({} as double)", integer),
+            _format("if({}, {}, {})", boolean, number, number),
+        ),
+    )
+
+
+def _expressions() -> SQL:
+    level = (
+        st.sampled_from(["i", "i2", "cast(i8 as int)", "3", "cast(null as int)"]),
+        st.sampled_from(["s", "s2", "sn", "'a'"]),
+        st.sampled_from(["b", "b2", "true", "cast(null as boolean)"]),
+        st.sampled_from(["d", "d2", "1.5D"]),
+    )
+    for _ in range(3):
+        level = _level(*level)
+    return st.one_of(*level)
+
+
+@settings(max_examples=12, deadline=None, print_blob=True, database=None, suppress_health_check=list(HealthCheck))
+@given(sqls=st.lists(_expressions(), min_size=10, max_size=25))
+def test_random_expressions_equal_spark(oracle: SparkSession, sqls: list[str]) -> None:
+    note(f"SELECT {', '.join(sqls)}")
+    batch = spark_oracle.rows("edge")
+    expressions = spark_oracle.plan(oracle, sqls)
+    expected = spark_oracle.answers(oracle, "edge", sqls)
+    found: list[str] = []
+    for column, (sql, expression) in enumerate(zip(sqls, expressions, strict=True)):
+        found += spark_oracle.differences(sql, expression, batch, expected.column(column))
+    assert not found, "\n".join(found)
