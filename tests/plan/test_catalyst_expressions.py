@@ -9,7 +9,7 @@ import pytest
 
 from tidemill.errors import TidemillError
 from tidemill.plan.catalyst_expressions import translate, tree
-from tidemill.plan.expressions import Call, Literal, Ref
+from tidemill.task.expressions import Call, Literal, Ref
 
 PACKAGE = "org.apache.spark.sql.catalyst.expressions."
 

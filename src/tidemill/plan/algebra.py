@@ -13,8 +13,8 @@ from typing import TypeAlias
 import pyarrow as pa
 
 from tidemill.errors import TidemillError
-from tidemill.plan.expressions import Expression, Ref, references
 from tidemill.schema import Field, Schema
+from tidemill.task.expressions import Expression, Ref, references
 
 
 def _check_references(node: str, expressions: tuple[Expression, ...], width: int) -> None:

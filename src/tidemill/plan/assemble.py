@@ -18,9 +18,9 @@ import pyarrow as pa
 from tidemill.plan.aggregates import layout
 from tidemill.plan.algebra import Aggregate, Filter, Join, Node, Project, Scan, Union, children, relations
 from tidemill.plan.codec import fingerprint
-from tidemill.plan.expressions import Ref, remap
 from tidemill.schema import Schema
 from tidemill.state.keys import KeyColumn
+from tidemill.task.expressions import Ref, remap
 from tidemill.task.program import (
     Arrange,
     Calculate,

@@ -17,12 +17,13 @@ from pyspark.sql.types import StructType
 from tidemill.errors import TidemillError
 from tidemill.plan import catalyst_expressions, catalyst_plan, statements
 from tidemill.plan.algebra import Node, Project
-from tidemill.plan.expressions import Ref
 from tidemill.plan.statements import CreateTable, CreateView, Query, Source, Statement
 from tidemill.schema import Field, Schema, type_from_spark
+from tidemill.task.expressions import Ref
 
 _RULES_THAT_LOOK_AT_DATA = ("ConvertToLocalRelation", "PropagateEmptyRelation")
-_RULES_WE_DO_OURSELVES = ("RewriteDistinctAggregates", "DecimalAggregates", "OptimizeIn")
+_RULES_WE_DO_OURSELVES = ("DecimalAggregates", "OptimizeIn")
+_RULE_THAT_CANNOT_BE_EXCLUDED = ".RewriteDistinctAggregates"
 _EXCLUDED = "spark.sql.optimizer.excludedRules"
 _OPTIMIZER = "org.apache.spark.sql.catalyst.optimizer."
 
@@ -111,7 +112,7 @@ class Catalyst:
             frame = self._spark.sql(query)
             execution = frame._jdf.queryExecution()
             self._check_deterministic(execution.analyzed())
-            plan = execution.optimizedPlan()
+            plan = self._optimized(execution)
         except ParseException as error:
             raise _parse_error(error, Source(query)) from error
         except (AnalysisException, PySparkException) as error:
@@ -131,6 +132,26 @@ class Catalyst:
         fields = node.schema.fields
         columns = tuple(Ref(i, f.type, f.nullable) for i, f in enumerate(fields))
         return Project(node, columns, names)
+
+    def _optimized(self, execution: Any) -> Any:
+        """The optimised plan with several DISTINCT aggregates left as they are.
+
+        Spark refuses to leave out the rule that turns them into an Expand, so where that has happened the
+        optimizer's batches are run from here, without the rule.
+        """
+        plan = execution.optimizedPlan()
+        if not _contains(plan, "Expand") or _contains(execution.analyzed(), "Expand"):
+            return plan
+        sessions = self._spark._jvm.org.apache.spark.sql.classic.SparkSession
+        before = sessions.getActiveSession()
+        sessions.setActiveSession(self._spark._jsparkSession)
+        try:
+            return _run_batches(self._spark._jsparkSession.sessionState().optimizer(), execution.withCachedData())
+        finally:
+            if before.isDefined():
+                sessions.setActiveSession(before.get())
+            else:
+                sessions.clearActiveSession()
 
     def _leaves(self, plan: Any) -> list[str]:
         leaves = plan.collectLeaves()
@@ -158,6 +179,26 @@ class Catalyst:
                     got=shown,
                     hint="put the value into a column of a table, or write a constant",
                 )
+
+
+def _contains(plan: Any, node: str) -> bool:
+    return f"plans.logical.{node}\"" in plan.toJSON()
+
+
+def _run_batches(optimizer: Any, plan: Any) -> Any:
+    """What ``RuleExecutor.execute`` does, without ``_RULE_THAT_CANNOT_BE_EXCLUDED``."""
+    batches = optimizer.batches()
+    for i in range(batches.size()):
+        batch = batches.apply(i)
+        rules = [batch.rules().apply(j) for j in range(batch.rules().size())]
+        for _ in range(batch.strategy().maxIterations()):
+            before = plan
+            for rule in rules:
+                if not rule.ruleName().endswith(_RULE_THAT_CANNOT_BE_EXCLUDED):
+                    plan = rule.apply(plan)
+            if plan.fastEquals(before):
+                break
+    return plan
 
 
 def _struct(spark: SparkSession, schema: Schema) -> StructType:

@@ -1,4 +1,4 @@
-"""Catalyst's scalar expressions, read as JSON, become :mod:`tidemill.plan.expressions` trees.
+"""Catalyst's scalar expressions, read as JSON, become :mod:`tidemill.task.expressions` trees.
 
 Read the tree with :func:`read_plan` or :func:`read_expression`: plain JSON does not tell ``CAST`` from
 ``try_cast`` and is refused where that matters.
@@ -27,8 +27,8 @@ from tidemill.plan.catalyst_rules import (
 )
 from tidemill.plan.catalyst_time import TIME_RULES
 from tidemill.plan.catalyst_tree import JsonTree, read_expression, read_plan, tree
-from tidemill.plan.expressions import Call, Expression, Literal, Ref
 from tidemill.schema import type_to_ddl
+from tidemill.task.expressions import Call, Expression, Literal, Ref
 from tidemill.task.functions import patterns
 from tidemill.task.functions.cast import cast_can_fail, castable
 from tidemill.task.functions.decimal_types import arithmetic_type, rounded_type

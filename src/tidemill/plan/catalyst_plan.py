@@ -26,8 +26,8 @@ from tidemill.plan.algebra import (
 )
 from tidemill.plan.catalyst_expressions import JsonTree, translate
 from tidemill.plan.catalyst_expressions import tree as read_tree
-from tidemill.plan.expressions import Call, Expression, Literal, Ref, references, remap
 from tidemill.schema import Field, type_from_spark, type_to_ddl
+from tidemill.task.expressions import Call, Expression, Literal, Ref, references, remap
 
 _AGGREGATES = {"Sum": "sum", "Count": "count", "Average": "avg", "Min": "min", "Max": "max"}
 _SUPPORTED_NODES = "SELECT, WHERE, inner JOIN on equality, GROUP BY, HAVING, DISTINCT, UNION ALL"
@@ -309,7 +309,9 @@ def _equi_join(left: Node, right: Node, conjuncts: list[Expression], inputs: Map
         residual = part if residual is None else Call("and", (residual, part), pa.bool_(), True)
     left_keys, right_keys, null_safe_keys = zip(*keys, strict=True)
     join = Join(new_left, new_right, left_keys, right_keys, null_safe_keys, residual)
-    return _Bound(join, {i: moved[p] for i, p in inputs.items()})
+    fields = join.schema.fields
+    plain: list[Expression] = [Ref(p, fields[p].type, fields[p].nullable) for p in moved.values()]
+    return _Bound(_projection(join, plain), inputs)  # without the computed keys, which nothing above knows
 
 
 def _key_sides(conjunct: Expression, width: int) -> tuple[Expression, Expression] | None:

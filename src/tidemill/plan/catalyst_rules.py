@@ -10,8 +10,8 @@ import pyarrow as pa
 
 from tidemill.errors import TidemillError
 from tidemill.plan.catalyst_tree import JsonTree
-from tidemill.plan.expressions import Call, Expression, Literal
 from tidemill.schema import TIMESTAMP, TIMESTAMP_NTZ, type_from_spark, type_to_ddl
+from tidemill.task.expressions import Call, Expression, Literal
 from tidemill.task.functions.time_text import parse_date, parse_timestamp
 
 _HINT = "docs/functions.md lists the supported functions"

@@ -6,8 +6,8 @@ import pyarrow as pa
 
 from tidemill.plan.catalyst_rules import Rule, Translator, call, fixed, only, type_of, unsupported
 from tidemill.plan.catalyst_tree import JsonTree
-from tidemill.plan.expressions import Expression, Literal
 from tidemill.schema import TIMESTAMP
+from tidemill.task.expressions import Expression, Literal
 from tidemill.task.functions.date_patterns import can_parse, can_print
 
 _TRUNC_UNITS = {

@@ -16,8 +16,9 @@ from typing import Any
 import pyarrow as pa
 
 from tidemill.errors import TidemillError
-from tidemill.plan import algebra, expressions
+from tidemill.plan import algebra
 from tidemill.schema import Field, Schema, type_from_spark, type_to_ddl
+from tidemill.task import expressions
 
 _CLASSES: dict[str, type] = {
     c.__name__: c

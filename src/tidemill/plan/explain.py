@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from tidemill.plan.algebra import Node
 from tidemill.plan.assemble import Assembler, ViewDefinition
-from tidemill.plan.expressions import Call, Expression, Literal, Ref
+from tidemill.task.expressions import Call, Expression, Literal, Ref
 from tidemill.task.program import (
     Arrange,
     Calculate,

@@ -12,7 +12,7 @@ from pyspark import SparkContext
 
 from tidemill.errors import TidemillError
 from tidemill.state.compaction import Compaction, choose
-from tidemill.state.merge import Rows, merge
+from tidemill.state.merge import MergeOp, Rows, merge
 from tidemill.state.store import RunStore, partition_vnodes
 from tidemill.state.version import Run, Version
 from tidemill.task.program import StateTable
@@ -111,7 +111,8 @@ def _merge_partition(
         runs = store.open_range(compaction.runs, low, high)
         spans[table.id] = (compaction.runs[0].epoch_low, compaction.runs[-1].epoch_high)
         if runs:
-            drop = table.is_multiset or (compaction.full and bool(table.key))
+            counted = table.ops[0] is MergeOp.SUM  # the weight of a row or the count of a group
+            drop = table.is_multiset or (counted and compaction.full and bool(table.key))
             merged.append((table.id, merge(runs, table.ops, drop_zero=drop)))
     epoch = max(span[1] for span in spans.values())
     for run in store.write(epoch, merged, f"m-{index}"):

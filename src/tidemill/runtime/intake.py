@@ -40,7 +40,7 @@ class Intake:
             state = list_table(table.uid)
             runs = [store.open(r) for r in version.runs(state.id)]
             if runs:
-                rows = merge(runs, state.ops, drop_zero=True)
+                rows = merge(runs, state.ops, drop_zero=False)
                 self._live[table.name] = Progress(
                     table.name, None, from_rows(decode(rows.keys, state.key)[0], rows).values()
                 )

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 from numba import types
 
+from tidemill.state.columns import column
 from tidemill.state.encoding import fixed
 from tidemill.state.extremes import take_or_null, winners
 from tidemill.state.words import (
@@ -145,15 +146,15 @@ def summable(array: pa.Array, dtype: type[np.int64] | type[np.float64]) -> np.nd
 def _combine_one(order: Ints, starts: Ints, values: Sequence[pa.Array], op: MergeOp) -> tuple[pa.Array, ...]:
     first = values[0]
     if op is MergeOp.SUM and pa.types.is_floating(first.type):
-        return (pa.array(_sum_floats(order, starts, summable(first, np.float64))),)
+        return (column(_sum_floats(order, starts, summable(first, np.float64))),)
     if op is MergeOp.SUM:
-        return (pa.array(_sum_ints(order, starts, summable(first, np.int64))),)
+        return (column(_sum_ints(order, starts, summable(first, np.int64))),)
     if op is MergeOp.SUM_DD:
         pair = (summable(first, np.float64), summable(values[1], np.float64))
-        return tuple(map(pa.array, _sum_double_doubles(order, starts, *pair)))
+        return tuple(map(column, _sum_double_doubles(order, starts, *pair)))
     if op is MergeOp.SUM_I128:
         words = (summable(first, np.int64), summable(values[1], np.int64))
-        return tuple(map(pa.array, _sum_wide(order, starts, *words)))
+        return tuple(map(column, _sum_wide(order, starts, *words)))
     segments = len(starts) - 1
     if op is MergeOp.LAST or segments == len(order):
         return (take_or_null(first, order[starts[1:] - 1]),)

@@ -6,6 +6,7 @@ import numpy as np
 import pyarrow as pa
 from numba import types
 
+from tidemill.state.columns import column
 from tidemill.state.encoding import body_width, byte_strings, ordered_decimals, ordered_words, validity
 from tidemill.state.words import I64, I64_OUT, U8, U64, Bytes, Ints, Words, compare, is_valid, kernel
 
@@ -88,5 +89,5 @@ def take_or_null(array: pa.Array, rows: Ints) -> pa.Array:
     """The values of the given rows, NULL where the row is -1."""
     missing = rows < 0
     if missing.any():
-        return array.take(pa.array(rows, pa.int64(), mask=missing))
-    return array.take(pa.array(rows, pa.int64()))
+        return array.take(column(rows, missing))
+    return array.take(column(rows))

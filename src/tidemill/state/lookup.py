@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from tidemill.state.columns import column
 from tidemill.state.combining import MergeOp, columns_by_op, combine, summable
 from tidemill.state.encoding import fixed
 from tidemill.state.extremes import take_or_null
@@ -24,7 +25,7 @@ from tidemill.state.words import Bools, Ints
 
 def _absent(op: MergeOp, type_: pa.DataType, rows: int) -> pa.Array:
     """The values of keys that do not exist."""
-    return pa.array(np.zeros(rows, type_.to_pandas_dtype())) if op.is_sum else pa.nulls(rows, type_)
+    return column(np.zeros(rows, type_.to_pandas_dtype())) if op.is_sum else pa.nulls(rows, type_)
 
 
 def _spread(values: pa.Array, positions: Ints, op: MergeOp) -> pa.Array:
@@ -37,7 +38,7 @@ def _spread(values: pa.Array, positions: Ints, op: MergeOp) -> pa.Array:
     dtype = values.type.to_pandas_dtype()
     result = np.zeros(len(positions), dtype)
     result[found] = fixed(values, dtype)
-    return pa.array(result)
+    return column(result)
 
 
 def _combine_hits(
@@ -46,7 +47,7 @@ def _combine_hits(
     """Combine the rows hit in each run (by probe, -1 where none), dropping zero weights; by probe."""
     chosen = [np.flatnonzero(rows >= 0) for rows in hits]
     owners = np.concatenate(chosen)
-    taken = [pa.array(rows[which]) for rows, which in zip(hits, chosen)]
+    taken = [column(rows[which]) for rows, which in zip(hits, chosen)]
     values = [
         pa.concat_arrays([column.take(index) for column, index in zip(columns, taken)])
         for columns in zip(*(run.values for run in runs))

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 from numba import types
 
+from tidemill.state.columns import column
 from tidemill.state.combining import MergeOp, combine
 from tidemill.state.keys import Keys, sort
 from tidemill.state.words import (
@@ -58,7 +59,7 @@ class Rows:
 
     def take(self, rows: Ints) -> Rows:
         """The given rows (int64), copied."""
-        index = pa.array(rows, pa.int64())
+        index = column(rows)
         return Rows(self.keys.take(rows), tuple(v.take(index) for v in self.values))
 
 

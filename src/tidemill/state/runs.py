@@ -11,6 +11,7 @@ the file. The file is complete or it is never referenced, so it is written witho
 
 from __future__ import annotations
 
+import contextlib
 import json
 import zlib
 from collections.abc import Sequence
@@ -103,7 +104,8 @@ def write(path: Path, tables: Sequence[tuple[str, Rows]]) -> tuple[Section, ...]
             file.write(footer)
             file.write(zlib.crc32(footer).to_bytes(8, "little") + len(footer).to_bytes(8, "little") + _MAGIC)
     except OSError as error:
-        path.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            path.unlink(missing_ok=True)
         raise TidemillError(
             "TM1012",
             "a state file could not be written",

@@ -9,6 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tidemill.state.columns import column, numbers
 from tidemill.state.keys import decode
 from tidemill.state.lookup import get
 from tidemill.state.merge import Rows, merge
@@ -43,17 +44,17 @@ def changed_groups(
     found, old_values = get(runs, changed.keys, table.ops, table.value_types)
     old = Rows(changed.keys, tuple(old_values))
     new = merge([old, changed], table.ops, drop_zero=False)
-    alive = new.values[0].to_numpy() != 0
+    alive = numbers(new.values[0]) != 0
     if single:
         found, alive = np.array([bool(runs)]), np.array([True])
     before = _finished(layout, input_types, old.values, found)
     after = _finished(layout, input_types, new.values, alive)
     differs = (found != alive) | _differ(before, after, found & alive)
     gone, come = np.flatnonzero(found & differs), np.flatnonzero(alive & differs)
-    rows = pa.array(np.concatenate([gone, come]))
+    rows = column(np.concatenate([gone, come]))
     columns = [k.take(rows) for k in decode(changed.keys, table.key)]
     for b, a in zip(before, after, strict=True):
-        columns.append(pa.concat_arrays([b.take(pa.array(gone)), a.take(pa.array(come))]))
+        columns.append(pa.concat_arrays([b.take(column(gone)), a.take(column(come))]))
     weights = np.concatenate([np.full(len(gone), -1), np.full(len(come), 1)]).astype(np.int64)
     return Delta(batch_of(columns, len(weights)), weights)
 
@@ -67,8 +68,8 @@ def _finished(
     rows = np.flatnonzero(live)
     position = np.full(len(live), -1, np.int64)
     position[rows] = np.arange(len(rows))
-    compact = [v.take(pa.array(rows)) for v in values]
-    scatter = pa.array(position, mask=~live)
+    compact = [v.take(column(rows)) for v in values]
+    scatter = column(position, ~live)
     return [c.take(scatter) for c in finish(layout, input_types, compact)]
 
 

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidemill.errors import EvaluationError
+from tidemill.state.columns import column, numbers
 from tidemill.task.accumulators import AggregateLayout, Result
 
 _TWO64 = 2.0**64
@@ -35,7 +36,7 @@ def finish(layout: AggregateLayout, input_types: tuple[pa.DataType, ...], values
         at = offsets[result.value]
         accumulator = layout.accumulators[result.value]
         width = len(accumulator.columns(input_types))
-        counts = values[offsets[result.count]].to_numpy()
+        counts = numbers(values[offsets[result.count]])
         column = _finish_one(result, accumulator.kind, values[at : at + width], counts)
         assert column.type == result.type, f"{result.function}: {column.type} is not {result.type}"
         columns.append(column)
@@ -51,34 +52,34 @@ def _finish_one(result: Result, kind: str, values: Sequence[pa.Array], counts: n
             return _decimal_average(result, values, counts)
         total = _as_float(kind, values)
         with np.errstate(invalid="ignore", divide="ignore"):
-            return pa.array(total / counts, pa.float64(), mask=empty)
+            return column(total / counts, empty)
     if kind in ("sum_f64", "sum_exact"):
-        return pa.array(_as_float(kind, values), pa.float64(), mask=empty)
+        return column(_as_float(kind, values), empty)
     if kind == "sum_i64":
-        return pa.array(values[0].to_numpy(), pa.int64(), mask=empty)
-    low, high = (v.to_numpy() for v in values)
+        return column(numbers(values[0]), empty)
+    low, high = (numbers(v) for v in values)
     if pa.types.is_int64(result.type):
         beyond = high != (low >> 63)
         if beyond.any():
             raise _overflow(result)
-        return pa.array(low, pa.int64(), mask=empty)
+        return column(low, empty)
     return _decimal(result, low, high, empty)
 
 
 def _as_float(kind: str, values: Sequence[pa.Array]) -> npt.NDArray[np.float64]:
-    first: npt.NDArray[np.float64] = values[0].to_numpy()
+    first: npt.NDArray[np.float64] = numbers(values[0])
     if kind == "sum_f64":
         return first
     if kind == "sum_i64":
         return first.astype(np.float64)
     if kind == "sum_i128":
         low = first.view(np.uint64).astype(np.float64)
-        wide: npt.NDArray[np.float64] = values[1].to_numpy().astype(np.float64) * _TWO64 + low
-        small = values[1].to_numpy() == (first.astype(np.int64) >> 63)
+        wide: npt.NDArray[np.float64] = numbers(values[1]).astype(np.float64) * _TWO64 + low
+        small = numbers(values[1]) == (first.astype(np.int64) >> 63)
         return np.where(small, first.astype(np.float64), wide)
     with np.errstate(invalid="ignore", over="ignore"):
-        total = first + values[1].to_numpy()
-    nans, positive, negative = (v.to_numpy() > 0 for v in values[2:5])
+        total = first + numbers(values[1])
+    nans, positive, negative = (numbers(v) > 0 for v in values[2:5])
     total = np.where(positive, np.inf, np.where(negative, -np.inf, total))
     return np.where(nans | (positive & negative), np.nan, total)
 
@@ -101,18 +102,18 @@ def _decimal(
         sums = _decimal128(low, high, result.type)
     elif len(low) and np.abs(high.astype(np.float64) * _TWO64 + low.view(np.uint64)).max() >= 1e38:
         raise _overflow(result)
-    return pc.if_else(pa.array(empty), pa.scalar(None, result.type), sums)
+    return pc.if_else(column(empty), pa.scalar(None, result.type), sums)
 
 
 def _decimal_average(result: Result, values: Sequence[pa.Array], counts: npt.NDArray[np.int64]) -> pa.Array:
     """Exact quotient rounded half up to the result's scale, as Spark divides decimals."""
-    low, high = (v.to_numpy() for v in values)
+    low, high = (numbers(v) for v in values)
     scale = result.argument.scale
     sums = _decimal128(low, high, pa.decimal128(38, scale)).cast(pa.decimal256(38, scale))
-    safe = pa.array(np.where(counts == 0, 1, counts)).cast(pa.decimal256(20, 0))
+    safe = column(np.where(counts == 0, 1, counts)).cast(pa.decimal256(20, 0))
     rounded = pc.round(pc.divide(sums, safe), ndigits=result.type.scale, round_mode="half_towards_infinity")
     quotient = rounded.cast(pa.decimal256(76, result.type.scale), safe=False).cast(result.type)
-    return pc.if_else(pa.array(counts == 0), pa.scalar(None, result.type), quotient)
+    return pc.if_else(column(counts == 0), pa.scalar(None, result.type), quotient)
 
 
 def _overflow(result: Result) -> EvaluationError:

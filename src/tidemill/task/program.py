@@ -15,11 +15,11 @@ from typing import TypeAlias
 
 import pyarrow as pa
 
-from tidemill.plan.expressions import Expression
 from tidemill.schema import Schema
 from tidemill.state.keys import KeyColumn
 from tidemill.state.merge import MergeOp
 from tidemill.task.accumulators import AggregateLayout
+from tidemill.task.expressions import Expression
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
+from tidemill.state.columns import column, numbers
 from tidemill.state.keys import Keys, decode
 from tidemill.state.merge import Rows, merge
 from tidemill.task.finish import finish
@@ -42,7 +43,7 @@ def finish_rows(plan: ReadPlan, rows: Rows) -> Delta:
     columns = decode(rows.keys, plan.table.key)
     weights = None
     if plan.layout is None:
-        weights = rows.values[0].to_numpy()
+        weights = numbers(rows.values[0])
         if len(weights) and (weights == 1).all():
             weights = None
     else:
@@ -68,5 +69,5 @@ def zero_row(table: StateTable) -> Rows:
 def zeros(type_: pa.DataType, count: int) -> pa.Array:
     """The neutral value of an accumulator column: 0 for numbers that are summed, NULL otherwise."""
     if pa.types.is_int64(type_) or pa.types.is_float64(type_):
-        return pa.array(np.zeros(count, type_.to_pandas_dtype()))
+        return column(np.zeros(count, type_.to_pandas_dtype()))
     return pa.nulls(count, type_)

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from tidemill.state.columns import column
 from tidemill.state.merge import Rows
 
 
@@ -40,7 +41,7 @@ class Delta:
     def take(self, rows: npt.NDArray[np.int64]) -> Delta:
         """The rows at some positions."""
         weights = None if self.weights is None else self.weights[rows]
-        return Delta(self.batch.take(pa.array(rows)), weights, self.audience)
+        return Delta(self.batch.take(column(rows)), weights, self.audience)
 
     def filter(self, mask: pa.BooleanArray) -> Delta:
         """The rows where ``mask`` is true; it has no NULLs."""

@@ -8,7 +8,7 @@ import spark_oracle
 from pyspark.sql import SparkSession
 
 from tidemill.errors import EvaluationError
-from tidemill.plan.expressions import Expression
+from tidemill.task.expressions import Expression
 from tidemill.task.functions.evaluate import can_fail, evaluate
 
 

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from tidemill.errors import EvaluationError, TidemillError
-from tidemill.plan.expressions import Call, Literal, Ref
+from tidemill.task.expressions import Call, Literal, Ref
 from tidemill.task.functions.evaluate import can_fail, evaluate, filter_mask, supported
 
 TRUTH = list(itertools.product([True, False, None], repeat=2))

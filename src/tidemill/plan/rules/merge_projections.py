@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections import Counter
 
 from tidemill.plan.algebra import Node, Project
-from tidemill.plan.expressions import Call, Ref, substitute, walk
 from tidemill.plan.traverse import map_children
+from tidemill.task.expressions import Call, Ref, substitute, walk
 
 
 def merge_projections(node: Node) -> Node:

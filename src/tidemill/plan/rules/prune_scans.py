@@ -8,8 +8,8 @@ Project [c]                     Project [c]
 from __future__ import annotations
 
 from tidemill.plan.algebra import Filter, Node, Project, Scan
-from tidemill.plan.expressions import references, remap
 from tidemill.plan.traverse import map_children
+from tidemill.task.expressions import references, remap
 
 
 def prune_scans(node: Node) -> Node:

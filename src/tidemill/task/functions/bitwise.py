@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidemill.plan.expressions import Call
+from tidemill.task.expressions import Call
 from tidemill.task.functions.arithmetic import from_numpy, to_numpy
 from tidemill.task.functions.registry import Value, as_array, function
 

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidemill.errors import TidemillError
-from tidemill.plan.expressions import Call
 from tidemill.schema import TIMESTAMP, TIMESTAMP_NTZ, type_to_ddl
+from tidemill.task.expressions import Call
 from tidemill.task.functions import failures, time_text
 from tidemill.task.functions import number_text as text
 from tidemill.task.functions.arithmetic import from_numpy, to_numpy

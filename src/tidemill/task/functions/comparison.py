@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidemill.plan.expressions import Call
+from tidemill.task.expressions import Call
 from tidemill.task.functions.registry import Value, as_array, function
 
 

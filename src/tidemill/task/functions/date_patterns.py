@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidemill.plan.expressions import Call
+from tidemill.task.expressions import Call
 from tidemill.task.functions import failures
 from tidemill.task.functions.arithmetic import from_numpy
 from tidemill.task.functions.dates import DAYS, MONTHS

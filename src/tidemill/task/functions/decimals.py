@@ -11,7 +11,7 @@ from decimal import Decimal
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidemill.plan.expressions import Call
+from tidemill.task.expressions import Call
 from tidemill.task.functions import failures
 from tidemill.task.functions.registry import Value, as_array, fails_unless_try
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidemill.errors import TidemillError
-from tidemill.plan.expressions import Call, Expression, Literal, Ref, references, remap
+from tidemill.task.expressions import Call, Expression, Literal, Ref, references, remap
 from tidemill.task.functions import families  # noqa: F401  (registers every function)
 from tidemill.task.functions.registry import FUNCTIONS, Function, Value, as_array, lookup
 

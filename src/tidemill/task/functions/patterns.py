@@ -7,7 +7,7 @@ import re
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidemill.plan.expressions import Call
+from tidemill.task.expressions import Call
 from tidemill.task.functions.registry import Value, as_array, function
 
 _LINE_ENDS = r"\n\r\x{85}\x{2028}\x{2029}"

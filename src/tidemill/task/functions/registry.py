@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeAlias
 import pyarrow as pa
 
 from tidemill.errors import TidemillError
-from tidemill.plan.expressions import Call
+from tidemill.task.expressions import Call
 
 Value: TypeAlias = Any
 """A ``pa.Array`` of one value per row, or a ``pa.Scalar`` that stands for the same value in every row."""

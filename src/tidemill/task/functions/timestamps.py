@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidemill.plan.expressions import Call
+from tidemill.task.expressions import Call
 from tidemill.task.functions import dates, failures
 from tidemill.task.functions.arithmetic import from_numpy, to_numpy
 from tidemill.task.functions.registry import Value, as_array, function

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.compute as pc
 
+from tidemill.state.columns import column
 from tidemill.state.keys import Keys, encode
 from tidemill.state.merge import consolidate
 from tidemill.task.operator import HeldOutput, Operator, Output
@@ -26,8 +26,8 @@ class ArrangeOperator(Operator):
     def add_input(self, item: Item, port: int) -> None:
         """Encode a batch; rows whose key cannot match anything are left out."""
         assert isinstance(item, Delta)
-        for column in self.operation.required:
-            values = item.batch.column(column)
+        for required in self.operation.required:
+            values = item.batch.column(required)
             if values.null_count:
                 item = item.filter(pc.is_valid(values))
         if len(item):
@@ -42,7 +42,7 @@ class ArrangeOperator(Operator):
             return False
         keys, weights = Keys.concat(self._keys), np.concatenate(self._weights)
         self._keys, self._weights = [], []
-        rows = consolidate(keys, [pa.array(weights)], self.operation.table.ops, drop_zero=True)
+        rows = consolidate(keys, [column(weights)], self.operation.table.ops, drop_zero=True)
         return self._held.put([Output(Keyed(rows))]) if len(rows.keys) else False
 
     def get_output(self) -> Output | None:

@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from tidemill.state.columns import column, numbers
 from tidemill.state.keys import KeyColumn, Keys, decode, encode, group
 from tidemill.state.lookup import first_with_prefix, get
 from tidemill.state.merge import MergeOp, Rows, merge
@@ -85,8 +86,8 @@ class GroupChangesOperator(Operator):
         """Values that enter (+1) or leave (-1) the set of distinct values: group, sign, value."""
         partial = self.partial
         _, old = get(runs, delta.keys, table.ops, table.value_types)
-        before = old[0].to_numpy()
-        after = before + delta.values[0].to_numpy()
+        before = numbers(old[0])
+        after = before + numbers(delta.values[0])
         sign = (after > 0).astype(np.int64) - (before > 0).astype(np.int64)
         columns = decode(delta.keys, table.key)
         own = encode(columns[:-1], partial.groups.key, partial.groups.distribution)
@@ -114,4 +115,4 @@ def _extremes(
     values = decode(winners.take(rows), layout)[-1]
     position = np.full(len(found), -1, np.int64)
     position[rows] = np.arange(len(rows))
-    return values.take(pa.array(position, mask=~found))
+    return values.take(column(position, ~found))

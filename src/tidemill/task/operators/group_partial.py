@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidemill.state import accumulate
+from tidemill.state.columns import column
 from tidemill.state.keys import Keys, encode, group
 from tidemill.state.merge import consolidate
 from tidemill.task.accumulators import Accumulator
@@ -43,19 +44,19 @@ def fold(
     """
     kind = accumulator.kind
     if kind in ("rows", "count"):
-        return [pa.array(accumulate.count_nonnull(ids, values, weights, groups))]
+        return [column(accumulate.count_nonnull(ids, values, weights, groups))]
     if kind == "sum_i64":
-        return [pa.array(accumulate.sum_int64(ids, values, weights, groups))]
+        return [column(accumulate.sum_int64(ids, values, weights, groups))]
     if kind == "sum_i128":
-        return [pa.array(part) for part in accumulate.sum_i128(ids, values, weights, groups)]
+        return [column(part) for part in accumulate.sum_i128(ids, values, weights, groups)]
     if kind == "sum_f64":
-        return [pa.array(accumulate.sum_float(ids, values, weights, groups))]
+        return [column(accumulate.sum_float(ids, values, weights, groups))]
     if kind == "sum_exact":
         parts = (
             *accumulate.sum_dd(ids, values, weights, groups),
             *accumulate.count_special(ids, values, weights, groups),
         )
-        return [pa.array(part) for part in parts]
+        return [column(part) for part in parts]
     return [accumulate.extreme(ids, values, groups, kind == "max")]
 
 
@@ -63,7 +64,7 @@ def neutral(accumulator: Accumulator, input_types: tuple[pa.DataType, ...], grou
     """The columns of an accumulator that is computed later, from a multiset."""
     if accumulator.recomputed:
         return [pa.nulls(groups, t) for t in accumulator.columns(input_types)]
-    return [pa.array(np.zeros(groups, t.to_pandas_dtype())) for t in accumulator.columns(input_types)]
+    return [column(np.zeros(groups, t.to_pandas_dtype())) for t in accumulator.columns(input_types)]
 
 
 class GroupPartialOperator(Operator):
@@ -89,8 +90,8 @@ class GroupPartialOperator(Operator):
             ids = np.zeros(len(item), np.int64)
             keys = Keys(np.array([0, 2], np.int64), np.zeros(2, np.uint8))
         self._groups.append((keys, self._fold(item, ids, len(keys))))
-        for i, column in enumerate(operation.layout.multisets):
-            values, columns, weights = batch.column(column), group_columns, item.explicit_weights()
+        for i, at in enumerate(operation.layout.multisets):
+            values, columns, weights = batch.column(at), group_columns, item.explicit_weights()
             if values.null_count:
                 present = pc.is_valid(values)
                 columns = [c.filter(present) for c in columns]
@@ -119,7 +120,7 @@ class GroupPartialOperator(Operator):
         for i, parts in enumerate(self._multisets):
             if parts:
                 keys = Keys.concat([k for k, _ in parts])
-                weights = pa.array(np.concatenate([w for _, w in parts]))
+                weights = column(np.concatenate([w for _, w in parts]))
                 rows = consolidate(keys, [weights], self.operation.multisets[i].ops, drop_zero=True)
                 outputs.append(Output(Keyed(rows), i + 1))
                 parts.clear()

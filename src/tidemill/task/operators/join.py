@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from tidemill.state.columns import column, numbers
 from tidemill.state.keys import decode, encode, group
 from tidemill.state.lookup import scan_prefix
 from tidemill.state.merge import Rows, merge
@@ -90,12 +91,12 @@ def pairs(ids: _Int64s, found: _Int64s, groups: int) -> tuple[_Int64s, _Int64s]:
 
 
 def _weights(rows: Rows) -> _Int64s:
-    weights: _Int64s = rows.values[0].to_numpy()
+    weights: _Int64s = numbers(rows.values[0])
     return weights
 
 
 def _restore(side: Arrange, columns: list[pa.Array], rows: _Int64s) -> list[pa.Array]:
     """Columns in the order of the join's input, at the given rows."""
-    indices = pa.array(rows)
+    indices = column(rows)
     width = 1 + max(side.columns)
     return [columns[side.columns.index(i)].take(indices) for i in range(width)]

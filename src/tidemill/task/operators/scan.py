@@ -13,6 +13,7 @@ from tidemill.formats.base import RowError, RowReader, Rows, SplitReader
 from tidemill.formats.registry import lookup
 from tidemill.sources.files import FileReader
 from tidemill.sources.split import Split, SplitResult
+from tidemill.state.columns import column
 from tidemill.state.keys import encode
 from tidemill.state.merge import consolidate
 from tidemill.task.operator import Output, SourceOperator
@@ -86,7 +87,7 @@ class ScanOperator(SourceOperator):
             columns = errors_columns(self._errors)
             self._errors = []
             keys = encode(columns, table.key, table.distribution)
-            weights = pa.array(np.ones(len(keys), np.int64))
+            weights = column(np.ones(len(keys), np.int64))
             self.context.write(table, consolidate(keys, [weights], table.ops, drop_zero=False))
         return False
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-import pyarrow as pa
 
+from tidemill.state.columns import column
 from tidemill.state.keys import Keys, encode
 from tidemill.state.merge import Rows, consolidate, merge
 from tidemill.task.operator import Operator
@@ -35,7 +35,7 @@ class StoreRowsOperator(Operator):
         if self._keys:
             keys, weights = Keys.concat(self._keys), np.concatenate(self._weights)
             self._keys, self._weights = [], []
-            self.context.write(self.table, consolidate(keys, [pa.array(weights)], self.table.ops, drop_zero=True))
+            self.context.write(self.table, consolidate(keys, [column(weights)], self.table.ops, drop_zero=True))
         return False
 
 

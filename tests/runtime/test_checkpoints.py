@@ -1,0 +1,254 @@
+"""Making versions durable in the background: order, failures, garbage."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from tidemill.errors import TidemillError
+from tidemill.runtime.checkpoints import Checkpoints, Sealed
+from tidemill.state.keys import KeyColumn, encode
+from tidemill.state.manifest import ManifestLog
+from tidemill.state.merge import MergeOp, consolidate
+from tidemill.state.store import RunStore
+from tidemill.state.version import Version
+
+Opener = Callable[..., Checkpoints]
+
+
+class Root:
+    """A root directory and a version that grows by one run an epoch."""
+
+    def __init__(self, path: Path) -> None:
+        self.log = ManifestLog(path, create=True)
+        self.store = RunStore(path / "runs")
+        self.version = Version.empty()
+
+    def seal(self, forget: bool = False) -> Sealed:
+        """One more epoch; with ``forget`` nothing older is part of it."""
+        epoch = self.version.epoch + 1
+        keys = encode([pa.array([epoch], pa.int64())], (KeyColumn(pa.int64()),), 1)
+        rows = consolidate(keys, [pa.array([1], pa.int64())], [MergeOp.SUM], drop_zero=False)
+        before = Version(epoch - 1, {}) if forget else self.version
+        self.version = before.seal(epoch, self.store.write(epoch, [("t", rows)], "0-0"))
+        return Sealed(self.version, {})
+
+    def files(self) -> set[str]:
+        return {name for name, _ in self.store.listing()}
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Root:
+    return Root(tmp_path / "root")
+
+
+@pytest.fixture
+def open_checkpoints(root: Root) -> Iterator[Opener]:
+    opened: list[Checkpoints] = []
+
+    def opener(seconds: float = 0.0, grace: float = 0.0, quiet: Callable[[], bool] = lambda: True) -> Checkpoints:
+        opened.append(Checkpoints(root.log, root.store, root.log.latest(), seconds, grace, quiet))
+        return opened[-1]
+
+    yield opener
+    for each in opened:
+        each.close()
+
+
+def no_space(path: str, raw: bytes) -> None:
+    """Writes as on a full disk."""
+    raise OSError(28, "No space left on device")
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 10
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+
+
+def test_flush_is_durable_when_it_returns(root: Root, open_checkpoints: Opener) -> None:
+    checkpoints = open_checkpoints(seconds=1000.0)
+    for _ in range(3):
+        checkpoints.flush(root.seal())
+    assert checkpoints.durable_epoch == 3
+    latest = root.log.latest()
+    assert latest is not None
+    assert (latest.number, latest.version) == (3, root.version)
+
+
+def test_submitted_becomes_durable_soon_and_in_order(root: Root, open_checkpoints: Opener) -> None:
+    checkpoints = open_checkpoints()
+    for _ in range(20):
+        checkpoints.submit(root.seal())
+        time.sleep(0.002)
+    wait_until(lambda: checkpoints.durable_epoch == 20)
+    epochs = [root.log.read(n).version.epoch for n in root.log.numbers()]
+    assert epochs == sorted(set(epochs))
+
+
+def test_a_pause_between_checkpoints_joins_epochs(root: Root, open_checkpoints: Opener) -> None:
+    checkpoints = open_checkpoints(seconds=1000.0)
+    checkpoints.submit(root.seal())
+    wait_until(lambda: checkpoints.durable_epoch == 1)
+    for _ in range(5):
+        checkpoints.submit(root.seal())
+    time.sleep(0.05)
+    assert checkpoints.durable_epoch == 1
+    checkpoints.flush(root.seal())
+    assert [root.log.read(n).version.epoch for n in root.log.numbers()] == [1, 7]
+
+
+def test_another_writer_stops_it_for_good(root: Root, open_checkpoints: Opener) -> None:
+    checkpoints = open_checkpoints()
+    checkpoints.flush(root.seal())
+    ManifestLog(root.log.root, create=False).publish(2, Version.empty(), {})
+    for _ in range(2):
+        with pytest.raises(TidemillError, match="TM1003"):
+            checkpoints.flush(root.seal())
+    with pytest.raises(TidemillError, match="TM1003"):
+        checkpoints.check()
+    assert checkpoints.durable_epoch == 1
+    latest = root.log.latest()
+    assert latest is not None
+    assert latest.version == Version.empty()
+
+
+def test_lost_run_file_is_never_referenced(root: Root, open_checkpoints: Opener) -> None:
+    checkpoints = open_checkpoints()
+    checkpoints.flush(root.seal())
+    sealed = root.seal()
+    for name in sealed.version.files() - root.log.read(1).version.files():
+        root.store.path(name).unlink()
+    with pytest.raises(TidemillError, match="TM1010"):
+        checkpoints.flush(sealed)
+    assert root.log.numbers() == [1]
+
+
+def test_manifest_that_cannot_be_written_is_tried_again(
+    root: Root, open_checkpoints: Opener, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    checkpoints = open_checkpoints()
+    checkpoints.flush(root.seal())
+    put = root.log._put_if_absent
+    monkeypatch.setattr(root.log, "_put_if_absent", no_space)
+    checkpoints.submit(root.seal())
+    wait_until(lambda: checkpoints._error is not None)
+    with pytest.raises(TidemillError, match="TM1014"):
+        checkpoints.check()
+    checkpoints.check()
+    with pytest.raises(TidemillError, match="TM1014"):
+        checkpoints.flush(root.seal())
+    assert root.log.numbers() == [1]
+    monkeypatch.setattr(root.log, "_put_if_absent", put)
+    checkpoints.flush(root.seal())
+    assert checkpoints.durable_epoch == 4
+    assert root.log.numbers() == [1, 2], "nothing half-written took a number"
+
+
+def test_failed_checkpoint_is_repeated_without_a_new_epoch(
+    root: Root, open_checkpoints: Opener, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tidemill.runtime.checkpoints._RETRY_SECONDS", 0.01)
+    failures = iter([True, True, True])
+    put = root.log._put_if_absent
+
+    def failing(path: str, raw: bytes) -> None:
+        if next(failures, False):
+            no_space(path, raw)
+        put(path, raw)
+
+    monkeypatch.setattr(root.log, "_put_if_absent", failing)
+    checkpoints = open_checkpoints()
+    checkpoints.submit(root.seal())
+    wait_until(lambda: checkpoints.durable_epoch == 1)
+    checkpoints.check()
+
+
+def test_a_disk_that_may_have_lost_bytes_stops_it(
+    root: Root, open_checkpoints: Opener, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After fsync failed, a second fsync may succeed though the bytes are gone."""
+    checkpoints = open_checkpoints()
+    checkpoints.flush(root.seal())
+
+    def fsync(_: int) -> None:
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    with pytest.raises(TidemillError, match="TM1015"):
+        checkpoints.flush(root.seal())
+    monkeypatch.undo()
+    with pytest.raises(TidemillError, match="TM1015"):
+        checkpoints.flush(root.seal())
+    assert root.log.numbers() == [1]
+
+
+def test_garbage_goes_and_what_is_needed_stays(root: Root, open_checkpoints: Opener) -> None:
+    checkpoints = open_checkpoints(seconds=1000.0)
+    checkpoints.flush(root.seal())
+    orphan = root.store.write(1, [("t", root.store.open(root.version.runs("t")[0]))], "failed attempt")[0].file
+    later = root.store.write(9, [("t", root.store.open(root.version.runs("t")[0]))], "attempt in flight")[0].file
+    assert checkpoints.collect_garbage() == 1
+    assert root.files() == {*root.version.files(), later}
+    assert orphan not in root.files()
+
+
+def test_young_files_are_left_alone(root: Root, open_checkpoints: Opener) -> None:
+    checkpoints = open_checkpoints(seconds=1000.0, grace=3600.0)
+    checkpoints.flush(root.seal())
+    root.store.write(1, [("t", root.store.open(root.version.runs("t")[0]))], "x")
+    assert checkpoints.collect_garbage() == 0
+
+
+def test_older_manifests_keep_their_files(root: Root, open_checkpoints: Opener) -> None:
+    checkpoints = open_checkpoints()
+    for _ in range(16):
+        checkpoints.flush(root.seal(forget=True))
+    assert checkpoints.collect_garbage() == 0
+    assert len(root.files()) == 16
+    checkpoints.flush(root.seal(forget=True))
+    assert checkpoints.collect_garbage() == 1, "the seventeenth manifest back is forgotten"
+
+
+def test_garbage_of_an_earlier_process_is_found(root: Root, open_checkpoints: Opener) -> None:
+    first = open_checkpoints(grace=3600.0)
+    first.flush(root.seal())
+    first.close()
+    orphan = root.store.write(1, [("t", root.store.open(root.version.runs("t")[0]))], "killed")[0].file
+    second = open_checkpoints()
+    second.flush(root.seal())
+    assert orphan not in root.files()
+    assert root.version.files() <= root.files()
+
+
+def test_damaged_older_manifest_keeps_everything(root: Root, open_checkpoints: Opener) -> None:
+    first = open_checkpoints(grace=3600.0)
+    for _ in range(2):
+        first.flush(root.seal())
+    first.close()
+    (root.log.root / "manifest" / f"{1:020d}.json").write_text("damaged")
+    root.store.write(1, [("t", root.store.open(root.version.runs("t")[0]))], "x")
+    second = open_checkpoints()
+    second.flush(root.seal())
+    assert second.collect_garbage() == 0
+    assert second.durable_epoch == 3
+
+
+def test_no_collection_while_merged_files_wait_to_be_sealed(root: Root, open_checkpoints: Opener) -> None:
+    merging = threading.Event()
+    merging.set()
+    checkpoints = open_checkpoints(quiet=lambda: not merging.is_set())
+    sealed = root.seal()
+    merged = root.store.write(1, [("t", root.store.open(root.version.runs("t")[0]))], "m-0")[0].file
+    checkpoints.flush(sealed)
+    assert merged in root.files()
+    merging.clear()
+    checkpoints.flush(root.seal())
+    assert merged not in root.files(), "the collection that was due is made up for"

@@ -1,0 +1,197 @@
+"""Manifests: numbered, checksummed, written once; one writer at a time."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import random
+import resource
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tidemill.errors import TidemillError
+from tidemill.state.manifest import FORMAT_VERSION, ManifestLog, root_directory
+from tidemill.state.version import Run, Version
+
+VERSION = Version.empty().seal(1, [Run("t", "a", 0, 3, 100, 1, 1, 1)])
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> ManifestLog:
+    return ManifestLog(tmp_path / "root", create=True)
+
+
+@pytest.fixture
+def no_space() -> Iterator[None]:
+    """No file can be longer than 10 bytes."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (10, before[1]))
+    yield
+    resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+def path_of(log: ManifestLog, number: int) -> Path:
+    return log.root / "manifest" / f"{number:020d}.json"
+
+
+def test_published_is_read_back(log: ManifestLog) -> None:
+    assert log.latest() is None
+    log.publish(1, Version.empty(), {})
+    written = log.publish(2, VERSION, {"catalog": {"x": [1, "ü"]}})
+    assert log.latest() == written
+    assert log.read(1).version == Version.empty()
+    assert log.numbers() == [1, 2]
+
+
+def test_a_number_is_given_once(log: ManifestLog) -> None:
+    log.publish(1, VERSION, {"by": "first"})
+    other = ManifestLog(log.root, create=False)
+    with pytest.raises(TidemillError, match="TM1003") as caught:
+        other.publish(1, Version.empty(), {"by": "second"})
+    assert log.writer in caught.value.got
+    assert log.read(1).catalog == {"by": "first"}
+
+
+def test_a_writer_that_fell_behind_is_fenced(log: ManifestLog) -> None:
+    for number in (1, 2, 3):
+        log.publish(number, VERSION, {})
+    with pytest.raises(TidemillError, match="TM1003"):
+        ManifestLog(log.root, create=False).publish(2, VERSION, {})
+
+
+def test_two_writers_at_the_same_moment(log: ManifestLog, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both looked before either wrote: the rename decides."""
+    rival = ManifestLog(log.root, create=False)
+    monkeypatch.setattr(rival, "numbers", list)
+    monkeypatch.setattr(rival, "latest", log.latest)
+    log.publish(1, VERSION, {"by": "first"})
+    with pytest.raises(TidemillError, match="TM1003"):
+        rival.publish(1, VERSION, {"by": "second"})
+    assert log.read(1).catalog == {"by": "first"}
+    assert [p.name for p in (log.root / "manifest").iterdir()] == [path_of(log, 1).name]
+
+
+def test_bytes_reach_the_disk_before_the_name_does(log: ManifestLog, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[tuple[str, bool]] = []
+
+    def fsync(descriptor: int) -> None:
+        seen.append((Path(f"/proc/self/fd/{descriptor}").readlink().name, path_of(log, 1).exists()))
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    log.publish(1, VERSION, {})
+    assert seen == [(f"{log.writer}.staged", False), ("manifest", True)]
+
+
+def test_every_changed_byte_is_detected_or_harmless(log: ManifestLog, seed: int) -> None:
+    expected = log.publish(1, VERSION, {"a": 1})
+    raw, chance = path_of(log, 1).read_bytes(), random.Random(seed)
+    for position in range(len(raw)):
+        damaged = bytearray(raw)
+        damaged[position] ^= chance.randrange(1, 256)
+        path_of(log, 1).write_bytes(damaged)
+        try:
+            assert log.read(1) == expected, f"byte {position}"
+            assert position == 64, "only the line feed after the checksum does not matter"
+        except TidemillError as error:
+            assert error.number == "TM1004", f"byte {position}: {error}"
+
+
+@pytest.mark.parametrize("length", [0, 1, 63, 64, 65, 100])
+def test_truncated(log: ManifestLog, length: int) -> None:
+    log.publish(6, VERSION, {})
+    log.publish(7, VERSION, {})
+    path_of(log, 7).write_bytes(path_of(log, 7).read_bytes()[:length])
+    with pytest.raises(TidemillError, match="TM1004") as caught:
+        log.latest()
+    assert "[6]" in caught.value.hint, "the hint names the manifests to go back to"
+
+
+def test_newer_format(log: ManifestLog) -> None:
+    body = json.dumps({"format": FORMAT_VERSION + 1}).encode()
+    path_of(log, 1).write_bytes(hashlib.sha256(body).hexdigest().encode() + b"\n" + body)
+    with pytest.raises(TidemillError, match="TM1002") as caught:
+        log.latest()
+    assert f"format {FORMAT_VERSION + 1}" in caught.value.got
+
+
+def test_files_with_other_names_are_ignored(log: ManifestLog) -> None:
+    log.publish(1, VERSION, {})
+    for name in ("00000000000000000002 (copy).json", "notes.json", "00000000000000000003.bak"):
+        (log.root / "manifest" / name).write_text("?")
+    assert log.numbers() == [1]
+
+
+def test_prune_keeps_the_newest_and_clears_what_a_crash_left(log: ManifestLog) -> None:
+    for number in range(1, 21):
+        log.publish(number, VERSION, {})
+    (log.root / "manifest" / "host-1-abc.staged").write_text("half a mani")
+    assert log.prune() == list(range(5, 21))
+    assert log.numbers() == list(range(5, 21))
+    assert not list((log.root / "manifest").glob("*.staged"))
+
+
+def test_no_root(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    for root in (tmp_path / "none", tmp_path, tmp_path / "file"):
+        with pytest.raises(TidemillError, match="TM1001"):
+            ManifestLog(root, create=False)
+    assert [p.name for p in tmp_path.iterdir()] == ["file"], "looking makes nothing"
+
+
+def test_file_in_place_of_the_root(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(TidemillError, match="TM1013"):
+        ManifestLog(tmp_path / "file", create=True)
+    with pytest.raises(TidemillError, match="TM1013"):
+        ManifestLog(tmp_path / "file" / "below", create=True)
+
+
+def test_root_that_cannot_be_locked(log: ManifestLog) -> None:
+    (log.root / "LOCK").mkdir()
+    with pytest.raises(TidemillError, match="TM1013"):
+        log.lock()
+
+
+def test_full_disk(log: ManifestLog, no_space: None) -> None:
+    with pytest.raises(TidemillError, match="TM1014"):
+        log.publish(1, VERSION, {})
+    assert log.numbers() == []
+    resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+    assert log.publish(1, VERSION, {}).number == 1, "the same number can be written once there is space"
+
+
+def test_one_lock_a_root(log: ManifestLog) -> None:
+    log.lock()
+    second = ManifestLog(log.root, create=True)
+    with pytest.raises(TidemillError, match="TM1003") as caught:
+        second.lock()
+    assert log.writer in caught.value.got
+    log.unlock()
+    second.lock()
+    second.unlock()
+
+
+@pytest.mark.parametrize(
+    ("given", "path"),
+    [
+        ("/var/mill", "/var/mill"),
+        ("file:///var/my%20mill", "/var/my mill"),
+        ("file:/var/mill", "/var/mill"),
+    ],
+)
+def test_root_directory(given: str, path: str) -> None:
+    assert root_directory(given) == Path(path)
+
+
+def test_root_directory_is_absolute(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert root_directory("mill") == tmp_path / "mill"
+    assert root_directory(Path("mill")) == tmp_path / "mill"
+
+
+def test_root_elsewhere() -> None:
+    with pytest.raises(TidemillError, match="TM1009"):
+        root_directory("s3://bucket/mill")

@@ -1,0 +1,133 @@
+"""Versions: sealing, compacting and forgetting against a dictionary of epochs."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections import Counter
+from dataclasses import replace
+
+from tidemill.state.compaction import choose
+from tidemill.state.version import Run, Version
+
+
+def run(file: str, epoch: int, table: str = "t", low: int | None = None, size: int = 100) -> Run:
+    """A run of one epoch, or of epochs ``low`` to ``epoch``."""
+    return Run(table, file, 0, 1, size, epoch if low is None else low, epoch, epoch)
+
+
+def names(runs: tuple[Run, ...]) -> list[str]:
+    return [r.file for r in runs]
+
+
+def test_empty() -> None:
+    version = Version.empty()
+    assert (version.epoch, version.horizon, version.runs("t"), version.files()) == (0, 0, (), frozenset())
+
+
+def test_each_epoch_sees_what_was_added_up_to_it() -> None:
+    version = Version.empty().seal(1, [run("a", 1)]).seal(2, []).seal(3, [run("b", 3), run("u", 3, "other")])
+    assert names(version.runs("t")) == ["a", "b"]
+    assert names(version.runs("t", 2)) == ["a"]
+    assert names(version.runs("t", 0)) == []
+    assert names(version.changes("t", 3)) == ["b"]
+    assert names(version.changes("t", 2)) == []
+    assert version.files() == {"a", "b", "u"}
+
+
+def test_a_version_is_not_changed_by_the_next() -> None:
+    first = Version.empty().seal(1, [run("a", 1)])
+    first.seal(2, [replace(run("m", 1, low=1), added=2)], [first.runs("t")[0]])
+    assert names(first.runs("t")) == ["a"]
+
+
+def test_compacted_runs_stay_for_older_epochs() -> None:
+    version = Version.empty().seal(1, [run("a", 1)]).seal(2, [run("b", 2)])
+    merged = replace(run("m", 2, low=1), added=3)
+    version = version.seal(3, [run("c", 3), merged], version.runs("t"))
+    assert names(version.runs("t")) == ["m", "c"], "oldest changes first"
+    assert names(version.runs("t", 2)) == ["a", "b"]
+    assert names(version.changes("t", 2)) == ["b"]
+    assert names(version.changes("t", 3)) == ["c"], "a merge is no change"
+
+
+def test_forgetting_keeps_what_the_horizon_sees() -> None:
+    version = Version.empty().seal(1, [run("a", 1)]).seal(2, [run("b", 2)])
+    version = version.seal(3, [replace(run("m", 2, low=1), added=3)], version.runs("t")).seal(4, [run("d", 4)])
+    assert version.forget(2).files() == {"a", "b", "m", "d"}
+    assert version.forget(3).files() == {"m", "d"}
+    assert names(version.forget(3).runs("t", 3)) == ["m"]
+    assert version.forget(3).forget(1).horizon == 3, "what is forgotten does not come back"
+    assert version.forget(-5).horizon == 0
+
+
+def test_dropped_tables_are_gone_and_others_are_not() -> None:
+    version = Version.empty().seal(1, [run("a", 1), run("b", 1, "kept")]).drop(["t", "never there"])
+    assert version.tables.keys() == {"kept"}
+    assert version.files() == {"b"}
+
+
+def test_vnode_ranges_overlap() -> None:
+    part = replace(run("a", 1), vnode_low=64, vnode_high=128)
+    assert part.overlaps(0, 256)
+    assert part.overlaps(127, 128)
+    assert not part.overlaps(128, 256)
+    assert not part.overlaps(0, 64)
+
+
+def test_random_histories_agree_with_a_dictionary_of_epochs(seed: int) -> None:
+    """Seal, merge what the policy chooses, forget and reload; every epoch that is left reads as it was."""
+    for case in range(40):
+        chance = random.Random(seed + case)
+        contents: dict[str, Counter[int]] = {}
+        expected: dict[int, Counter[int]] = {0: Counter()}
+        version, made = Version.empty(), 0
+        history, most = chance.choice([2, 5, 100]), chance.randrange(1, 6)
+        waiting: tuple[tuple[Run, ...], Run] | None = None
+        for epoch in range(1, 40):
+            state, new = Counter(expected[epoch - 1]), []
+            for _ in range(chance.randrange(3)):
+                made += 1
+                changes = Counter({chance.randrange(5): chance.choice([-1, 1, 2]) for _ in range(3)})
+                contents[f"f{made}"] = changes
+                new.append(run(f"f{made}", epoch, size=chance.randrange(1, 1000)))
+                for key, weight in changes.items():
+                    state[key] += weight
+            removed: tuple[Run, ...] = ()
+            if waiting is not None and chance.random() < 0.7:
+                removed, merged = waiting
+                new.append(replace(merged, added=epoch))
+                waiting = None
+            expected[epoch] = state
+            version = version.seal(epoch, new, removed).forget(epoch - history)
+            if chance.random() < 0.2:
+                version = Version.from_json(json.loads(json.dumps(version.to_json())))
+            chosen = choose("t", version.runs("t"), most)
+            if waiting is None and chosen is not None:
+                made += 1
+                contents[f"f{made}"] = total(contents, chosen.runs)
+                low, high = chosen.runs[0].epoch_low, chosen.runs[-1].epoch_high
+                size = sum(r.bytes for r in chosen.runs)
+                waiting = chosen.runs, run(f"f{made}", high, low=low, size=size)
+            for old in range(version.horizon, epoch + 1):
+                assert nonzero(total(contents, version.runs("t", old))) == nonzero(expected[old]), (case, epoch, old)
+                if old > version.horizon:
+                    change = Counter(expected[old])
+                    change.subtract(expected[old - 1])
+                    assert nonzero(total(contents, version.changes("t", old))) == nonzero(change), (case, epoch, old)
+            if waiting is None:
+                generations = {r.epoch_high for r in version.runs("t")}
+                assert len(generations) <= most, "the policy keeps the number of generations small"
+
+
+def total(contents: dict[str, Counter[int]], runs: tuple[Run, ...]) -> Counter[int]:
+    """The sum of the changes that runs hold."""
+    result: Counter[int] = Counter()
+    for each in runs:
+        for key, weight in contents[each.file].items():
+            result[key] += weight
+    return result
+
+
+def nonzero(counts: Counter[int]) -> dict[int, int]:
+    return {k: v for k, v in counts.items() if v}
