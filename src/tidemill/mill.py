@@ -32,6 +32,8 @@ from tidemill.runtime.snapshot import Snapshot, first_rows
 from tidemill.runtime.view_frame import query_views, view_frame
 from tidemill.schema import type_to_ddl
 
+_COUNTED_HERE = 100_000
+
 
 class Mill:
     """Tables, views and the epochs that keep them fresh, below one root.
@@ -311,6 +313,14 @@ class Mill:
     def read(self, view: str, epoch: int | None = None) -> pa.Table:
         """A view as an Arrow table, read in this process. Errors as :meth:`table`."""
         return self._coordinator.snapshot().read(view, epoch)
+
+    def count(self, view: str) -> int:
+        """Number of rows of a view; a large view is counted in Spark tasks. Errors as :meth:`table`."""
+        snapshot = self._coordinator.snapshot()
+        snapshot.check_readable(view, None)
+        if sum(r.rows for r in snapshot.runs(snapshot.plan(view))) <= _COUNTED_HERE:
+            return int(snapshot.read(view).num_rows)
+        return view_frame(self.spark, snapshot, view).count()
 
     def subscribe(
         self, view: str, from_epoch: int = 0, *, timeout: float | None = 0.0

@@ -64,7 +64,7 @@ def run_mill(mill: Mill, display: Display, once: bool, seconds: float | None) ->
     durable = mill.checkpoint()
     sizes = []
     for name, status, _, detail in mill.status():
-        size = f"{status}: {detail}" if status != "fresh" else f"{mill.snapshot().read(name).num_rows:,} rows"
+        size = f"{status}: {detail}" if status != "fresh" else f"{mill.count(name):,} rows"
         sizes.append((name, size))
     sys.stdout.write(display.summary(mill.epoch, durable, sizes) + "\n")
 
