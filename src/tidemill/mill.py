@@ -320,7 +320,7 @@ class Mill:
         snapshot.check_readable(view, None)
         if sum(r.rows for r in snapshot.runs(snapshot.plan(view))) <= _COUNTED_HERE:
             return int(snapshot.read(view).num_rows)
-        return view_frame(self.spark, snapshot, view).count()
+        return int(view_frame(self.spark, snapshot, view).count())
 
     def subscribe(
         self, view: str, from_epoch: int = 0, *, timeout: float | None = 0.0

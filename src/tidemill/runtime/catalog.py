@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -88,7 +88,10 @@ class Table:
 
 @dataclass(frozen=True)
 class View:
-    """A view as created; ``failure`` is set once a row has made one of its expressions fail."""
+    """A view as created; ``failure`` is set once a row has made one of its expressions fail.
+
+    ``whole_since`` is the first epoch at which it stands for all rows admitted; None while it is being filled.
+    """
 
     name: str
     uid: str
@@ -97,6 +100,7 @@ class View:
     born: int
     failure: str | None = None
     failed_at: int | None = None
+    whole_since: int | None = None
 
     def definition(self) -> ViewDefinition:
         """What the assembler needs."""
@@ -159,6 +163,11 @@ class Catalog:
         failed = replace(self.views[name], failure=failure, failed_at=epoch)
         return replace(self, views={**self.views, name: failed})
 
+    def with_whole(self, names: Collection[str], epoch: int) -> Catalog:
+        """With some views marked as standing for all rows from an epoch on."""
+        views = {n: replace(v, whole_since=epoch) if n in names else v for n, v in self.views.items()}
+        return replace(self, views=views)
+
     def active_views(self) -> list[View]:
         """Views that are still maintained, in the order they were created."""
         return [v for v in self.views.values() if v.failure is None]
@@ -202,7 +211,7 @@ class Catalog:
 
 
 def _plain(view: View) -> dict[str, Any]:
-    names = ("name", "uid", "query", "born", "failure", "failed_at")
+    names = ("name", "uid", "query", "born", "failure", "failed_at", "whole_since")
     return {n: getattr(view, n) for n in names}
 
 

@@ -151,7 +151,7 @@ class Coordinator:
             for table in sorted(_direct_tables(root, catalog)):
                 self._intake.add_history(table, view.born)
             self._fresh.add(view.name)
-            self._change(catalog)
+            self._change(self._noting_whole(catalog))
             self.catalyst.register(view.name, root.schema)
 
     def plan(self, query: str) -> Node:
@@ -221,15 +221,24 @@ class Coordinator:
 
         A view over an older view has the rows of that one from its first epoch on.
         """
+        return self._filling_of(self.catalog)
+
+    def _filling_of(self, catalog: Catalog) -> dict[str, int]:
         remaining = self._intake.history_remaining()
         filling: dict[str, int] = {}
-        for view in self.catalog.views.values():
-            upstream = _direct_views(view.root, self.catalog)
+        for view in catalog.views.values():
+            upstream = _direct_views(view.root, catalog)
             behind = remaining.get(view.born, 0) + sum(filling.get(n, 0) for n in upstream)
-            waits = view.name in self._fresh and any(self.catalog.views[n].born < view.born for n in upstream)
+            waits = view.name in self._fresh and any(catalog.views[n].born < view.born for n in upstream)
             if behind or waits or any(n in filling for n in upstream):
                 filling[view.name] = behind
         return filling
+
+    def _noting_whole(self, catalog: Catalog) -> Catalog:
+        """The catalog with the newest epoch noted for views that stand for all rows since then."""
+        filling = self._filling_of(catalog)
+        whole = {v.name for v in catalog.active_views() if v.whole_since is None and v.name not in filling}
+        return catalog.with_whole(whole, self.version.epoch) if whole else catalog
 
     @property
     def durable_epoch(self) -> int:
@@ -419,6 +428,7 @@ class Coordinator:
         for name, error in failed.items():
             self.catalog = self.catalog.with_failure(name, error, epoch)
             self._current = None
+        self.catalog = self._noting_whole(self.catalog)
         self._checkpoints.submit(self._sealed())
         self._compactor.start(self.version, {**current.tables, **self._intake.state_tables()})
         return runs

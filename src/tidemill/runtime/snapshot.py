@@ -159,8 +159,14 @@ class Snapshot:
 
     def first_epoch(self, name: str) -> int:
         """The oldest epoch at which a view can be read."""
+        return max(self.version.horizon, self.whole_since(name))
+
+    def whole_since(self, name: str) -> int:
+        """The first epoch at which a view stood for all rows; 0 for the errors of a table."""
         view = self.catalog.views.get(name)
-        return max(self.version.horizon, view.born if view else 0)
+        if view is None:
+            return 0
+        return view.born if view.whole_since is None else view.whole_since
 
     def check_readable(self, name: str, epoch: int | None) -> None:
         """TM1030 and TM1031 when a view cannot be read at an epoch."""
@@ -172,12 +178,14 @@ class Snapshot:
                 got=f"{name}: {remaining:,} bytes remain" if remaining else f"{name}: its first epoch is to come",
                 hint="run the mill until the view has caught up; other views are not affected",
             )
-        if epoch is not None and not self.version.horizon <= epoch <= self.version.epoch:
+        first = self.first_epoch(name)
+        if epoch is not None and not first <= epoch <= self.version.epoch:
             raise TidemillError(
                 "TM1031",
                 "this epoch cannot be read",
-                got=f"epoch {epoch}; available: {self.version.horizon} to {self.version.epoch}",
-                hint="the setting history_epochs says how many epochs are remembered",
+                got=f"epoch {epoch}; available: {first} to {self.version.epoch}",
+                hint="the setting history_epochs says how many epochs are remembered; a view created later begins "
+                "when it has been filled",
             )
 
 

@@ -46,7 +46,8 @@ def query_views(spark: SparkSession, snapshot: Snapshot, text: str, epoch: int |
         TM2001 and TM2004 when the query cannot be parsed or resolved.
     """
     session = spark.newSession()
-    names = [v for v in snapshot.catalog.views if v not in snapshot.filling]
+    at = snapshot.version.epoch if epoch is None else epoch
+    names = [v for v in snapshot.catalog.views if v not in snapshot.filling and snapshot.whole_since(v) <= at]
     for name in [*names, *(t + ERRORS_SUFFIX for t in snapshot.catalog.tables)]:
         view_frame(session, snapshot, name, epoch).createOrReplaceTempView(f"`{name}`")
     try:

@@ -44,6 +44,6 @@ class ViewSnapshotOperator(SourceOperator):
             return None
         self._queue.popleft()
         plan = self.operation.plan
-        owner = plan.single and self.context.partition == 0
-        delta: Delta = read_view(plan, self.context.runs(plan.table), single_row=owner)
+        # The row of an aggregate without GROUP BY that has no state yet comes from the aggregate itself.
+        delta: Delta = read_view(plan, self.context.runs(plan.table), single_row=False)
         return Output(delta) if len(delta) else None

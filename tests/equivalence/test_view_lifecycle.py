@@ -1,0 +1,254 @@
+"""Views that come, go, and are read at other times than now: always Spark's answer of that epoch."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from oracle import Trial, usual_settings, usual_tables
+from queries import AGGREGATES, APPEND_ONLY, JOINS, UNIONS_AND_VIEWS
+
+from tidemill.errors import TidemillError
+from tidemill.mill import Mill
+from tidemill.testing import assert_same_rows, weighted_rows
+
+MillFactory = Callable[..., Mill]
+OLD = {
+    "rows": "SELECT k, g, i, d FROM t WHERE i > -45",
+    "agg": "SELECT k, count(*) AS c, sum(i) AS s, max(i) AS x FROM t GROUP BY k",
+    "joined": "SELECT t.k, t.i, u.name FROM t JOIN u ON t.k = u.k",
+    "everything": "SELECT count(*) AS c, sum(i) AS s FROM t",
+    "inserts": "SELECT k, min(i) AS m, sum(d) AS s FROM a GROUP BY k",
+}
+YOUNG = {
+    "y_rows": "SELECT k, s FROM t WHERE b",
+    "y_agg": AGGREGATES["g_minmax"],
+    "y_same": OLD["agg"],
+    "y_joined": JOINS["j_agg"],
+    "y_inserts": APPEND_ONLY["a_distinct"],
+    "y_of_rows": "SELECT g, count(*) AS c, sum(d) AS s FROM rows GROUP BY g",
+    "y_of_agg": "SELECT c, count(*) AS n, max(x) AS x FROM agg GROUP BY c",
+    "y_mixed": "SELECT agg.k, agg.c, t.i FROM agg JOIN t ON agg.k = t.k",
+    "y_of_joined": "SELECT name, count(*) AS n FROM joined GROUP BY name",
+    "y_of_everything": "SELECT c + 1 AS more, s FROM everything",
+    "y_of_young": "SELECT max(c) AS c, count(*) AS n FROM y_of_rows",
+}
+
+
+def make_trial(mill_factory: MillFactory, directory: Path, rng: random.Random, **settings: Any) -> Trial:
+    tables = usual_tables(rng, directory)
+    chosen = {**usual_settings(rng, tables, epochs=7), **settings}
+    print(chosen)
+    return Trial(mill_factory(**chosen), tables)
+
+
+def test_views_created_while_data_flows(mill_factory: MillFactory, tmp_path: Path, seed: int) -> None:
+    rng = random.Random(f"young {seed}")
+    trial = make_trial(mill_factory, tmp_path, rng)
+    trial.create(OLD)
+    for _ in range(2):
+        assert trial.advance() is not None
+    trial.create(dict(list(YOUNG.items())[:6]))
+    assert "y_rows" in trial.mill.snapshot().filling
+    with pytest.raises(TidemillError, match="TM1030"):
+        trial.mill.read("y_rows")
+    with pytest.raises(TidemillError, match="TM1030"):
+        trial.mill.table("y_rows")
+    assert trial.advance() is not None
+    trial.create(dict(list(YOUNG.items())[6:]))
+    trial.run(rng)
+    assert not trial.mill.snapshot().filling
+    assert {s for _, s, _, _ in trial.mill.status()} == {"fresh"}
+    trial.check_not_vacuous()
+
+
+def test_a_view_over_an_older_view_has_its_rows_in_the_next_epoch(mill_factory: MillFactory, tmp_path: Path) -> None:
+    rng = random.Random(7)
+    trial = make_trial(mill_factory, tmp_path, rng)
+    trial.create({"agg": OLD["agg"]})
+    trial.advance()
+    trial.create({"over": "SELECT c, count(*) AS n FROM agg GROUP BY c"})
+    with pytest.raises(TidemillError, match="TM1030"):
+        trial.mill.read("over")
+    assert trial.advance() is not None
+    assert trial.mill.snapshot().filling == {}
+    assert "over" in trial.ever
+
+
+@pytest.mark.parametrize("partitions", [1, 3])
+def test_a_view_over_an_older_global_aggregate_without_rows(
+    mill_factory: MillFactory, tmp_path: Path, partitions: int
+) -> None:
+    rng = random.Random(8)
+    trial = make_trial(mill_factory, tmp_path, rng, partitions=partitions)
+    trial.create({"never": "SELECT count(*) AS c, sum(i) AS s FROM t WHERE i > 1000", "rows": "SELECT k FROM a"})
+    trial.advance()
+    trial.create({"over": "SELECT c + 1 AS c, s FROM never", "agg_over": "SELECT count(*) AS n, sum(c) AS s FROM never"})
+    trial.advance()
+    trial.run(rng)
+    trial.check_not_vacuous()
+
+
+def test_a_view_over_an_older_global_aggregate_of_a_table_without_files(
+    mill_factory: MillFactory, tmp_path: Path
+) -> None:
+    for name in ("x", "y"):
+        (tmp_path / name).mkdir()
+    mill = mill_factory()
+    mill.sql(f"CREATE TABLE x (i INT) USING csv OPTIONS (path '{tmp_path / 'x'}')")
+    mill.sql(f"CREATE TABLE y (i INT) USING csv OPTIONS (path '{tmp_path / 'y'}')")
+    mill.sql("CREATE MATERIALIZED VIEW n AS SELECT count(*) AS c FROM x")
+    mill.sql("CREATE MATERIALIZED VIEW other AS SELECT i FROM y")
+    (tmp_path / "y" / "1.csv").write_text("5\n")
+    list(mill.drain())
+    mill.sql("CREATE MATERIALIZED VIEW over AS SELECT c FROM n")
+    list(mill.drain())
+    assert mill.read("over").to_pylist() == [{"c": 0}]
+    (tmp_path / "x" / "1.csv").write_text("1\n2\n")
+    list(mill.drain())
+    assert mill.read("over").to_pylist() == [{"c": 2}]
+
+
+def test_dropping_and_creating_again(mill_factory: MillFactory, tmp_path: Path, seed: int) -> None:
+    rng = random.Random(f"drop {seed}")
+    trial = make_trial(mill_factory, tmp_path, rng)
+    views = {**OLD, "y_of_agg": YOUNG["y_of_agg"]}
+    trial.create(views)
+    trial.advance()
+    with pytest.raises(TidemillError, match="TM2013"):
+        trial.drop("agg")
+    assert "agg" in trial.views
+    trial.drop("joined")
+    with pytest.raises(TidemillError, match="TM2012"):
+        trial.mill.read("joined")
+    trial.advance()
+    trial.create({"joined": OLD["joined"]})
+    trial.drop("y_of_agg")
+    trial.drop("agg")
+    trial.create({"agg": "SELECT g, count(*) AS c, max(d) AS x FROM t GROUP BY g"})
+    trial.advance()
+    trial.create({"y_of_agg": YOUNG["y_of_agg"]})
+    trial.run(rng)
+    trial.check_not_vacuous()
+    for name in list(trial.views)[::-1]:
+        if name != "agg":
+            trial.drop(name)
+    trial.drop("agg")
+    owned = [t for t in trial.mill.snapshot().state_tables()["table"].to_pylist() if not t.startswith(("list:", "errors:"))]
+    assert owned == []
+
+
+def test_older_epochs_and_dataframes(mill_factory: MillFactory, tmp_path: Path, seed: int) -> None:
+    rng = random.Random(f"old {seed}")
+    trial = make_trial(mill_factory, tmp_path, rng)
+    views = {**OLD, "of_agg": YOUNG["y_of_agg"], "having": AGGREGATES["g_having"], "extremes": AGGREGATES["g_minmax"]}
+    trial.create(views)
+    frames = []
+    for _ in range(4):
+        trial.advance()
+        frames.append((trial.mill.epoch, trial.mill.table("extremes")))
+    trial.run(rng)
+    for name in views:
+        for epoch, answers in trial.answers.items():
+            assert_same_rows(trial.mill.read(name, epoch=epoch), answers[name], f"{name} at {epoch}")
+        assert_same_rows(trial.mill.table(name).toArrow(), trial.mill.read(name), name)
+    middle = sorted(trial.answers)[1]
+    assert_same_rows(trial.mill.table("agg", middle).toArrow(), trial.answers[middle]["agg"])
+    epoch, frame = frames[1]
+    assert_same_rows(frame.toArrow(), trial.answers[epoch]["extremes"], "a DataFrame stays on its epoch")
+    answer = trial.mill.query("SELECT count(*) AS n FROM agg JOIN having USING (k)").toArrow()
+    assert answer.column("n").to_pylist() == [trial.mill.read("having").filter(_known_keys(trial)).num_rows]
+    with pytest.raises(TidemillError, match="TM1031"):
+        trial.mill.read("agg", epoch=trial.mill.epoch + 1)
+    for name in ("rows", "of_agg", "having"):
+        trial.check_history(name)
+
+
+def _known_keys(trial: Trial) -> Any:
+    import pyarrow.compute as pc
+
+    return pc.field("k").is_valid()
+
+
+def test_compaction_and_short_history(mill_factory: MillFactory, tmp_path: Path, seed: int) -> None:
+    rng = random.Random(f"compaction {seed}")
+    tables = usual_tables(rng, tmp_path, rows=200)
+    settings = {**usual_settings(rng, tables, epochs=14), "compact_after": 2, "history_epochs": 3}
+    trial = Trial(mill_factory(**settings, garbage_grace_seconds=0.0), tables)
+    views = {**OLD, "of_agg": YOUNG["y_of_agg"], "extremes": AGGREGATES["g_minmax"], "set": AGGREGATES["g_distinct_rows"]}
+    trial.create(views)
+    assert trial.run(rng) >= 8
+    trial.check_not_vacuous()
+    newest = trial.mill.epoch
+    for name in views:
+        for epoch in range(newest - 3, newest + 1):
+            assert_same_rows(trial.mill.read(name, epoch=epoch), trial.answers[epoch][name], f"{name} at {epoch}")
+        total: dict[Any, int] = {}
+        for _, delta in trial.mill.subscribe(name):
+            for row, weight in weighted_rows(delta).items():
+                total[row] = total.get(row, 0) + weight
+        seen = sum(abs(w) for w in total.values())
+        assert seen == trial.mill.read(name).num_rows
+    with pytest.raises(TidemillError, match="TM1031"):
+        trial.mill.read("agg", epoch=newest - 4)
+    with pytest.raises(TidemillError, match="TM1031"):
+        list(trial.mill.subscribe("agg", from_epoch=1))
+    most = max(len(trial.mill.snapshot().version.runs(t)) for t in trial.mill.snapshot().version.tables)
+    assert most < newest * settings["partitions"]
+
+
+def test_reopening_goes_on_where_it_stopped(mill_factory: MillFactory, tmp_path: Path, seed: int) -> None:
+    rng = random.Random(f"reopen {seed}")
+    trial = make_trial(mill_factory, tmp_path, rng, partitions=2)
+    trial.create({**OLD, "of_agg": YOUNG["y_of_agg"]})
+    for partitions in (3, 1, 4):
+        trial.advance()
+        before = {name: trial.mill.read(name) for name in trial.views}
+        trial.mill.close()
+        trial.mill = mill_factory(**{**vars(trial.mill.settings), "partitions": partitions})
+        for name, rows in before.items():
+            assert_same_rows(trial.mill.read(name), rows, name)
+    trial.run(rng)
+    trial.check_not_vacuous()
+
+
+def test_changes_of_a_view_created_late(mill_factory: MillFactory, tmp_path: Path, seed: int) -> None:
+    """Reading the changes from the start gives the view, and never a partly filled view as if it were whole."""
+    rng = random.Random(f"late {seed}")
+    trial = make_trial(mill_factory, tmp_path, rng)
+    trial.create({"agg": OLD["agg"]})
+    for _ in range(4):
+        trial.advance()
+    trial.create({"late": AGGREGATES["g_two_keys"]})
+    born = trial.mill.epoch
+    trial.run(rng)
+    filled = [e for e, v in trial.answers.items() if e > born]
+    total: dict[Any, int] = {}
+    for _, delta in trial.mill.subscribe("late"):
+        for row, weight in weighted_rows(delta).items():
+            total[row] = total.get(row, 0) + weight
+    assert {r: w for r, w in total.items() if w} == weighted_rows(trial.mill.read("late"))
+    for epoch in filled:
+        try:
+            rows = trial.mill.read("late", epoch=epoch)
+        except TidemillError as error:
+            assert error.number in ("TM1030", "TM1031")
+            continue
+        assert_same_rows(rows, trial.answers[epoch]["late"], f"late at {epoch}, born at {born}")
+
+
+def test_a_whole_chain_of_views_at_once(mill_factory: MillFactory, tmp_path: Path, seed: int) -> None:
+    """A chain of views created late over a chain created early."""
+    rng = random.Random(f"chain {seed}")
+    trial = make_trial(mill_factory, tmp_path, rng)
+    chain = {n: q for n, q in UNIONS_AND_VIEWS.items() if n.startswith("v_")}
+    early = dict(list(chain.items())[:3])
+    trial.create(early)
+    trial.advance()
+    trial.advance()
+    trial.create({n: q for n, q in chain.items() if n not in early})
+    trial.run(rng)
+    trial.check_not_vacuous()
