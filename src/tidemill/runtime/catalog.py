@@ -39,7 +39,8 @@ class Table:
     """A table as created.
 
     ``schema`` is that of its rows. ``uid`` never names another table, not even a later one of the same name.
-    ``options`` have lower-case names.
+    ``options`` have lower-case names; ``path`` is the option of that name made absolute, so that a mill may be
+    restarted from another directory.
     """
 
     name: str
@@ -47,6 +48,7 @@ class Table:
     format: str
     declared: Schema
     options: Mapping[str, str]
+    path: str
 
     @property
     def op_column(self) -> str | None:
@@ -60,11 +62,6 @@ class Table:
     def schema(self) -> Schema:
         """Columns of the table's rows."""
         return Schema(tuple(f for f in self.declared if f.name != self.op_column))
-
-    @property
-    def path(self) -> str:
-        """Where its files are, as an absolute local path or glob."""
-        return files.local_pattern(self.options["path"])
 
     def limit(self, name: str) -> int | None:
         """``maxFilesPerTrigger`` or ``maxBytesPerTrigger``."""

@@ -17,6 +17,8 @@ from tidemill.sources.split import Split
 BUFFER_BYTES = 1 << 20
 """How many bytes one read asks for."""
 
+_COMPRESSED = frozenset({".gz", ".gzip", ".bz2", ".zst", ".lz4", ".xz", ".zip", ".snappy", ".deflate"})
+
 
 @dataclass(frozen=True)
 class FileInfo:
@@ -57,7 +59,7 @@ def listing(pattern: str) -> Iterator[FileInfo]:
     Raises
     ------
     TidemillError
-        TM5001 when a path without wildcards does not exist.
+        TM5001 when a path without wildcards does not exist, TM5006 for a compressed file.
     """
     if Path(pattern).is_dir():
         pattern = str(Path(glob.escape(pattern)) / "*")
