@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pyarrow.compute as pc
 import pytest
 from oracle import Trial, usual_settings, usual_tables
 from queries import AGGREGATES, APPEND_ONLY, JOINS, UNIONS_AND_VIEWS
@@ -168,8 +169,6 @@ def test_older_epochs_and_dataframes(mill_factory: MillFactory, tmp_path: Path, 
 
 
 def _known_keys(trial: Trial) -> Any:
-    import pyarrow.compute as pc
-
     return pc.field("k").is_valid()
 
 

@@ -123,7 +123,9 @@ class Catalog:
         """
         self._check_free(statement.name)
         options = {k.lower(): v for k, v in statement.options.items()}
-        table = Table(statement.name, f"{statement.name}#{self.next_uid}", statement.format, statement.schema, options)
+        path = files.local_pattern(options["path"]) if "path" in options else ""
+        uid = f"{statement.name}#{self.next_uid}"
+        table = Table(statement.name, uid, statement.format, statement.schema, options, path)
         _check_table(table, statement)
         return replace(self, tables={**self.tables, table.name: table}, next_uid=self.next_uid + 1)
 
@@ -218,7 +220,7 @@ def _check_table(table: Table, statement: CreateTable) -> None:
     for name in statement.options:
         if name.lower() not in known:
             raise TidemillError(
-                "TM4002",
+                "TM4005",
                 f"unknown option for a table USING {table.format}",
                 got=name,
                 hint=nearest(name, known),

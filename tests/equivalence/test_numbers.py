@@ -1,0 +1,161 @@
+"""Sums and averages that do not drift, overflow that is an error, decimals that are exact."""
+
+from __future__ import annotations
+
+import csv
+import math
+import random
+from collections.abc import Callable, Sequence
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from oracle import Oracle
+
+from tidemill.errors import TidemillError
+from tidemill.mill import Mill
+from tidemill.testing import assert_same_rows
+
+MillFactory = Callable[..., Mill]
+
+
+def write(directory: Path, number: int, rows: Sequence[Sequence[Any]]) -> None:
+    directory.mkdir(exist_ok=True)
+    with (directory / f"{number:03}.csv").open("w", newline="") as file:
+        csv.writer(file).writerows(rows)
+
+
+def test_float_sums_do_not_drift(mill_factory: MillFactory, tmp_path: Path, seed: int) -> None:
+    rng = random.Random(seed)
+    mill = mill_factory(epoch_bytes=2500, split_bytes=700)
+    data = tmp_path / "data"
+    live: list[tuple[int, float]] = []
+    events: list[tuple[int, float, str]] = []
+    for _ in range(400):
+        if live and rng.random() < 0.4:
+            large = [e for e in live if abs(e[1]) > 1e12]
+            row = rng.choice(large or live)
+            live.remove(row)
+            events.append((*row, "D"))
+        else:
+            size = rng.choice((1.0, 1.0, 1e-6, 1e17, 1e9))
+            row = (rng.randrange(3), rng.uniform(-1, 1) * size)
+            live.append(row)
+            events.append((*row, "I"))
+    for row in [e for e in live if abs(e[1]) > 1e12]:
+        live.remove(row)
+        events.append((*row, "D"))
+    for start in range(0, len(events), 150):
+        write(data, start, events[start : start + 150])
+    mill.sql(f"CREATE TABLE f (k INT, x DOUBLE) USING csv OPTIONS (path '{data}', opColumn 'op')")
+    mill.sql("CREATE MATERIALIZED VIEW s AS SELECT k, sum(x) AS s, avg(x) AS a, count(*) AS c FROM f GROUP BY k")
+    mill.sql("CREATE MATERIALIZED VIEW over AS SELECT sum(s) AS s, max(a) AS a FROM s")
+    assert len(list(mill.drain())) >= 3
+    found = {r["k"]: r for r in mill.read("s").to_pylist()}
+    groups = {k: [x for j, x in live if j == k] for k in {j for j, _ in live}}
+    assert found.keys() == groups.keys()
+    for k, values in groups.items():
+        assert math.isclose(found[k]["s"], math.fsum(values), rel_tol=1e-9)
+        assert math.isclose(found[k]["a"], math.fsum(values) / len(values), rel_tol=1e-9)
+        assert found[k]["c"] == len(values)
+    (total,) = mill.read("over").to_pylist()
+    assert math.isclose(total["s"], math.fsum(x for _, x in live), rel_tol=1e-9)
+
+
+def test_infinities_and_nan_go_away_with_their_rows(mill_factory: MillFactory, tmp_path: Path) -> None:
+    mill = mill_factory()
+    data = tmp_path / "data"
+    write(data, 0, [("1.5", "I"), ("Infinity", "I"), ("-Infinity", "I"), ("NaN", "I")])
+    mill.sql(f"CREATE TABLE f (x DOUBLE) USING csv OPTIONS (path '{data}', opColumn 'op')")
+    mill.sql("CREATE MATERIALIZED VIEW s AS SELECT sum(x) AS s, avg(x) AS a, max(x) AS x FROM f")
+    seen = []
+    for number, gone in enumerate(["NaN", "-Infinity", "Infinity", "1.5"], 1):
+        list(mill.drain())
+        seen.append(mill.read("s").to_pylist()[0]["s"])
+        write(data, number, [(gone, "D")])
+    list(mill.drain())
+    seen.append(mill.read("s").to_pylist()[0]["s"])
+    assert math.isnan(seen[0]) and math.isnan(seen[1])
+    assert seen[2:] == [math.inf, 1.5, None]
+
+
+@pytest.mark.parametrize("deletes", [True, False])
+def test_a_sum_of_bigint_that_does_not_fit_is_an_error_when_read(
+    mill_factory: MillFactory, tmp_path: Path, deletes: bool
+) -> None:
+    mill = mill_factory()
+    data, most = tmp_path / "data", 2**63 - 1
+    last = ("I",) if deletes else ()
+    write(data, 0, [(1, most, *last), (1, 5, *last), (2, 7, *last)])
+    option = ", opColumn 'op'" if deletes else ""
+    mill.sql(f"CREATE TABLE n (k INT, x BIGINT) USING csv OPTIONS (path '{data}'{option})")
+    mill.sql("CREATE MATERIALIZED VIEW s AS SELECT k, sum(x) AS s FROM n GROUP BY k")
+    mill.sql("CREATE MATERIALIZED VIEW c AS SELECT k, count(x) AS c FROM n GROUP BY k")
+    list(mill.drain())
+    with pytest.raises(TidemillError, match="TM3002"):
+        mill.read("s")
+    assert mill.read("c").num_rows == 2
+    if deletes:
+        write(data, 1, [(1, 5, "D")])
+    else:
+        write(data, 1, [(1, -5)])
+    list(mill.drain())
+    assert sorted(mill.read("s").to_pylist(), key=str) == [{"k": 1, "s": most}, {"k": 2, "s": 7}]
+
+
+def test_an_overflow_inside_a_pipeline_stops_only_its_views(mill_factory: MillFactory, tmp_path: Path) -> None:
+    mill = mill_factory()
+    data = tmp_path / "data"
+    write(data, 0, [(1, 2**63 - 1)])
+    mill.sql(f"CREATE TABLE n (k INT, x BIGINT) USING csv OPTIONS (path '{data}')")
+    mill.sql("CREATE MATERIALIZED VIEW s AS SELECT k, sum(x) AS s FROM n GROUP BY k")
+    mill.sql("CREATE MATERIALIZED VIEW over AS SELECT max(s) AS m FROM s")
+    mill.sql("CREATE MATERIALIZED VIEW plus AS SELECT x + 1 AS y FROM n WHERE k > 1")
+    mill.sql("CREATE MATERIALIZED VIEW fine AS SELECT count(*) AS c FROM n")
+    (report,) = mill.drain()
+    assert report.failed == {}
+    write(data, 1, [(1, 1), (2, 2**63 - 1)])
+    (report,) = mill.drain()
+    assert report.failed.keys() >= {"over", "plus"}
+    assert "TM3002" in report.failed["over"] and "TM3" in report.failed["plus"]
+    assert "fine" not in report.failed
+    assert mill.read("fine").to_pylist() == [{"c": 3}]
+    status = {name: state for name, state, _, _ in mill.status()}
+    assert status["fine"] == "fresh" and status["over"] == "failed"
+
+
+def test_decimals_are_exact(mill_factory: MillFactory, tmp_path: Path, seed: int) -> None:
+    rng = random.Random(seed)
+    data = tmp_path / "data"
+    rows: list[tuple[int, Decimal, Decimal]] = []
+    events: list[tuple[Any, ...]] = []
+    for _ in range(120):
+        if rows and rng.random() < 0.3:
+            row = rows.pop(rng.randrange(len(rows)))
+            events.append((*row, "D"))
+        else:
+            wide = Decimal(rng.randrange(-(10**22), 10**22)).scaleb(-4)
+            row = (rng.randrange(3), wide, Decimal(rng.randrange(-999, 999)).scaleb(-2))
+            rows.append(row)
+            events.append((*row, "I"))
+    write(data, 0, events[:70])
+    write(data, 1, events[70:])
+    mill = mill_factory(epoch_bytes=1500, split_bytes=333)
+    mill.sql(f"CREATE TABLE m (k INT, w DECIMAL(26,4), d DECIMAL(5,2)) USING csv OPTIONS (path '{data}', opColumn 'op')")
+    query = """SELECT k, sum(w) AS sw, avg(w) AS aw, sum(d) AS sd, avg(d) AS ad, avg(d * 2) AS a2, min(w) AS mw,
+               sum(DISTINCT d) AS dd, avg(w) FILTER (WHERE d > 0) AS fw FROM m GROUP BY k"""
+    mill.sql(f"CREATE MATERIALIZED VIEW v AS {query}")
+    list(mill.drain())
+    table = pa.table(
+        {
+            "k": pa.array([r[0] for r in rows], pa.int32()),
+            "w": pa.array([r[1] for r in rows], pa.decimal128(26, 4)),
+            "d": pa.array([r[2] for r in rows], pa.decimal128(5, 2)),
+        }
+    )
+    expected = Oracle(mill.spark).answers({"m": table}, {"v": query})["v"]
+    assert_same_rows(mill.read("v"), expected)
+    sums = {r["k"]: r["sw"] for r in mill.read("v").to_pylist()}
+    assert sums == {k: sum((r[1] for r in rows if r[0] == k), Decimal(0)) for k in sums}
