@@ -79,10 +79,11 @@ def weighted_rows(delta_: Delta | pa.Table) -> dict[Row, int]:
 
 
 def keyed_rows(table: StateTable, keyed: Keyed | Rows) -> list[Row]:
-    """Rows of a keyed stream in key order: key columns, then values."""
+    """Rows of a keyed stream, key columns then values, sorted by value (streams are sorted by vnode first)."""
     rows = keyed.rows if isinstance(keyed, Keyed) else keyed
     columns = [*decode(rows.keys, table.key), *rows.values]
-    return list(zip(*(c.to_pylist() for c in columns), strict=True))
+    found = zip(*(c.to_pylist() for c in columns), strict=True)
+    return sorted(found, key=lambda row: [(v is not None, v) for v in row])
 
 
 class MemoryContext:

@@ -171,12 +171,13 @@ class Catalog:
         """Views that are still maintained, in the order they were created."""
         return [v for v in self.views.values() if v.failure is None]
 
-    def reads(self, view: View) -> set[str]:
-        """The tables behind a view, also through other views."""
-        found: set[str] = set()
-        for name in relations(view.root):
-            found |= {name} if name in self.tables else self.reads(self.views[name])
-        return found
+    def tables_read_by(self, root: Node) -> set[str]:
+        """The tables that a query reads itself, not through another view."""
+        return set(relations(root)) & self.tables.keys()
+
+    def views_read_by(self, root: Node) -> set[str]:
+        """The views that a query reads itself."""
+        return set(relations(root)) & self.views.keys()
 
     def unknown(self, name: str, kind: str = "table or view") -> TidemillError:
         """TM2012: no such table or view."""

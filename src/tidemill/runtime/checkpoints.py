@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Callable
@@ -62,7 +63,7 @@ class Checkpoints:
         self._pending: Sealed | None = None
         self._busy = False
         self._closing = False
-        self._last_start = 0.0
+        self._last_start = -math.inf
         self._error: TidemillError | None = None
         self._stopped = False
         self._condition = threading.Condition()
@@ -100,7 +101,7 @@ class Checkpoints:
             if not self._stopped:
                 self._error = None
             self._pending = sealed
-            self._last_start = 0.0
+            self._last_start = -math.inf
             self._condition.notify_all()
             self._condition.wait_for(lambda: self._error or (self._pending is None and not self._busy))
             if self._error is not None:

@@ -20,7 +20,7 @@ from pyspark.sql import SparkSession
 
 from tidemill.config import Settings
 from tidemill.errors import TidemillError
-from tidemill.plan.algebra import Node, Scan, children
+from tidemill.plan.algebra import Node
 from tidemill.plan.assemble import Assembler, state_tables
 from tidemill.plan.catalyst import Catalyst
 from tidemill.plan.explain import explain
@@ -31,7 +31,7 @@ from tidemill.runtime.checkpoints import Checkpoints, Sealed
 from tidemill.runtime.compactor import Compactor
 from tidemill.runtime.epoch_job import broadcast_program, run_epoch
 from tidemill.runtime.intake import Intake
-from tidemill.runtime.report import EpochReport, OperatorReport
+from tidemill.runtime.report import EpochReport, epoch_report
 from tidemill.runtime.snapshot import RUNS, Snapshot
 from tidemill.runtime.superstep import EpochPlan, TaskReport, Work
 from tidemill.sources.split import Split, SplitResult
@@ -137,7 +137,7 @@ class Coordinator:
             for name in statement.properties:
                 raise TidemillError("TM2014", "unknown property of a view", got=name, hint="none exist yet")
             root = self.plan(statement.query)
-            for name in _direct_views(root, self.catalog):
+            for name in self.catalog.views_read_by(root):
                 if self.catalog.views[name].failure is not None:
                     raise TidemillError(
                         "TM2015",
@@ -148,7 +148,7 @@ class Coordinator:
             catalog = self.catalog.add_view(statement.name, statement.query, root, self.version.epoch)
             view = catalog.views[statement.name]
             self._assembler(catalog).program()  # raises for what cannot be maintained
-            for table in sorted(_direct_tables(root, catalog)):
+            for table in sorted(catalog.tables_read_by(root)):
                 self._intake.add_history(table, view.born)
             self._fresh.add(view.name)
             self._change(self._noting_whole(catalog))
@@ -227,7 +227,7 @@ class Coordinator:
         remaining = self._intake.history_remaining()
         filling: dict[str, int] = {}
         for view in catalog.views.values():
-            upstream = _direct_views(view.root, catalog)
+            upstream = catalog.views_read_by(view.root)
             behind = remaining.get(view.born, 0) + sum(filling.get(n, 0) for n in upstream)
             waits = view.name in self._fresh and any(catalog.views[n].born < view.born for n in upstream)
             if behind or waits or any(n in filling for n in upstream):
@@ -286,7 +286,7 @@ class Coordinator:
                 "seal": (sealed - ran) * 1e3,
                 "total": (sealed - started) * 1e3,
             }
-            report = _report(
+            report = epoch_report(
                 self.version.epoch, current.program, reports, results, written, milliseconds, failed, redone
             )
             return replace(report, warnings=self._compactor.warnings())
@@ -439,62 +439,3 @@ def _tables_of(step: Step, failed: dict[str, str]) -> list[str]:
     if isinstance(step.operation, ScanStep) or step.views - failed.keys():
         return [t.id for t in written_tables(step.operation)]
     return []
-
-
-def _direct_tables(node: Node, catalog: Catalog) -> set[str]:
-    if isinstance(node, Scan):
-        return {node.relation} & set(catalog.tables)
-    return {t for c in children(node) for t in _direct_tables(c, catalog)}
-
-
-def _direct_views(node: Node, catalog: Catalog) -> set[str]:
-    if isinstance(node, Scan):
-        return {node.relation} & set(catalog.views)
-    return {v for c in children(node) for v in _direct_views(c, catalog)}
-
-
-def _report(
-    epoch: int,
-    program: Program,
-    reports: Sequence[TaskReport],
-    results: Sequence[SplitResult],
-    written: Sequence[Run],
-    milliseconds: dict[str, float],
-    failed: dict[str, str],
-    redone: int,
-) -> EpochReport:
-    live = [r for r in results if r.split.audience is None]
-    per_table: dict[str, int] = {}
-    for result in live:
-        per_table[result.split.table] = per_table.get(result.split.table, 0) + result.rows
-    operators = []
-    for number, step in enumerate(program.steps):
-        stats = [r.stats[number] for r in reports if number in r.stats]
-        operators.append(
-            OperatorReport(
-                number,
-                type(step.operation).__name__,
-                step.depth,
-                sum(s.rows_in for s in stats),
-                sum(s.rows_out for s in stats),
-                sum(s.batches for s in stats),
-                sum(s.milliseconds for s in stats),
-            )
-        )
-    return EpochReport(
-        epoch=epoch,
-        rows_in=sum(r.rows for r in live),
-        rows_out=sum(r.rows for r in written),
-        bytes_in=sum(r.bytes for r in live),
-        bytes_out=sum(r.bytes for r in written),
-        splits=len(live),
-        malformed=sum(r.malformed for r in live),
-        dropped=sum(r.dropped for r in live),
-        backfilled=sum(r.rows for r in results) - sum(r.rows for r in live),
-        milliseconds=milliseconds,
-        operators=tuple(operators),
-        failed=failed,
-        tables=per_table,
-        read=tuple((r.split.table, r.split.path, r.split.start, r.split.end) for r in live),
-        redone=redone,
-    )

@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
+
+from tidemill.runtime.superstep import TaskReport
+from tidemill.sources.split import SplitResult
+from tidemill.state.version import Run
+from tidemill.task.program import Program
 
 
 @dataclass(frozen=True)
@@ -75,3 +81,61 @@ class EpochReport:
         shown: dict[str, Any] = {k: v for k, v in vars(self).items() if k not in ("operators", "read")}
         shown["milliseconds"] = {k: round(v, 1) for k, v in self.milliseconds.items()}
         return json.dumps(shown, separators=(",", ":"))
+
+
+def epoch_report(
+    epoch: int,
+    program: Program,
+    reports: Sequence[TaskReport],
+    results: Sequence[SplitResult],
+    written: Sequence[Run],
+    milliseconds: dict[str, float],
+    failed: dict[str, str],
+    redone: int,
+) -> EpochReport:
+    """The report of a sealed epoch.
+
+    Parameters
+    ----------
+    reports : sequence of TaskReport
+        Of the attempts that counted, all supersteps.
+    results : sequence of SplitResult
+        Splits read; those of history have an audience.
+    written : sequence of Run
+        Runs sealed for views and their state.
+    """
+    live = [r for r in results if r.split.audience is None]
+    per_table: dict[str, int] = {}
+    for result in live:
+        per_table[result.split.table] = per_table.get(result.split.table, 0) + result.rows
+    operators = []
+    for number, step in enumerate(program.steps):
+        stats = [r.stats[number] for r in reports if number in r.stats]
+        operators.append(
+            OperatorReport(
+                number,
+                type(step.operation).__name__,
+                step.depth,
+                sum(s.rows_in for s in stats),
+                sum(s.rows_out for s in stats),
+                sum(s.batches for s in stats),
+                sum(s.milliseconds for s in stats),
+            )
+        )
+    return EpochReport(
+        epoch=epoch,
+        rows_in=sum(r.rows for r in live),
+        rows_out=sum(r.rows for r in written),
+        bytes_in=sum(r.bytes for r in live),
+        bytes_out=sum(r.bytes for r in written),
+        splits=len(live),
+        malformed=sum(r.malformed for r in live),
+        dropped=sum(r.dropped for r in live),
+        backfilled=sum(r.rows for r in results) - sum(r.rows for r in live),
+        milliseconds=milliseconds,
+        operators=tuple(operators),
+        failed=failed,
+        tables=per_table,
+        read=tuple((r.split.table, r.split.path, r.split.start, r.split.end) for r in live),
+        redone=redone,
+    )

@@ -1,0 +1,166 @@
+"""Programs of several views: what is shared, what needs an exchange, who depends on what."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+
+from tidemill.plan.assemble import Assembler, ViewDefinition, state_tables
+from tidemill.plan.catalyst import Catalyst
+from tidemill.plan.codec import decode, encode, fingerprint
+from tidemill.plan.rules import rewrite
+from tidemill.schema import Field, Schema
+from tidemill.task.program import (
+    GroupChanges,
+    GroupPartial,
+    JoinChanges,
+    Operation,
+    Program,
+    ScanStep,
+    StoreKeyed,
+    TableSource,
+    ViewSnapshot,
+    multiset_table,
+)
+
+SCHEMA = Schema((Field("k", pa.int32()), Field("x", pa.float64()), Field("s", pa.string()), Field("n", pa.int64())))
+ERRORS = multiset_table("errors", (pa.string(), pa.int64(), pa.string(), pa.string(), pa.binary()), 2)
+
+
+def source(name: str, deletes: bool) -> TableSource:
+    return TableSource(name, f"{name}#1", "csv", SCHEMA, (), "op" if deletes else None, ("I", "D"), ERRORS)
+
+
+TABLES = {"t": source("t", True), "a": source("a", False)}
+
+
+class Views:
+    """Views over t (with deletes) and a (without)."""
+
+    def __init__(self, catalyst: Catalyst) -> None:
+        self.catalyst = catalyst
+        self.views: list[ViewDefinition] = []
+        for name in TABLES:
+            catalyst.register(name, SCHEMA)
+
+    def add(self, name: str, query: str, born: int = 0) -> None:
+        root = rewrite(self.catalyst.plan(query))
+        self.catalyst.register(name, root.schema)
+        self.views.append(ViewDefinition(name, f"{name}#1", root, born))
+
+    def program(self) -> Program:
+        return Assembler(self.views, TABLES).program()
+
+
+@pytest.fixture
+def views(spark: SparkSession) -> Iterator[Views]:
+    made = Views(Catalyst(spark))
+    yield made
+    for name in [*TABLES, *(v.name for v in made.views)]:
+        made.catalyst.forget(name)
+
+
+def count(program: Program, *kinds: type[Operation]) -> int:
+    return sum(isinstance(s.operation, kinds) for s in program.steps)
+
+
+def test_one_scan_a_table_with_the_columns_of_all_views(views: Views) -> None:
+    views.add("v", "SELECT k FROM t WHERE n > 0")
+    views.add("w", "SELECT s FROM t")
+    views.add("x", "SELECT k FROM a")
+    program = views.program()
+    scans = {s.operation.source.name: s for s in program.steps if isinstance(s.operation, ScanStep)}
+    assert scans["t"].operation.columns == ("k", "s", "n")  # type: ignore[union-attr]
+    assert scans["a"].operation.columns == ("k",)  # type: ignore[union-attr]
+    assert count(program, ScanStep) == 2
+    assert scans["t"].views == {"v", "w"} and scans["a"].views == {"x"}
+
+
+def test_a_stored_aggregate_needs_no_exchange(views: Views) -> None:
+    views.add("v", "SELECT k, count(*) AS c, sum(n) AS s, avg(x) AS a FROM t GROUP BY k")
+    views.add("w", "SELECT sum(n) + 1 AS s FROM t")
+    views.add("m", "SELECT k, min(n) AS m, max(s) AS x FROM a GROUP BY k")
+    program = views.program()
+    assert program.supersteps == 1
+    assert count(program, StoreKeyed) == 3
+    assert count(program, GroupChanges) == 0
+
+
+def test_extremes_under_deletes_and_distinct_need_one_exchange(views: Views) -> None:
+    views.add("v", "SELECT k, min(n) AS m FROM t GROUP BY k")
+    views.add("w", "SELECT k, count(DISTINCT s) AS c FROM a GROUP BY k")
+    program = views.program()
+    assert program.supersteps == 2
+    assert [s.operation.emit for s in program.steps if isinstance(s.operation, GroupChanges)] == [False, False]
+
+
+def test_a_view_over_an_aggregate_makes_it_give_its_changes(views: Views) -> None:
+    views.add("v", "SELECT k, count(*) AS c FROM t GROUP BY k")
+    views.add("w", "SELECT c, count(*) AS n FROM v GROUP BY c")
+    program = views.program()
+    assert program.supersteps == 2
+    assert count(program, GroupChanges) == 1 and count(program, StoreKeyed) == 1
+    (changing,) = [s for s in program.steps if isinstance(s.operation, GroupChanges)]
+    assert changing.views == {"v", "w"}
+
+
+def test_equal_work_of_different_views_is_done_once(views: Views) -> None:
+    views.add("v", "SELECT k, sum(n) AS s FROM t WHERE n > 3 GROUP BY k")
+    views.add("w", "SELECT k, sum(n) + 1 AS s FROM t WHERE n > 3 GROUP BY k HAVING sum(n) > 0")
+    views.add("x", "SELECT t.k, a.n FROM t JOIN a ON t.k = a.k")
+    views.add("y", "SELECT t.k, a.n FROM t JOIN a ON t.k = a.k")
+    program = views.program()
+    assert count(program, GroupPartial) == 1
+    assert count(program, JoinChanges) == 1
+    assert sum(s.views == {"v", "w"} for s in program.steps) >= 2
+
+
+def test_supersteps_are_the_depth_of_the_deepest_view(views: Views) -> None:
+    for number in range(4):
+        views.add(f"flat{number}", f"SELECT n FROM t WHERE n > {number}")
+    assert views.program().supersteps == 1
+    views.add("deep1", "SELECT k, count(*) AS c FROM t GROUP BY k")
+    views.add("deep2", "SELECT c, count(*) AS d FROM deep1 GROUP BY c")
+    views.add("deep3", "SELECT d, max(c) AS e FROM deep2 GROUP BY d")
+    assert views.program().supersteps == 4
+    assert all(s.depth >= max((views.program().steps[i.step].depth for i in s.inputs), default=0) for s in views.program().steps)
+
+
+def test_views_born_later_share_no_state_and_begin_with_a_snapshot(views: Views) -> None:
+    query = "SELECT k, min(n) AS m FROM t GROUP BY k"
+    views.add("v", query)
+    views.add("late", query, born=7)
+    views.add("over", "SELECT m FROM v", born=7)
+    program = views.program()
+    own = {view: set(state_tables(program, view)) for view in ("v", "late", "over")}
+    assert own["v"] & own["late"] == {"errors"}
+    snapshots = [s for s in program.steps if isinstance(s.operation, ViewSnapshot)]
+    assert [s.operation.view for s in snapshots] == ["v"]  # type: ignore[union-attr]
+    assert snapshots[0].born == 7 and snapshots[0].views == {"over"}
+
+
+def test_steps_come_after_their_inputs(views: Views) -> None:
+    views.add("v", "SELECT k, count(*) AS c FROM t GROUP BY k")
+    views.add("w", "SELECT x.k, y.c FROM t x JOIN v y ON x.k = y.k UNION ALL SELECT n, k FROM a")
+    for number, step in enumerate(views.program().steps):
+        assert all(i.step < number for i in step.inputs)
+
+
+def test_a_program_has_the_same_name_whenever_it_is_made(views: Views) -> None:
+    views.add("v", "SELECT k, count(*) AS c FROM t GROUP BY k")
+    first = views.program()
+    assert first.fingerprint == views.program().fingerprint
+    views.add("w", "SELECT k FROM t")
+    assert first.fingerprint != views.program().fingerprint
+
+
+def test_plans_survive_being_stored(views: Views) -> None:
+    query = """SELECT t.k, a.s, CASE WHEN t.x > 1.5 THEN 'big' END AS size, CAST(t.n AS DECIMAL(12, 3)) AS m,
+               DATE '2020-01-01' AS day FROM t JOIN a ON t.k <=> a.k AND t.n > a.n WHERE t.s LIKE 'a%'"""
+    views.add("v", query)
+    root = views.views[0].root
+    assert decode(encode(root)) == root
+    assert fingerprint(decode(encode(root))) == fingerprint(root)

@@ -1,0 +1,166 @@
+"""Every statement that is refused: its number, what it names, and that nothing has changed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tidemill.config import Settings
+from tidemill.errors import TidemillError
+from tidemill.mill import Mill
+
+VIEW = "CREATE MATERIALIZED VIEW new AS "
+
+REFUSED = {
+    # queries that Spark does not understand
+    "syntax": (VIEW + "SELEC k FROM t", "TM2001", "SELEC"),
+    "syntax in query": (VIEW + "SELECT k FROM t WHERE", "TM2001", "end of input"),
+    "unclosed": (VIEW + "SELECT 'a FROM t", "TM2001", "line 1"),
+    "unknown column": (VIEW + "SELECT k, nothing FROM t", "TM2004", "line 1, column 11 of the query: nothing"),
+    "unknown column below": (VIEW + "SELECT k\nFROM t\nWHERE x1 > 2", "TM2004", "line 3, column 7 of the query: x1"),
+    "unknown table": (VIEW + "SELECT k FROM nowhere", "TM2004", "nowhere"),
+    "unknown function": (VIEW + "SELECT frobnicate(k) FROM t", "TM2004", "frobnicate"),
+    "wrong type": (VIEW + "SELECT sum(day) FROM t", "TM2004", "day"),
+    "not grouped": (VIEW + "SELECT k, s FROM t GROUP BY k", "TM2004", "line 1, column 11 of the query: s"),
+    "itself": (VIEW + "SELECT k FROM new", "TM2004", "new"),
+    "duplicate columns": (VIEW + "SELECT k, x AS K FROM t", "TM2005", "k"),
+    "duplicate columns of a join": (VIEW + "SELECT * FROM t JOIN u ON t.k = u.k", "TM2005", "k"),
+    # what is not maintained
+    "left join": (VIEW + "SELECT t.k FROM t LEFT JOIN u ON t.k = u.k", "TM2104", "LeftOuter"),
+    "right join": (VIEW + "SELECT u.k FROM t RIGHT JOIN u ON t.k = u.k", "TM2104", "RightOuter"),
+    "full join": (VIEW + "SELECT t.k FROM t FULL JOIN u ON t.k = u.k", "TM2104", "FullOuter"),
+    "semi join": (VIEW + "SELECT k FROM t LEFT SEMI JOIN u ON t.k = u.k", "TM2104", "LeftSemi"),
+    "exists": (VIEW + "SELECT k FROM t WHERE EXISTS (SELECT 1 FROM u WHERE u.k = t.k)", "TM2104", "LeftSemi"),
+    "anti join": (VIEW + "SELECT k FROM t LEFT ANTI JOIN u ON t.k = u.k", "TM2104", "LeftAnti"),
+    "cross join": (VIEW + "SELECT t.k FROM t CROSS JOIN u", "TM2104", "cross join"),
+    "inequality join": (VIEW + "SELECT t.k FROM t JOIN u ON t.k < u.k", "TM2104", "inequality join"),
+    "limit": (VIEW + "SELECT k FROM t LIMIT 3", "TM2103", "LIMIT"),
+    "order and limit": (VIEW + "SELECT k FROM t ORDER BY k LIMIT 3", "TM2103", "LIMIT"),
+    "offset": (VIEW + "SELECT k FROM t OFFSET 3", "TM2103", "OFFSET"),
+    "window": (VIEW + "SELECT row_number() OVER (PARTITION BY k ORDER BY x) AS r FROM t", "TM2103", "window"),
+    "rollup": (VIEW + "SELECT k, count(*) AS c FROM t GROUP BY ROLLUP (k)", "TM2103", "ROLLUP"),
+    "explode": (VIEW + "SELECT explode(split(s, ',')) AS p FROM t", "TM2103", "explode"),
+    "no table": (VIEW + "SELECT 1 AS one", "TM2103", "SELECT without FROM"),
+    "values": (VIEW + "SELECT * FROM VALUES (1) AS v(a)", "TM2103", "VALUES"),
+    "range": (VIEW + "SELECT id FROM range(5)", "TM2103", "range()"),
+    "median": (VIEW + "SELECT median(x) AS m FROM t", "TM2102", "Percentile"),
+    "first": (VIEW + "SELECT first(x) AS f FROM t", "TM2102", "First"),
+    "count distinct of two": (VIEW + "SELECT count(DISTINCT k, s) AS c FROM t", "TM2102", "2 columns"),
+    "scalar function": (VIEW + "SELECT soundex(s) AS x FROM t", "TM2101", "oundEx"),
+    "scalar function in a condition": (VIEW + "SELECT k FROM t WHERE soundex(s) = 'A'", "TM2101", "oundEx"),
+    "rand": (VIEW + "SELECT k, rand() AS r FROM t", "TM2105", "rand()"),
+    "uuid": (VIEW + "SELECT k, uuid() AS r FROM t", "TM2105", "uuid()"),
+    "now": (VIEW + "SELECT k FROM t WHERE day < current_timestamp()", "TM2105", "current_timestamp()"),
+    "today": (VIEW + "SELECT k FROM t WHERE day < current_date()", "TM2105", "current_date()"),
+    "monotonic id": (VIEW + "SELECT monotonically_increasing_id() AS i FROM t", "TM2105", "monotonically"),
+    # names and properties
+    "taken by a view": ("CREATE MATERIALIZED VIEW v AS SELECT k FROM t", "TM2010", "v"),
+    "taken by a table": ("CREATE MATERIALIZED VIEW t AS SELECT k FROM u", "TM2010", "t"),
+    "taken by errors": ("CREATE MATERIALIZED VIEW t__errors AS SELECT k FROM u", "TM2010", "t__errors"),
+    "two parts": ("CREATE MATERIALIZED VIEW a.b AS SELECT k FROM t", "TM2008", "a.b"),
+    "property": ("CREATE MATERIALIZED VIEW new TBLPROPERTIES ('speed' = 'high') AS SELECT k FROM t", "TM2014", "speed"),
+    "drop a table in use": ("DROP TABLE t", "TM2013", "v"),
+    "drop a view in use": ("DROP VIEW v", "TM2013", "over"),
+    "drop nothing": ("DROP VIEW vv", "TM2012", "vv"),
+    "drop a table as a view": ("DROP VIEW t", "TM2012", "t"),
+    "drop a view as a table": ("DROP TABLE over", "TM2012", "over"),
+    "describe nothing": ("DESCRIBE nowhere", "TM2012", "nowhere"),
+    "create view": ("CREATE VIEW new AS SELECT 1", "TM2003", "CREATE VIEW"),
+    "create or replace": ("CREATE OR REPLACE MATERIALIZED VIEW v AS SELECT k FROM u", "TM2003", "CREATE OR REPLACE"),
+    "insert": ("INSERT INTO t VALUES (1)", "TM2003", "INSERT"),
+    "update": ("UPDATE t SET k = 1", "TM2003", "UPDATE"),
+    # tables
+    "table taken": ("CREATE TABLE u (k INT) USING csv OPTIONS (path '{data}')", "TM2010", "u"),
+    "table without format": ("CREATE TABLE new (k INT)", "TM2007", "CREATE TABLE new"),
+    "table without columns": ("CREATE TABLE new USING csv OPTIONS (path '{data}')", "TM2009", "new"),
+    "table of a type": ("CREATE TABLE new (k INTERVAL) USING csv OPTIONS (path '{data}')", "TM2002", "interval"),
+    "same column twice": ("CREATE TABLE new (k INT, K INT) USING csv OPTIONS (path '{data}')", "TM2005", "k"),
+    "unknown format": ("CREATE TABLE new (k INT) USING cvs OPTIONS (path '{data}')", "TM4001", "csv"),
+    "unknown option": ("CREATE TABLE new (k INT) USING csv OPTIONS (path '{data}', heder true)", "TM4002", "header"),
+    "bad option": ("CREATE TABLE new (k INT) USING csv OPTIONS (path '{data}', header maybe)", "TM4003", "maybe"),
+    "no path": ("CREATE TABLE new (k INT) USING csv", "TM5005", "new"),
+    "missing path": ("CREATE TABLE new (k INT) USING csv OPTIONS (path '{data}/none')", "TM5001", "none"),
+    "unknown connector": ("CREATE TABLE new (k INT) USING csv OPTIONS (path 'ftp://x/y')", "TM5002", "ftp://x/y"),
+    "operation column": (
+        "CREATE TABLE new (k INT, o INT) USING csv OPTIONS (path '{data}', opColumn 'o')",
+        "TM2011",
+        "o",
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    directory = tmp_path_factory.mktemp("data")
+    (directory / "1.csv").write_text("1,a,2.5,2020-01-01\n2,b,,\n")
+    return directory
+
+
+@pytest.fixture(scope="module")
+def mill(spark: object, data: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mill]:
+    with Mill(tmp_path_factory.mktemp("root"), spark=spark, settings=Settings(partitions=2)) as made:  # type: ignore[arg-type]
+        for name in ("t", "u"):
+            made.sql(f"CREATE TABLE {name} (k INT, s STRING, x DOUBLE, day DATE) USING csv OPTIONS (path '{data}')")
+        made.sql("CREATE MATERIALIZED VIEW v AS SELECT k, count(*) AS c FROM t GROUP BY k")
+        made.sql("CREATE MATERIALIZED VIEW over AS SELECT c FROM v WHERE c > 0")
+        yield made
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_refused(name: str, mill: Mill, data: Path) -> None:
+    statement, number, named = REFUSED[name]
+    before = mill.snapshot()
+    with pytest.raises(TidemillError) as caught:
+        mill.sql(statement.replace("{data}", str(data)))
+    error = caught.value
+    assert error.number == number, str(error)
+    assert named in f"{error.got}\n{error.hint}", str(error)
+    after = mill.snapshot()
+    assert after.catalog is before.catalog and after.version is before.version
+
+
+def test_a_mill_goes_on_after_refusals(mill: Mill, data: Path) -> None:
+    """Nothing is left behind: names stay free, and views can be made and filled."""
+    with pytest.raises(TidemillError, match="TM2103"):
+        mill.sql(VIEW + "SELECT k FROM t LIMIT 3")
+    with pytest.raises(TidemillError, match="TM2012"):
+        mill.read("new")
+    mill.sql(VIEW + "SELECT k FROM t")
+    list(mill.drain())
+    assert sorted(r["k"] for r in mill.read("new").to_pylist()) == [1, 2]
+    assert mill.read("over").to_pylist() == [{"c": 1}, {"c": 1}]
+    mill.sql("DROP VIEW new")
+
+
+def test_statements_one_at_a_time(mill: Mill) -> None:
+    with pytest.raises(TidemillError, match="TM7001"):
+        mill.sql("SHOW VIEWS; SHOW TABLES")
+
+
+def test_if_exists_and_if_not_exists(mill: Mill, data: Path) -> None:
+    before = mill.snapshot()
+    mill.sql("DROP VIEW IF EXISTS nothing")
+    mill.sql("CREATE MATERIALIZED VIEW IF NOT EXISTS v AS SELECT k FROM u")
+    mill.sql(f"CREATE TABLE IF NOT EXISTS t (z INT) USING csv OPTIONS (path '{data}')")
+    assert mill.snapshot().catalog is before.catalog
+
+
+def test_a_query_over_views_that_does_not_resolve(mill_factory: Callable[..., Mill]) -> None:
+    empty = mill_factory()
+    with pytest.raises(TidemillError, match="TM2004"):
+        empty.query("SELECT * FROM nowhere")
+    with pytest.raises(TidemillError, match="TM2001"):
+        empty.query("SELECT FROM WHERE")
+    with pytest.raises(TidemillError, match="TM2012"):
+        empty.read("nowhere")
+
+
+def test_a_spark_table_of_somebody_else(mill_factory: Callable[..., Mill]) -> None:
+    mill = mill_factory()
+    mill.spark.range(3).createOrReplaceGlobalTempView("strangers")
+    with pytest.raises(TidemillError) as caught:
+        mill.sql(VIEW + "SELECT id FROM global_temp.strangers")
+    assert caught.value.number in ("TM2006", "TM2103")
+    mill.spark.catalog.dropGlobalTempView("strangers")

@@ -1,0 +1,125 @@
+"""Simple statements answered without Spark: the same rows in the same order as Spark gives."""
+
+from __future__ import annotations
+
+import math
+from decimal import Decimal
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+
+from tidemill.plan.simple_select import apply_select, parse_select
+
+TABLE = pa.table(
+    {
+        "k": pa.array([3, 1, None, 2, 5, 4], pa.int32()),
+        "s": pa.array(["b", "a", "it's", None, "", "é"]),
+        "d": pa.array([1.5, -2.0, None, 0.0, 100.25, 3.0]),
+        "m": pa.array([Decimal("1.10"), None, Decimal("-3.00"), Decimal("2.20"), Decimal("0.01"), Decimal("9.99")]),
+        "Mixed": pa.array([1, 1, 2, 2, 3, 3], pa.int64()),
+    }
+)
+
+SAME_AS_SPARK = [
+    "SELECT * FROM v",
+    "select k, s from v;",
+    "SELECT k, k, mixed FROM v",
+    "SELECT `k` FROM `v` WHERE k > 2",
+    "SELECT k FROM v WHERE k >= 2 AND s = 'b'",
+    "SELECT k FROM v WHERE s = 'it''s'",
+    "SELECT k FROM v WHERE s <> 'a' AND s != 'b'",
+    "SELECT k FROM v WHERE k IS NULL",
+    "SELECT k FROM v WHERE s IS NOT NULL AND k < 5",
+    "SELECT d FROM v WHERE d > -2.0",
+    "SELECT d FROM v WHERE d <= 1.5e0",
+    "SELECT d FROM v WHERE d = 0",
+    "SELECT k FROM v ORDER BY k",
+    "SELECT k FROM v ORDER BY k DESC",
+    "SELECT k FROM v ORDER BY k NULLS LAST",
+    "SELECT k FROM v ORDER BY k DESC NULLS FIRST",
+    "SELECT k, s FROM v ORDER BY s ASC, k DESC",
+    "SELECT mixed, k FROM v ORDER BY mixed DESC, k LIMIT 4",
+    "SELECT k FROM v WHERE k > 1 ORDER BY d DESC LIMIT 2",
+    "SELECT m FROM v ORDER BY m",
+    "SELECT k FROM v WHERE k = 77",
+    "SELECT k FROM v ORDER BY k LIMIT 0",
+]
+
+
+@pytest.mark.parametrize("statement", SAME_AS_SPARK)
+def test_same_answer_as_spark(statement: str, spark: SparkSession) -> None:
+    select = parse_select(statement)
+    assert select is not None and select.view == "v"
+    found = apply_select(select, TABLE)
+    assert found is not None
+    session = spark.newSession()
+    session.createDataFrame(TABLE).createOrReplaceTempView("v")
+    expected = session.sql(statement.rstrip(";")).toArrow()
+    rows, wanted = [list(zip(*(c.to_pylist() for c in t.columns), strict=True)) for t in (found, expected)]
+    if "ORDER BY" in statement:
+        assert rows == wanted
+    else:
+        assert sorted(rows, key=repr) == sorted(wanted, key=repr)
+    assert found.schema.types == expected.schema.types
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "SELECT k + 1 FROM v",
+        "SELECT count(*) FROM v",
+        "SELECT DISTINCT k FROM v",
+        "SELECT k AS x FROM v",
+        "SELECT v.k FROM v",
+        "SELECT k FROM v, w",
+        "SELECT k FROM v JOIN w",
+        "SELECT k FROM v w",
+        "SELECT k FROM v WHERE k > 1 OR k < 0",
+        "SELECT k FROM v WHERE NOT k",
+        "SELECT k FROM v WHERE k IN (1)",
+        "SELECT k FROM v WHERE k = d",
+        "SELECT k FROM v WHERE k = NULL",
+        "SELECT k FROM v WHERE k = TRUE",
+        "SELECT k FROM v WHERE 1 = k",
+        "SELECT k FROM v GROUP BY k",
+        "SELECT k FROM v ORDER BY 1",
+        "SELECT k FROM v LIMIT 1 OFFSET 1",
+        "SELECT k FROM v LIMIT ALL",
+        "SELECT",
+        "SELECT k FROM",
+        "SELECT k FROM v WHERE s = \"b\"",
+        "SELECT k FROM v WHERE s = 'a\\'b'",
+        "SELECT k FROM v -- comment",
+        "DROP VIEW v",
+        "",
+    ],
+)
+def test_other_statements_are_left_to_spark(statement: str) -> None:
+    assert parse_select(statement) is None
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "SELECT nothing FROM v",
+        "SELECT k FROM v WHERE nothing = 1",
+        "SELECT k FROM v ORDER BY nothing",
+        "SELECT k FROM v WHERE k = '1'",
+        "SELECT k FROM v WHERE s = 1",
+        "SELECT k FROM v WHERE k = 1.5",
+        "SELECT k FROM v WHERE m > 1",
+        "SELECT k FROM v WHERE k = 99999999999",
+    ],
+)
+def test_what_needs_a_cast_or_does_not_resolve_is_left_to_spark(statement: str) -> None:
+    select = parse_select(statement)
+    assert select is not None
+    assert apply_select(select, TABLE) is None
+
+
+@pytest.mark.parametrize("statement", ["SELECT d FROM n WHERE d > 1", "SELECT d FROM n ORDER BY d"])
+def test_nan_is_left_to_spark(statement: str) -> None:
+    select = parse_select(statement)
+    assert select is not None
+    assert apply_select(select, pa.table({"d": [1.0, math.nan]})) is None

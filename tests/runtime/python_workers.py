@@ -1,0 +1,51 @@
+"""The Python worker processes of a Spark session, found in /proc."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+
+def children(pid: int) -> list[int]:
+    """Living child processes."""
+    found = []
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = stat.read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        if int(fields[1]) == pid and fields[0] != "Z":
+            found.append(int(stat.parent.name))
+    return found
+
+
+def workers(spark: SparkSession) -> list[int]:
+    """Forks of the worker daemon, which is a child of the JVM."""
+    gateway = spark.sparkContext._gateway
+    assert gateway is not None
+    return [w for daemon in children(gateway.proc.pid) for w in children(daemon)]
+
+
+def kill_workers(spark: SparkSession) -> list[int]:
+    """``kill -9`` all workers; returns those that were there."""
+    found = workers(spark)
+    for pid in found:
+        try:
+            os.kill(pid, signal.SIGKILL)
+        except ProcessLookupError:
+            continue
+    return found
+
+
+def failed_tasks(spark: SparkSession) -> int:
+    """Failed task attempts of all jobs that Spark remembers."""
+    tracker = spark.sparkContext.statusTracker()
+    failed = 0
+    for job in tracker.getJobIdsForGroup(None):
+        info = tracker.getJobInfo(job)
+        stages = [tracker.getStageInfo(s) for s in info.stageIds] if info else []
+        failed += sum(s.numFailedTasks for s in stages if s is not None)
+    return failed

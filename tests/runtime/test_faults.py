@@ -1,0 +1,233 @@
+"""Damaged, missing and unwritable files: a number, nothing half-written, and on it goes once they are mended."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from python_workers import kill_workers
+
+from tidemill.errors import TidemillError
+from tidemill.mill import Mill
+from tidemill.runtime.snapshot import Snapshot
+from tidemill.state import store as run_store
+from tidemill.state.manifest import ManifestLog
+from tidemill.state.store import RunStore
+
+_SCRIPT = """
+CREATE TABLE t (k INT, v INT) USING csv OPTIONS (path '{data}', maxFilesPerTrigger 1);
+CREATE MATERIALIZED VIEW sums AS SELECT k, COUNT(*) AS n, SUM(v) AS v FROM t GROUP BY k;
+CREATE MATERIALIZED VIEW sizes AS SELECT n, COUNT(*) AS groups FROM sums GROUP BY n;
+"""
+
+Opener = Callable[..., Mill]
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    """Six files; file i has the rows (0, i) and (i, 1)."""
+    directory = tmp_path / "data"
+    directory.mkdir()
+    for number in range(6):
+        (directory / f"{number}.csv").write_text(f"0,{number}\n{number},1\n")
+    return directory
+
+
+@pytest.fixture
+def mill(mill_factory: Opener, data: Path) -> Mill:
+    """A mill that has read two of the files; checkpoints are made when asked for.
+
+    ``sizes`` reads the groups of ``sums`` as they were before each epoch.
+    """
+    opened = mill_factory(checkpoint_seconds=1e9)
+    opened.script(_SCRIPT.format(data=data))
+    opened.advance()
+    opened.advance()
+    opened.checkpoint()
+    return opened
+
+
+def sums(source: Mill | Snapshot) -> dict[int, tuple[int, int]]:
+    return {r["k"]: (r["n"], r["v"]) for r in source.read("sums").to_pylist()}
+
+
+def after(files: int) -> dict[int, tuple[int, int]]:
+    """The view over the first files."""
+    expected = {n: (1, 1) for n in range(files)}
+    return {**expected, 0: (files + 1, sum(range(files)) + 1)}
+
+
+def forget_open_files(mill: Mill) -> None:
+    """As in new processes: nothing is mapped any more."""
+    run_store._open.clear()
+    kill_workers(mill.spark)
+
+
+def assert_goes_on(mill: Mill) -> None:
+    """All input arrives exactly once, and the result is durable."""
+    list(mill.drain())
+    assert sums(mill) == after(6)
+    mill.checkpoint()
+    assert sums(Snapshot.open(mill._coordinator.root)) == after(6)
+
+
+def test_workers_cannot_write(mill: Mill, tmp_path: Path) -> None:
+    runs, away = tmp_path / "root" / "runs", tmp_path / "away"
+    runs.rename(away)
+    runs.write_text("in the way")
+    with pytest.raises(TidemillError, match="TM101[12]"):
+        mill.advance()
+    runs.unlink()
+    away.rename(runs)
+    assert (mill.epoch, sums(mill)) == (2, after(2))
+    assert_goes_on(mill)
+
+
+def test_positions_cannot_be_written(mill: Mill, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The rows are written, their positions are not: neither counts."""
+    write = RunStore.write
+
+    def full(self: RunStore, epoch: int, tables: object, label: str) -> object:
+        raise TidemillError("TM1012", "a state file could not be written", got="No space left on device")
+
+    monkeypatch.setattr(RunStore, "write", full)
+    for _ in range(2):
+        with pytest.raises(TidemillError, match="TM1012"):
+            mill.advance()
+        assert (mill.epoch, sums(mill)) == (2, after(2))
+    monkeypatch.setattr(RunStore, "write", write)
+    assert_goes_on(mill)
+
+
+def no_space(path: str, raw: bytes) -> None:
+    raise OSError(28, "No space left on device")
+
+
+def test_manifest_of_a_statement_cannot_be_written(mill: Mill, monkeypatch: pytest.MonkeyPatch) -> None:
+    statements = (
+        "CREATE MATERIALIZED VIEW more AS SELECT k FROM t",
+        "DROP VIEW sizes",
+        "CREATE TABLE u (k INT) USING csv OPTIONS (path '/tmp')",
+    )
+    with monkeypatch.context() as patch:
+        patch.setattr(mill._coordinator._log, "_put_if_absent", no_space)
+        for statement in statements:
+            for _ in range(2):
+                with pytest.raises(TidemillError, match="TM1014"):
+                    mill.sql(statement)
+        assert [name for name, *_ in mill.status()] == ["sums", "sizes"], "nothing has changed"
+        assert sums(mill) == after(2)
+    mill.sql(statements[0])
+    assert_goes_on(mill)
+    assert sorted(mill.read("more").column("k").to_pylist()) == sorted([0] * 6 + list(range(6)))
+
+
+def test_checkpoint_cannot_be_written(mill: Mill, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(mill._coordinator._log, "_put_if_absent", no_space)
+        assert mill.advance() is not None, "sealing does not wait for the disk"
+        with pytest.raises(TidemillError, match="TM1014"):
+            mill.checkpoint()
+        assert sums(mill) == after(3)
+        assert sums(Snapshot.open(tmp_path / "root")) == after(2)
+    assert_goes_on(mill)
+
+
+def test_root_on_a_file(mill_factory: Opener, tmp_path: Path) -> None:
+    (tmp_path / "root").write_text("in the way")
+    with pytest.raises(TidemillError, match="TM1013"):
+        mill_factory()
+    assert (tmp_path / "root").read_text() == "in the way"
+
+
+def files_of_sums(mill: Mill) -> list[Path]:
+    snapshot = mill.snapshot()
+    return [snapshot.store.path(r.file) for r in snapshot.runs(snapshot.plan("sums"))]
+
+
+def test_missing_run_file(mill: Mill, mill_factory: Opener, tmp_path: Path) -> None:
+    lost = files_of_sums(mill)[0]
+    mill.close()
+    lost.rename(tmp_path / "lost")
+    forget_open_files(mill)
+    with pytest.raises(TidemillError, match="TM1010") as caught:
+        sums(Snapshot.open(tmp_path / "root"))
+    assert caught.value.got == str(lost)
+    opened = mill_factory()
+    with pytest.raises(TidemillError, match="TM1010"):
+        list(opened.drain())
+    assert opened.epoch == 2
+    (tmp_path / "lost").rename(lost)
+    assert_goes_on(opened)
+
+
+def test_corrupt_run_file(mill: Mill, mill_factory: Opener, tmp_path: Path) -> None:
+    bad = files_of_sums(mill)[0]
+    mill.close()
+    good = bad.read_bytes()
+    damaged = bytearray(good)
+    damaged[len(good) // 3] ^= 0x40
+    bad.unlink()
+    bad.write_bytes(damaged)
+    forget_open_files(mill)
+    with pytest.raises(TidemillError, match="TM1011") as caught:
+        sums(Snapshot.open(tmp_path / "root"))
+    assert str(bad) in caught.value.got
+    opened = mill_factory()
+    with pytest.raises(TidemillError, match="TM1011"):
+        list(opened.drain())
+    bad.unlink()
+    bad.write_bytes(good)
+    assert_goes_on(opened)
+
+
+def test_damaged_manifest_and_going_back_one(mill: Mill, mill_factory: Opener, tmp_path: Path) -> None:
+    mill.advance()
+    mill.close()
+    newest = sorted((tmp_path / "root" / "manifest").glob("*.json"))[-1]
+    newest.write_bytes(newest.read_bytes()[:-5])
+    for opening in (mill_factory, lambda: Snapshot.open(tmp_path / "root")):
+        with pytest.raises(TidemillError, match="TM1004") as caught:
+            opening()
+        assert str(newest) in caught.value.got
+    shutil.move(newest, tmp_path / "damaged")
+    opened = mill_factory()
+    assert (opened.epoch, sums(opened)) == (2, after(2))
+    assert_goes_on(opened)
+
+
+def test_manifest_of_a_newer_version(mill: Mill, mill_factory: Opener, tmp_path: Path) -> None:
+    mill.close()
+    body = json.dumps({"format": 99}).encode()
+    newer = tmp_path / "root" / "manifest" / f"{10**6:020d}.json"
+    newer.write_bytes(hashlib.sha256(body).hexdigest().encode() + b"\n" + body)
+    before = sorted((tmp_path / "root" / "runs").iterdir())
+    for opening in (mill_factory, lambda: Snapshot.open(tmp_path / "root")):
+        with pytest.raises(TidemillError, match="TM1002"):
+            opening()
+    assert sorted((tmp_path / "root" / "runs").iterdir()) == before
+    newer.unlink()
+    assert_goes_on(mill_factory())
+
+
+def test_no_root(tmp_path: Path) -> None:
+    for root in (tmp_path, tmp_path / "none"):
+        with pytest.raises(TidemillError, match="TM1001"):
+            Snapshot.open(root)
+    ManifestLog(tmp_path / "new", create=True)
+    with pytest.raises(TidemillError, match="TM1001"):
+        Snapshot.open(tmp_path / "new")
+
+
+def test_background_failure_reaches_whoever_stops_the_mill(mill: Mill, data: Path) -> None:
+    (data / "2.csv").rename(data / "away")
+    shutil.rmtree(data)
+    mill.start(interval=0.01)
+    mill._running.join(20)  # type: ignore[union-attr]
+    with pytest.raises(TidemillError, match="TM5001"):
+        mill.stop()
+    assert sums(mill) == after(2)

@@ -1,0 +1,67 @@
+"""A Python worker that dies in the middle of an epoch: Spark runs its task again, and nobody notices."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections import defaultdict
+from pathlib import Path
+
+from python_workers import failed_tasks, kill_workers, workers
+
+from tidemill.mill import Mill
+
+
+def kill_soon(mill: Mill, delay: float) -> threading.Thread:
+    """Kill all workers once, a moment after an epoch has begun to run in them."""
+
+    def kill() -> None:
+        time.sleep(delay)
+        kill_workers(mill.spark)
+
+    thread = threading.Thread(target=kill)
+    thread.start()
+    return thread
+
+
+def test_killed_worker_changes_nothing(mill_factory, tmp_path: Path, seed: int) -> None:  # type: ignore[no-untyped-def]
+    chance = random.Random(seed)
+    data = tmp_path / "data"
+    data.mkdir()
+    expected: dict[int, list[int]] = defaultdict(lambda: [0, 0])
+    mill = mill_factory(split_bytes=100_000)
+    mill.sql(f"CREATE TABLE t (k INT, v BIGINT, s STRING) USING csv OPTIONS (path '{data}')")
+    mill.sql("CREATE MATERIALIZED VIEW sums AS SELECT k, COUNT(*) AS n, SUM(v) AS v FROM t GROUP BY k")
+    mill.sql("CREATE MATERIALIZED VIEW few AS SELECT k, v FROM t WHERE v = 0")
+    before, failed, killed, zeros = set(), 0, 0, []
+    for number in range(25):
+        lines = []
+        for _ in range(8_000):
+            k, v = chance.randrange(500), chance.randrange(1000)
+            lines.append(f"{k},{v},some text to make the row longer\n")
+            expected[k][0] += 1
+            expected[k][1] += v
+            zeros += [(k, v)] if v == 0 else []
+        (data / f"{number}.csv").write_text("".join(lines))
+        before |= set(workers(mill.spark))
+        failures = failed_tasks(mill.spark)
+        killer = kill_soon(mill, chance.uniform(0.0, 0.15)) if number else None
+        report = mill.advance()
+        if killer is not None:
+            killer.join()
+            killed += 1
+        assert report is not None
+        assert (report.epoch, report.rows_in) == (number + 1, 8_000)
+        failed += failed_tasks(mill.spark) - failures
+        found = {r["k"]: [r["n"], r["v"]] for r in mill.read("sums").to_pylist()}
+        assert found == expected, f"epoch {number + 1}"
+        if failed >= 2:
+            break
+    assert failed >= 2, f"{killed} kills, and never was a task running"
+    assert sorted((r["k"], r["v"]) for r in mill.read("few").to_pylist()) == sorted(zeros)
+    assert set(workers(mill.spark)) - before, "there are new workers"
+    mill.checkpoint()
+    referenced = mill.snapshot().version.files()
+    present = {name for name, _ in mill.snapshot().store.listing()}
+    assert referenced <= present

@@ -1,0 +1,98 @@
+"""Groups folded into state, with the change of each finished group."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+
+import pyarrow as pa
+from operator_runs import INT, changes, grouping, keyed, merged, pairs, run
+
+from tidemill.task.accumulators import Accumulator, Result
+from tidemill.task.operators import build
+from tidemill.task.program import GroupChanges
+from tidemill.testing import MemoryContext, weighted_rows
+
+COUNT, SUM = Accumulator("count", 1), Accumulator("sum_i64", 1)
+MAX, MIN = Accumulator("max", 1, recomputed=True), Accumulator("min", 1, recomputed=True)
+DISTINCT = Accumulator("count", 1, distinct=True)
+ROWS = Result("count", pa.null(), INT, 0, 0)
+SUMS = grouping(COUNT, SUM, results=(ROWS, Result("sum", INT, INT, 2, 1)))
+EXTREMES = grouping(MIN, MAX, DISTINCT, results=(Result("min", INT, INT, 1, 0), Result("max", INT, INT, 2, 0), Result("count", INT, INT, 3, 3)))  # fmt: skip
+WHOLE = grouping(COUNT, SUM, results=(ROWS, Result("sum", INT, INT, 2, 1)), keys=0)
+
+
+def test_old_row_out_new_row_in() -> None:
+    operator, context = build(0, GroupChanges(SUMS, True)), MemoryContext()
+    assert changes(run(operator, context, keyed(SUMS, pairs("+ 1 5 | + 2 3")))) == {(1, 1, 5): 1, (2, 1, 3): 1}
+    found = changes(run(operator, context, keyed(SUMS, pairs("+ 1 NULL | - 2 3"))))
+    assert found == {(1, 1, 5): -1, (1, 2, 5): 1, (2, 1, 3): -1}
+    assert changes(run(operator, context, keyed(SUMS, pairs("+ 2 3")))) == {(2, 1, 3): 1}
+
+
+def test_a_group_whose_row_stays_the_same_gives_nothing() -> None:
+    operator, context = build(0, GroupChanges(SUMS, True)), MemoryContext()
+    run(operator, context, keyed(SUMS, pairs("+ 1 5")))
+    assert run(operator, context, keyed(SUMS, pairs("+ 1 2 | + 1 3 | - 1 5 | - 1 NULL"))) == []
+    assert run(operator, context) == []
+
+
+def test_a_sum_over_nulls_only_is_null() -> None:
+    operator, context = build(0, GroupChanges(SUMS, True)), MemoryContext()
+    assert changes(run(operator, context, keyed(SUMS, pairs("+ 1 NULL")))) == {(1, 1, None): 1}
+
+
+def test_extremes_after_deletes() -> None:
+    operator, context = build(0, GroupChanges(EXTREMES, True)), MemoryContext()
+    assert changes(run(operator, context, keyed(EXTREMES, pairs("+2 1 5 | + 1 9 | + 1 NULL")))) == {(1, 5, 9, 2): 1}
+    assert changes(run(operator, context, keyed(EXTREMES, pairs("- 1 9 | - 1 5")))) == {(1, 5, 9, 2): -1, (1, 5, 5, 1): 1}
+    assert changes(run(operator, context, keyed(EXTREMES, pairs("- 1 5")))) == {
+        (1, 5, 5, 1): -1,
+        (1, None, None, 0): 1,
+    }
+    assert changes(run(operator, context, keyed(EXTREMES, pairs("- 1 NULL")))) == {(1, None, None, 0): -1}
+    assert merged(EXTREMES.multisets[0], context) == []
+
+
+def test_nobody_reads_the_changes() -> None:
+    operator, context = build(0, GroupChanges(EXTREMES, False)), MemoryContext()
+    assert run(operator, context, keyed(EXTREMES, pairs("+ 1 5 | + 1 7"))) == []
+    assert run(operator, context, keyed(EXTREMES, pairs("- 1 7"))) == []
+    assert merged(EXTREMES.groups, context) == [(1, 1, 5, 5, 1)]
+
+
+def test_the_one_group_of_an_aggregate_without_keys() -> None:
+    operator, context = build(0, GroupChanges(WHOLE, True)), MemoryContext()
+    assert changes(run(operator, context)) == {(0, None): 1}
+    assert run(operator, context) == []
+    assert changes(run(operator, context, keyed(WHOLE, pairs("+ 1 5")))) == {(0, None): -1, (1, 5): 1}
+    assert changes(run(operator, context, keyed(WHOLE, pairs("- 1 5")))) == {(0, None): 1, (1, 5): -1}
+
+
+def test_only_the_first_partition_has_the_one_group() -> None:
+    operator, context = build(0, GroupChanges(WHOLE, True)), MemoryContext(partition=1, partitions=2)
+    assert run(operator, context) == []
+
+
+def test_random_changes(seed: int) -> None:
+    rng = random.Random(seed)
+    operator, context = build(0, GroupChanges(EXTREMES, True)), MemoryContext()
+    rows: Counter[tuple[int, int | None]] = Counter()
+    seen: Counter[tuple[object, ...]] = Counter()
+    for _ in range(15):
+        parts = []
+        for _ in range(rng.randrange(1, 8)):
+            live = list(rows.elements())
+            if live and rng.random() < 0.5:
+                key, value = rng.choice(live)
+                parts.append(f"- {key} {'NULL' if value is None else value}")
+            else:
+                key, value = rng.randrange(3), rng.choice((None, *range(4)))
+                parts.append(f"+ {key} {'NULL' if value is None else value}")
+            rows.update(weighted_rows(pairs(parts[-1])))
+        seen.update(changes(run(operator, context, keyed(EXTREMES, pairs(" | ".join(parts))))))
+        expected = {}
+        for key in {k for k, _ in rows.elements()}:
+            values = [v for k, v in rows.elements() if k == key and v is not None]
+            expected[(key, min(values, default=None), max(values, default=None), len(set(values)))] = 1
+        assert {row: n for row, n in seen.items() if n} == expected

@@ -1,0 +1,56 @@
+"""The contents of an older view for a new reader."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+from operator_runs import INT, changes, grouping, keyed, pairs, run
+
+from tidemill.schema import Field, Schema
+from tidemill.sources.split import Split
+from tidemill.task.accumulators import Accumulator, Result
+from tidemill.task.operator import Output, SourceOperator
+from tidemill.task.operators import build
+from tidemill.task.program import ReadPlan, StoreKeyed, StoreRows, ViewSnapshot, multiset_table
+from tidemill.testing import MemoryContext
+
+ASKED = Split("", "", 0, 0, 0, 0)
+TABLE = multiset_table("view", (INT, INT), 2)
+SCHEMA = Schema((Field("a", INT), Field("b", INT)))
+
+
+def read(operation: ViewSnapshot, context: MemoryContext, splits: int = 1) -> list[Output]:
+    operator = build(0, operation)
+    assert isinstance(operator, SourceOperator)
+    operator.begin(context)
+    for _ in range(splits):
+        operator.add_split(ASKED)
+    operator.request_barrier()
+    found = []
+    while (output := operator.get_output()) is not None:
+        found.append(output)
+    assert operator.reached_barrier()
+    assert not operator.reached_barrier()
+    return found
+
+
+def test_rows_of_a_view() -> None:
+    context = MemoryContext()
+    run(build(0, StoreRows(TABLE)), context, [(pairs("+2 1 1 | + 2 2"), 0)])
+    run(build(0, StoreRows(TABLE)), context, [(pairs("- 2 2"), 0)])
+    snapshot = ViewSnapshot("v", ReadPlan(TABLE, None, (), (), SCHEMA))
+    assert changes(read(snapshot, context)) == {(1, 1): 2}
+    assert read(snapshot, context, splits=0) == []
+
+
+def test_groups_are_finished() -> None:
+    partial = grouping(Accumulator("sum_i64", 1), results=(Result("sum", INT, INT, 1, 0),))
+    context = MemoryContext()
+    run(build(0, StoreKeyed(partial.groups)), context, keyed(partial, pairs("+ 1 5 | + 1 6 | + 2 1 | - 2 1")))
+    plan = ReadPlan(partial.groups, partial.layout, partial.input_types, (), SCHEMA)
+    assert changes(read(ViewSnapshot("v", plan), context)) == {(1, 11): 1}
+
+
+def test_the_one_row_of_an_aggregate_without_state_is_left_to_the_aggregate() -> None:
+    partial = grouping(results=(Result("count", pa.null(), INT, 0, 0),), keys=0)
+    plan = ReadPlan(partial.groups, partial.layout, partial.input_types, (), Schema((Field("c", INT),)))
+    assert read(ViewSnapshot("v", plan), MemoryContext()) == []

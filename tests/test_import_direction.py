@@ -1,0 +1,127 @@
+"""Arrows only downwards: which room may import which (docs/architecture.md, section 2)."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import tidemill
+
+PACKAGE = Path(tidemill.__file__).parent
+
+LAYERS = (
+    {"cli", "running", "progress_display", "output", "testing"},
+    {"mill"},
+    {"runtime"},
+    {"plan"},
+    {"task"},
+    {"sources", "formats", "state"},
+    {"schema", "errors", "config", "kernel_cache"},
+)
+"""From top to bottom. A room imports itself and the layers below; rooms of one layer do not know each other,
+except those at the top and the bottom."""
+
+CLOSED = {"sources", "formats", "state"}
+
+ENTRY = {"__init__"}
+"""``tidemill/__init__.py`` names the public API and so may import anything; nobody inside imports it."""
+
+EXPRESSIONS_IN_PLAN = ("task", "tidemill.plan.expressions")
+"""The one exception: scalar expressions are evaluated in ``task/`` but still live in ``plan/``."""
+
+SPARK_ROOMS = {"runtime", "mill"}
+SPARK_FILES = {"plan/catalyst.py"}
+"""Who may import pyspark or py4j."""
+
+ANALYSER_FILES = {"plan/catalyst.py", "plan/catalyst_plan.py", "plan/catalyst_expressions.py"}
+"""``catalyst.py`` asks Spark's analyser; the other two read the trees it gives, as plain ``Any``."""
+
+ANALYSER_NAMES = {"_jsparkSession", "_jdf", "_jvm", "sessionState", "queryExecution", "optimizedPlan"}
+
+
+def sources() -> list[Path]:
+    """All modules of the package."""
+    return sorted(p for p in PACKAGE.rglob("*.py"))
+
+
+def room(path: Path) -> str:
+    """The first part of a module's name below ``tidemill``."""
+    return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+
+
+def imports(path: Path) -> Iterator[tuple[int, str]]:
+    """Line and full name of every import, wherever in the file it stands."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from ((node.lineno, alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}:{node.lineno}: imports are absolute"
+            module = node.module or ""
+            if module == "tidemill" or (PACKAGE.parent / module.replace(".", "/")).is_dir():
+                yield from ((node.lineno, f"{module}.{alias.name}") for alias in node.names)
+            else:
+                yield node.lineno, module
+
+
+def layer(name: str) -> int:
+    return next(i for i, rooms in enumerate(LAYERS) if name in rooms)
+
+
+def allowed(importer: str, imported: str) -> bool:
+    """Whether one room may know another."""
+    if importer == imported or importer in ENTRY:
+        return True
+    above, below = layer(importer), layer(imported)
+    if above == below:
+        return above in (0, len(LAYERS) - 1) and importer not in CLOSED
+    return above < below
+
+
+def test_every_room_has_its_place() -> None:
+    rooms = {room(p) for p in sources()} - ENTRY
+    assert rooms <= set().union(*LAYERS), "a new room needs a layer"
+
+
+@pytest.mark.parametrize("path", sources(), ids=lambda p: str(p.relative_to(PACKAGE)))
+def test_imports_point_downwards(path: Path) -> None:
+    wrong = []
+    for line, name in imports(path):
+        parts = name.split(".")
+        if parts[0] != "tidemill" or len(parts) < 2:
+            continue
+        if (room(path), name) == EXPRESSIONS_IN_PLAN:
+            continue
+        if not allowed(room(path), parts[1]):
+            wrong.append(f"line {line}: {room(path)} imports {name}")
+    assert not wrong
+
+
+@pytest.mark.parametrize("path", sources(), ids=lambda p: str(p.relative_to(PACKAGE)))
+def test_only_some_know_spark(path: Path) -> None:
+    relative = str(path.relative_to(PACKAGE))
+    if room(path) not in SPARK_ROOMS and relative not in SPARK_FILES:
+        spark = [f"line {line}: {name}" for line, name in imports(path) if name.split(".")[0] in ("pyspark", "py4j")]
+        assert not spark
+    if relative not in ANALYSER_FILES:
+        names = {n.attr for n in ast.walk(ast.parse(path.read_text())) if isinstance(n, ast.Attribute)}
+        assert not names & ANALYSER_NAMES
+
+
+def test_the_exception_is_still_needed() -> None:
+    room_, name = EXPRESSIONS_IN_PLAN
+    users = [p for p in sources() if room(p) == room_ and name in {n for _, n in imports(p)}]
+    assert users, "remove EXPRESSIONS_IN_PLAN"
+
+
+def test_importing_the_package_does_not_start_spark() -> None:
+    """``tidemill query`` answers simple statements without it."""
+    for name in ("cli.py", "output.py", "running.py", "runtime/snapshot.py", "__init__.py"):
+        tree = ast.parse((PACKAGE / name).read_text())
+        top = [n for n in tree.body if isinstance(n, ast.Import | ast.ImportFrom)]
+        modules = {n.module or "" for n in top if isinstance(n, ast.ImportFrom)}
+        modules |= {a.name for n in top if isinstance(n, ast.Import) for a in n.names}
+        assert not any(m.split(".")[0] in ("pyspark", "py4j") for m in modules), name
+        assert "tidemill.mill" not in modules, name
