@@ -93,9 +93,9 @@ class Union:
 
 @dataclass(frozen=True)
 class Join:
-    """Inner equi-join: ``left_keys[i] = right_keys[i]`` for all i, and ``residual`` over both rows.
+    """Inner join: ``left_keys[i] = right_keys[i]`` for all i, and ``residual`` over both rows.
 
-    Keys are column positions of the sides (a rule moves computed keys into projections below).
+    Without keys it is a cross join. Keys are column positions of the sides (a rule moves computed keys into projections below).
     ``null_safe[i]`` marks ``<=>``, where NULL equals NULL. Output is the left columns, then the right.
     """
 
@@ -114,6 +114,55 @@ class Join:
     def schema(self) -> Schema:
         """Left columns, then right columns."""
         return Schema(self.left.schema.fields + self.right.schema.fields)
+
+
+@dataclass(frozen=True)
+class SemiJoin:
+    """Left rows that have an equal key on the right, or with ``anti`` those that have none.
+
+    Keys as in :class:`Join`. A NULL key equals nothing unless ``null_safe``. Output is the left columns;
+    how often a right key occurs does not matter.
+    """
+
+    left: Node
+    right: Node
+    left_keys: tuple[int, ...]
+    right_keys: tuple[int, ...]
+    null_safe: tuple[bool, ...]
+    anti: bool
+
+    @property
+    def schema(self) -> Schema:
+        """Same as the left child's."""
+        return self.left.schema
+
+
+@dataclass(frozen=True)
+class SortKey:
+    """One column of ORDER BY, by position."""
+
+    column: int
+    descending: bool
+    nulls_first: bool
+
+
+@dataclass(frozen=True)
+class TopRows:
+    """The rows from ``offset`` on, at most ``limit`` of them (None: all), in the order of ``keys``.
+
+    Rows that ``keys`` do not tell apart are taken in the order of all their columns, so that the result is
+    decided by the rows.
+    """
+
+    child: Node
+    keys: tuple[SortKey, ...]
+    limit: int | None
+    offset: int = 0
+
+    @property
+    def schema(self) -> Schema:
+        """Same as the child's."""
+        return self.child.schema
 
 
 @dataclass(frozen=True)
@@ -156,7 +205,7 @@ class Aggregate:
         return Schema(tuple(Field(n, t, null) for n, (t, null) in zip(self.names, types, strict=True)))
 
 
-Node: TypeAlias = Scan | Project | Filter | Union | Join | Aggregate
+Node: TypeAlias = Scan | Project | Filter | Union | Join | SemiJoin | TopRows | Aggregate
 
 
 def children(node: Node) -> tuple[Node, ...]:
@@ -165,7 +214,7 @@ def children(node: Node) -> tuple[Node, ...]:
         return ()
     if isinstance(node, Union):
         return node.children
-    if isinstance(node, Join):
+    if isinstance(node, Join | SemiJoin):
         return (node.left, node.right)
     return (node.child,)
 

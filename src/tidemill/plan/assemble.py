@@ -16,10 +16,22 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from tidemill.plan.aggregates import layout
-from tidemill.plan.algebra import Aggregate, Filter, Join, Node, Project, Scan, Union, children, relations
+from tidemill.plan.algebra import (
+    Aggregate,
+    Filter,
+    Join,
+    Node,
+    Project,
+    Scan,
+    SemiJoin,
+    TopRows,
+    Union,
+    children,
+    relations,
+)
 from tidemill.plan.codec import fingerprint
-from tidemill.schema import Schema
 from tidemill.state.keys import KeyColumn
+from tidemill.state.merge import MergeOp
 from tidemill.task.expressions import Ref, remap
 from tidemill.task.program import (
     Arrange,
@@ -33,11 +45,13 @@ from tidemill.task.program import (
     Program,
     ReadPlan,
     ScanStep,
+    SemiChanges,
     StateTable,
     Step,
     StoreKeyed,
     StoreRows,
     TableSource,
+    TopChanges,
     ViewSnapshot,
     multiset_table,
     written_tables,
@@ -65,6 +79,7 @@ class Assembler:
         self._changing: set[tuple[Aggregate, int]] = set()
         self._columns: dict[str, tuple[str, ...]] = {}
         self._sinks: dict[str, list[int]] = {}
+        self._lowering = ""
 
     def program(self) -> Program:
         """The program of all views."""
@@ -73,7 +88,9 @@ class Assembler:
             _, top = _finishing(view.root)
             self._note_changes(top.child if isinstance(top, Aggregate) else top, view.born)
         for view in self.views.values():
-            self._sinks[view.name] = [self._store(view)]
+            self._lowering = view.name
+            self._sinks[view.name] = []
+            self._keep(self._store(view))
         steps = self._with_views()
         return Program(steps, fingerprint_program(steps))
 
@@ -99,7 +116,9 @@ class Assembler:
                 return self.append_only(node.left) and self.append_only(node.right)
             case Project() | Filter():
                 return self.append_only(node.child)
-            case Aggregate():
+            case SemiJoin():
+                return not node.anti and self.append_only(node.left) and self.append_only(node.right)
+            case Aggregate() | TopRows():
                 return False
 
     def _note_columns(self, node: Node) -> None:
@@ -155,6 +174,10 @@ class Assembler:
                 return Input(self._group_changes(partial, step, born, emit=True))
             case Join():
                 return self._join(node, born)
+            case SemiJoin():
+                return self._semi_join(node, born)
+            case TopRows():
+                return self._top(node, born)
 
     def _fused(self, base: Node, operation: Calculate, born: int) -> tuple[Input, Calculate]:
         """A calculation directly over a shared scan reads the scan's columns, without a step in between."""
@@ -212,18 +235,53 @@ class Assembler:
         return GroupPartial(node.keys, chosen, types, groups, multisets)
 
     def _join(self, node: Join, born: int) -> Input:
-        name = f"{self._identity(node)}:{born}"
-        width = len(node.left_keys)
-        left = _arrange(f"left:{name}", node.left.schema, node.left_keys, node.null_safe)
-        right = _arrange(f"right:{name}", node.right.schema, node.right_keys, node.null_safe)
-        inputs = (
-            Input(self._add(left, (self._rows(node.left, born),), born)),
-            Input(self._add(right, (self._rows(node.right, born),), born)),
-        )
-        joined = Input(self._add(JoinChanges(left, right, width), inputs, born))
+        left = self._arranged(node.left, born, node.left_keys, _required(node.left_keys, node.null_safe))
+        right = self._arranged(node.right, born, node.right_keys, _required(node.right_keys, node.null_safe))
+        operation = JoinChanges(left[0], right[0], len(node.left_keys))
+        joined = Input(self._add(operation, (left[1], right[1]), born))
         if node.residual is None:
             return joined
         return Input(self._add(Calculate(node.residual, None), (joined,), born))
+
+    def _semi_join(self, node: SemiJoin, born: int) -> Input:
+        never = _required(node.left_keys, node.null_safe)
+        left = self._arranged(node.left, born, node.left_keys, () if node.anti else never)
+        required = _required(node.right_keys, node.null_safe)
+        right = self._arranged(node.right, born, node.right_keys, required, keys_only=True)
+        operation = SemiChanges(left[0], right[0], len(node.left_keys), node.anti)
+        return Input(self._add(operation, (left[1], right[1]), born))
+
+    def _top(self, node: TopRows, born: int) -> Input:
+        order = tuple(k.column for k in node.keys)
+        columns = order + tuple(i for i in range(len(node.schema)) if i not in order)
+        key = tuple(
+            KeyColumn(node.schema.fields[k.column].type, k.descending, k.nulls_first) for k in node.keys
+        ) + tuple(KeyColumn(node.schema.fields[i].type) for i in columns[len(order) :])
+        source = self._rows(node.child, born)
+        name = f"top:{self._identity(node)}:{born}"
+        arrange = Arrange(columns, (), StateTable(name, key, 0, (pa.int64(),), (MergeOp.SUM,)))
+        arranged = Input(self._add(arrange, (source,), born))
+        self._keep(self._add(StoreKeyed(arrange.table), (arranged,), born))
+        return Input(self._add(TopChanges(arrange, node.limit, node.offset), (arranged,), born))
+
+    def _arranged(
+        self, node: Node, born: int, keys: tuple[int, ...], required: tuple[int, ...], keys_only: bool = False
+    ) -> tuple[Arrange, Input]:
+        """A node's rows by key, and the step that stores them; the same for all that want them alike."""
+        source = self._rows(node, born)
+        others = () if keys_only else tuple(i for i in range(len(node.schema)) if i not in keys)
+        order = keys + others
+        identity = fingerprint((self._identity(node), list(order), list(required)))
+        types = tuple(node.schema.types[i] for i in order)
+        table = multiset_table(f"rows:{identity}:{born}", types, len(keys))
+        arrange = Arrange(order, required, table)
+        arranged = Input(self._add(arrange, (source,), born))
+        self._keep(self._add(StoreKeyed(table), (arranged,), born))
+        return arrange, arranged
+
+    def _keep(self, step: int) -> None:
+        """The view being lowered depends on this step, which nothing reads."""
+        self._sinks[self._lowering].append(step)
 
     def _identity(self, node: Node) -> str:
         """Names a stateful node: equal for equal work on the same relations."""
@@ -234,7 +292,7 @@ class Assembler:
         key = (operation, inputs, born)
         if key not in self._memo:
             depth = max((self._steps[i.step].depth for i in inputs), default=0)
-            if isinstance(operation, GroupChanges | JoinChanges):
+            if isinstance(operation, GroupChanges | JoinChanges | SemiChanges | TopChanges):
                 depth += 1
             self._memo[key] = len(self._steps)
             self._steps.append(Step(operation, inputs, depth, born, frozenset()))
@@ -275,12 +333,9 @@ def _view_table(view: ViewDefinition) -> StateTable:
     return multiset_table(f"view:{view.uid}", types, len(types))
 
 
-def _arrange(name: str, schema: Schema, keys: tuple[int, ...], null_safe: tuple[bool, ...]) -> Arrange:
-    """Key columns first, in the order of the join's keys, then the others."""
-    order = keys + tuple(i for i in range(len(schema)) if i not in keys)
-    types: tuple[pa.DataType, ...] = tuple(schema.types[i] for i in order)
-    required = tuple(k for k, safe in zip(keys, null_safe, strict=True) if not safe)
-    return Arrange(order, required, multiset_table(name, types, len(keys)))
+def _required(keys: tuple[int, ...], null_safe: tuple[bool, ...]) -> tuple[int, ...]:
+    """Keys that match nothing when NULL."""
+    return tuple(dict.fromkeys(k for k, safe in zip(keys, null_safe, strict=True) if not safe))
 
 
 def _finishing(root: Node) -> tuple[tuple[Calculate, ...], Node]:

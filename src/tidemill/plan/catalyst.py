@@ -22,7 +22,7 @@ from tidemill.schema import Field, Schema, type_from_spark
 from tidemill.task.expressions import Ref
 
 _RULES_THAT_LOOK_AT_DATA = ("ConvertToLocalRelation", "PropagateEmptyRelation")
-_RULES_WE_DO_OURSELVES = ("DecimalAggregates", "OptimizeIn")
+_RULES_WE_DO_OURSELVES = ("DecimalAggregates", "OptimizeIn", "MergeSubplans")
 _RULE_THAT_CANNOT_BE_EXCLUDED = ".RewriteDistinctAggregates"
 _EXCLUDED = "spark.sql.optimizer.excludedRules"
 _OPTIMIZER = "org.apache.spark.sql.catalyst.optimizer."
@@ -118,7 +118,7 @@ class Catalyst:
         except (AnalysisException, PySparkException) as error:
             raise _analysis_error(error, query) from error
         nodes = catalyst_expressions.read_plan(plan)
-        node = catalyst_plan.read_plan(nodes, self._leaves(plan))
+        node = catalyst_plan.read_plan(nodes, self._relations)
         names = tuple(frame.columns)
         lowered = [n.lower() for n in names]
         if len(set(lowered)) < len(names):
@@ -153,22 +153,6 @@ class Catalyst:
             else:
                 sessions.clearActiveSession()
 
-    def _leaves(self, plan: Any) -> list[str]:
-        leaves = plan.collectLeaves()
-        names = []
-        for i in range(leaves.size()):
-            leaf = leaves.apply(i)
-            if leaf.getClass().getSimpleName() == "LogicalRDD":
-                names.append(self._relations.get(leaf.rdd().id(), ""))
-        if "" in names:
-            raise TidemillError(
-                "TM2006",
-                "a view can only read tables and views of its mill",
-                got="a Spark table or DataFrame",
-                hint="CREATE TABLE ... USING ... first",
-            )
-        return names
-
     def _check_deterministic(self, analyzed: Any) -> None:
         text = analyzed.toJSON()
         for name, shown in _CHANGING.items():
@@ -182,7 +166,7 @@ class Catalyst:
 
 
 def _contains(plan: Any, node: str) -> bool:
-    return f"plans.logical.{node}\"" in plan.toJSON()
+    return f'plans.logical.{node}"' in plan.toJSON()
 
 
 def _run_batches(optimizer: Any, plan: Any) -> Any:

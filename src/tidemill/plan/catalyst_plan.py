@@ -6,7 +6,7 @@ clauses become columns of projections below. Pure Python: the JVM is not needed 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,19 +18,23 @@ from tidemill.plan.algebra import (
     Aggregate,
     AggregateCall,
     Filter,
-    Join,
     Node,
     Project,
     Scan,
+    SortKey,
+    TopRows,
     Union,
 )
 from tidemill.plan.catalyst_expressions import JsonTree, translate
 from tidemill.plan.catalyst_expressions import tree as read_tree
+from tidemill.plan.catalyst_joins import build_join, projection
 from tidemill.schema import Field, type_from_spark, type_to_ddl
-from tidemill.task.expressions import Call, Expression, Literal, Ref, references, remap
+from tidemill.task.expressions import Call, Expression, Literal, Ref
 
 _AGGREGATES = {"Sum": "sum", "Count": "count", "Average": "avg", "Min": "min", "Max": "max"}
-_SUPPORTED_NODES = "SELECT, WHERE, inner JOIN on equality, GROUP BY, HAVING, DISTINCT, UNION ALL"
+_SUPPORTED_NODES = (
+    "SELECT, WHERE, all joins, subqueries, GROUP BY with ROLLUP and CUBE, HAVING, DISTINCT, UNION, ORDER BY with LIMIT"
+)
 
 
 @dataclass(frozen=True)
@@ -41,22 +45,22 @@ class _Bound:
     inputs: Mapping[int, int]
 
 
-def read_plan(nodes: list[dict[str, Any]], leaves: Sequence[str]) -> Node:
+def read_plan(nodes: list[dict[str, Any]], relations: Mapping[int, str]) -> Node:
     """The algebra of an optimised logical plan.
 
     Parameters
     ----------
     nodes : list of dict
-        ``optimizedPlan().toJSON()``, parsed: pre-order.
-    leaves : sequence of str
-        The relation behind each leaf, left to right.
+        As :func:`~tidemill.plan.catalyst_tree.read_plan` gives them.
+    relations : dict
+        RDD id to name of every relation that a view may read.
 
     Raises
     ------
     TidemillError
-        TM2101, TM2102, TM2103 or TM2104 for what is not supported yet.
+        TM2006 for a foreign relation; TM2101, TM2102, TM2103 or TM2104 for what is not supported yet.
     """
-    reader = _PlanReader(leaves)
+    reader = _PlanReader(relations)
     bound = reader.read(read_tree(nodes))
     return bound.node
 
@@ -75,8 +79,8 @@ def _id(tree: JsonTree) -> int:
 
 
 class _PlanReader:
-    def __init__(self, leaves: Sequence[str]) -> None:
-        self._leaves = list(reversed(leaves))
+    def __init__(self, relations: Mapping[int, str]) -> None:
+        self._relations = relations
 
     def read(self, tree: JsonTree) -> _Bound:
         match tree.name:
@@ -85,15 +89,17 @@ class _PlanReader:
             case "Project":
                 return self._project(tree)
             case "Filter":
-                child = self.read(tree.children[0])
-                (condition,) = _expressions(tree.fields["condition"])
-                return _Bound(Filter(child.node, translate(condition, child.inputs)), child.inputs)
+                return self._filter(tree)
             case "Union":
                 return self._union(tree)
             case "Join":
                 return self._join(tree)
             case "Aggregate":
                 return self._aggregate(tree)
+            case "Expand":
+                return self._expand(tree)
+            case "GlobalLimit" | "LocalLimit" | "Offset":
+                return self._top(tree)
             case "Sort" | "SubqueryAlias" | "RepartitionByExpression" | "Repartition" | "RebalancePartitions":
                 return self.read(tree.children[0])  # the order of a view's rows is nobody's promise
         raise TidemillError(
@@ -109,11 +115,28 @@ class _PlanReader:
             Field(a.fields["name"], type_from_spark(a.fields["dataType"]), bool(a.fields["nullable"]))
             for a in attributes
         )
-        return _Bound(Scan(self._leaves.pop(), fields), {_id(a): i for i, a in enumerate(attributes)})
+        relation = self._relations.get(tree.fields["rddId"])
+        if relation is None:
+            raise TidemillError(
+                "TM2006",
+                "a view can only read tables and views of its mill",
+                got="a Spark table or DataFrame",
+                hint="CREATE TABLE ... USING ... first",
+            )
+        return _Bound(Scan(relation, fields), {_id(a): i for i, a in enumerate(attributes)})
+
+    def _filter(self, tree: JsonTree) -> _Bound:
+        below = self.read(tree.children[0])
+        child, (condition,) = self._with_subqueries(below, _expressions(tree.fields["condition"]))
+        kept = Filter(child.node, translate(condition, child.inputs))
+        if child.node is below.node:
+            return _Bound(kept, below.inputs)
+        fields = below.node.schema.fields
+        return _Bound(projection(kept, [Ref(i, f.type, f.nullable) for i, f in enumerate(fields)]), below.inputs)
 
     def _project(self, tree: JsonTree) -> _Bound:
-        child = self.read(tree.children[0])
-        outputs = _expressions(tree.fields["projectList"])
+        listed = _expressions(tree.fields["projectList"])
+        child, outputs = self._with_subqueries(self.read(tree.children[0]), listed)
         expressions = tuple(translate(e, child.inputs) for e in outputs)
         names = tuple(e.fields["name"] for e in outputs)
         return _Bound(Project(child.node, expressions, names), {_id(e): i for i, e in enumerate(outputs)})
@@ -127,15 +150,7 @@ class _PlanReader:
         return _Bound(Union(tuple(c.node for c in children)), first.inputs)
 
     def _join(self, tree: JsonTree) -> _Bound:
-        kind = tree.fields["joinType"]
-        name = kind if isinstance(kind, str) else str(kind.get("object", kind)).rstrip("$").rsplit(".", 1)[-1]
-        if name.lower() not in ("inner", "cross"):
-            raise TidemillError(
-                "TM2104",
-                "this kind of join is not supported yet in a materialized view",
-                got=f"{name} join",
-                hint="inner joins with at least one equality between the two sides",
-            )
+        kind, exists = _join_kind(tree.fields["joinType"])
         left, right = self.read(tree.children[0]), self.read(tree.children[1])
         width = len(left.node.schema)
         inputs = {**left.inputs, **{i: p + width for i, p in right.inputs.items()}}
@@ -144,7 +159,100 @@ class _PlanReader:
             for condition in _expressions(tree.fields.get("condition"))
             for part in _conjuncts(condition)
         ]
-        return _equi_join(left.node, right.node, conjuncts, inputs)
+        node = build_join(kind, left.node, right.node, conjuncts)
+        if exists is not None:
+            return _Bound(node, {**left.inputs, exists: width})
+        return _Bound(node, left.inputs if kind in ("LeftSemi", "LeftAnti") else inputs)
+
+    def _expand(self, tree: JsonTree) -> _Bound:
+        """GROUPING SETS: every row once per set, with the columns that are not of the set NULL."""
+        child = self.read(tree.children[0])
+        outputs = _expressions(tree.fields["output"])
+        fields = [
+            Field(o.fields["name"], type_from_spark(o.fields["dataType"]), bool(o.fields["nullable"])) for o in outputs
+        ]
+        parts: list[Node] = []
+        for row in tree.fields["projections"]:
+            columns = [translate(e, child.inputs) for e in _expressions(row)]
+            typed = [
+                Literal(None, f.type) if c == Literal(None, pa.null()) else c
+                for c, f in zip(columns, fields, strict=True)
+            ]
+            parts.append(Project(child.node, tuple(typed), tuple(f.name for f in fields)))
+        return _Bound(Union(tuple(parts)), {_id(o): i for i, o in enumerate(outputs)})
+
+    def _top(self, tree: JsonTree) -> _Bound:
+        """LIMIT and OFFSET over ORDER BY."""
+        limit: int | None = None
+        offset = 0
+        at = tree
+        while at.name in ("GlobalLimit", "LocalLimit", "Offset"):
+            (bound,) = _expressions(at.fields["offsetExpr" if at.name == "Offset" else "limitExpr"])
+            number = int(bound.fields["value"])
+            if at.name == "Offset":
+                offset = number
+            elif at.name == "GlobalLimit":
+                limit = number
+            at = at.children[0]
+        if at.name != "Sort":
+            raise TidemillError(
+                "TM2105",
+                "LIMIT without ORDER BY is not decided by the rows",
+                got=f"LIMIT {limit}" if limit is not None else f"OFFSET {offset}",
+                hint="add ORDER BY",
+            )
+        child = self.read(at.children[0])
+        fields = child.node.schema.fields
+        columns: list[Expression] = [Ref(i, f.type, f.nullable) for i, f in enumerate(fields)]
+        keys = []
+        for order in _expressions(at.fields["order"]):
+            value = translate(order.children[0], child.inputs)
+            if value not in columns:
+                columns.append(value)
+            descending = "Descending" in str(order.fields["direction"])
+            nulls_first = "NullsFirst" in str(order.fields["nullOrdering"])
+            keys.append(SortKey(columns.index(value), descending, nulls_first))
+        top = TopRows(projection(child.node, columns), tuple(keys), limit, offset)
+        return _Bound(projection(top, columns[: len(fields)]), child.inputs)
+
+    def _with_subqueries(self, child: _Bound, expressions: list[JsonTree]) -> tuple[_Bound, list[JsonTree]]:
+        """Scalar subqueries become columns of a cross join with the one row they give."""
+        node, inputs = child.node, dict(child.inputs)
+
+        def replace(tree: JsonTree) -> JsonTree:
+            nonlocal node
+            if tree.name != "ScalarSubquery":
+                return JsonTree(tree.name, tree.fields, tuple(replace(c) for c in tree.children))
+            if tree.children:
+                raise TidemillError(
+                    "TM2103",
+                    "this correlated subquery is not supported",
+                    got="ScalarSubquery",
+                    hint="write it as a join",
+                )
+            bound = self.read(read_tree(tree.fields["plan"]))
+            if not _gives_one_row(bound.node):
+                raise TidemillError(
+                    "TM2103",
+                    "a scalar subquery must be an aggregate without GROUP BY",
+                    got=_NAMES.get(bound.node.__class__.__name__, bound.node.__class__.__name__),
+                    hint="so that it gives one row whatever the input",
+                )
+            position = len(node.schema)
+            field = bound.node.schema.fields[0]
+            node = build_join("Inner", node, projection(bound.node, [Ref(0, field.type, True)]), [])
+            identity = -1000 - position
+            inputs[identity] = position
+            fields = {
+                "name": "subquery",
+                "dataType": type_to_spark(field.type),
+                "nullable": True,
+                "exprId": {"id": identity},
+            }
+            return JsonTree("AttributeReference", fields, ())
+
+        replaced = [replace(e) for e in expressions]
+        return _Bound(node, inputs), replaced
 
     def _aggregate(self, tree: JsonTree) -> _Bound:
         child = self.read(tree.children[0])
@@ -178,21 +286,12 @@ class _PlanReader:
             return JsonTree("AttributeReference", fields, ())
 
         replaced = [replace(o) for o in outputs]
-        projected = _projection(child.node, columns)
+        projected = projection(child.node, columns)
         names += [f"{c.function}{i}" for i, c in enumerate(calls)]
         aggregate = Aggregate(projected, tuple(range(len(groups))), tuple(calls), tuple(names))
         expressions = tuple(translate(e, inputs) for e in replaced)
         result = Project(aggregate, expressions, tuple(o.fields["name"] for o in outputs))
         return _Bound(result, {_id(o): i for i, o in enumerate(outputs)})
-
-
-def _projection(child: Node, columns: list[Expression]) -> Node:
-    """A projection to ``columns``, or the child itself when that is what it gives."""
-    fields = child.schema.fields
-    if len(columns) == len(fields) and all(isinstance(c, Ref) and c.index == i for i, c in enumerate(columns)):
-        return child
-    names = tuple(fields[c.index].name if isinstance(c, Ref) else f"column{i}" for i, c in enumerate(columns))
-    return Project(child, tuple(columns), names)
 
 
 def _call(node: JsonTree, inputs: Mapping[int, int], argument: Any) -> AggregateCall:
@@ -271,72 +370,32 @@ def type_to_spark(type_: pa.DataType) -> str:
     return names.get(ddl, ddl)
 
 
+def _join_kind(field: Any) -> tuple[str, int | None]:
+    """Catalyst's join type, and for an existence join the id of the attribute it adds."""
+    if isinstance(field, str):
+        return field, None
+    name = str(field.get("product-class", field.get("object", ""))).rstrip("$").rsplit(".", 1)[-1]
+    if name == "ExistenceJoin":
+        exists = field["exists"]
+        attribute = exists[0] if isinstance(exists, list) else exists
+        return name, int(attribute["exprId"]["id"])
+    return name, None
+
+
+def _gives_one_row(node: Node) -> bool:
+    while isinstance(node, Project):
+        node = node.child
+    return isinstance(node, Aggregate) and not node.keys
+
+
 def _conjuncts(tree: JsonTree) -> list[JsonTree]:
     if tree.name == "And":
         return [part for child in tree.children for part in _conjuncts(child)]
     return [tree]
 
 
-def _equi_join(left: Node, right: Node, conjuncts: list[Expression], inputs: Mapping[int, int]) -> _Bound:
-    """Split a join condition into keys and the rest; computed keys become extra columns of the sides."""
-    width = len(left.schema)
-    left_columns: list[Expression] = [Ref(i, f.type, f.nullable) for i, f in enumerate(left.schema.fields)]
-    right_columns: list[Expression] = [Ref(i, f.type, f.nullable) for i, f in enumerate(right.schema.fields)]
-    keys: list[tuple[int, int, bool]] = []
-    rest: list[Expression] = []
-    for conjunct in conjuncts:
-        sides = _key_sides(conjunct, width)
-        if sides is None:
-            rest.append(conjunct)
-            continue
-        for columns, side in zip((left_columns, right_columns), sides, strict=True):
-            if side not in columns:
-                columns.append(side)
-        null_safe = isinstance(conjunct, Call) and conjunct.function == "eq_null_safe"
-        keys.append((left_columns.index(sides[0]), right_columns.index(sides[1]), null_safe))
-    if not keys:
-        raise TidemillError(
-            "TM2104",
-            "a join without an equality between its sides is not supported yet in a materialized view",
-            got="cross join" if not conjuncts else "inequality join",
-            hint="add a condition of the form left.column = right.column",
-        )
-    new_left, new_right = _projection(left, left_columns), _projection(right, right_columns)
-    moved = {i: i for i in range(width)}
-    moved |= {width + i: len(left_columns) + i for i in range(len(right.schema))}
-    residual: Expression | None = None
-    for part in (remap(r, moved) for r in rest):
-        residual = part if residual is None else Call("and", (residual, part), pa.bool_(), True)
-    left_keys, right_keys, null_safe_keys = zip(*keys, strict=True)
-    join = Join(new_left, new_right, left_keys, right_keys, null_safe_keys, residual)
-    fields = join.schema.fields
-    plain: list[Expression] = [Ref(p, fields[p].type, fields[p].nullable) for p in moved.values()]
-    return _Bound(_projection(join, plain), inputs)  # without the computed keys, which nothing above knows
-
-
-def _key_sides(conjunct: Expression, width: int) -> tuple[Expression, Expression] | None:
-    """The two sides of ``left = right`` over the columns of either input, or None when it is not that."""
-    if not isinstance(conjunct, Call) or conjunct.function not in ("eq", "eq_null_safe"):
-        return None
-    first, second = conjunct.args
-    used = [references(first), references(second)]
-    if not all(used) or first.type != second.type:
-        return None
-    if max(used[0]) < width <= min(used[1]):
-        left, right = first, second
-    elif max(used[1]) < width <= min(used[0]):
-        left, right = second, first
-    else:
-        return None
-    return left, remap(right, {i: i - width for i in references(right)})
-
-
 _NAMES = {
-    "GlobalLimit": "LIMIT",
-    "LocalLimit": "LIMIT",
-    "Offset": "OFFSET",
     "Window": "a window function",
-    "Expand": "ROLLUP, CUBE or GROUPING SETS",
     "Generate": "explode or LATERAL VIEW",
     "LocalRelation": "VALUES",
     "OneRowRelation": "SELECT without FROM",

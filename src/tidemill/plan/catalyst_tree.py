@@ -2,7 +2,7 @@
 
 ``plan.toJSON()`` leaves out what cannot be guessed: whether a cast is ``CAST`` or ``try_cast``, the bytes of
 binary constants, the list of ``InSet``, the escape character of LIKE. :func:`read_plan` and
-:func:`read_expression` ask the Java objects for exactly these.
+:func:`read_expression` ask the Java objects for exactly these, and for the id of the RDD at each leaf.
 """
 
 from __future__ import annotations
@@ -66,6 +66,8 @@ def _elements(sequence: Any) -> Iterator[Any]:
 
 def _complete_plan(nodes: Iterator[dict[str, Any]], plan: Any) -> None:
     fields = next(nodes)
+    if fields["class"].endswith(".LogicalRDD"):
+        fields["rddId"] = plan.rdd().id()
     listed = list(_expression_lists(fields))
     if fields["num-children"] or any(len(nodes_) > 1 for nodes_ in listed):
         for nodes_, expression in zip(listed, _elements(plan.expressions()), strict=True):

@@ -16,9 +16,11 @@ from tidemill.task.program import (
     JoinChanges,
     Operation,
     ScanStep,
+    SemiChanges,
     StateTable,
     StoreKeyed,
     StoreRows,
+    TopChanges,
     ViewSnapshot,
     read_tables,
     written_tables,
@@ -88,6 +90,10 @@ def _describe(operation: Operation) -> str:
             return "Store rows"
         case Arrange():
             return f"Arrange by [{', '.join(f'${k}' for k in operation.columns[: operation.table.distribution])}]"
+        case SemiChanges():
+            return f"{'Anti' if operation.anti else 'Semi'} join on {operation.key_width} keys"
+        case TopChanges():
+            return f"Top {'all' if operation.limit is None else operation.limit} after {operation.offset}"
         case JoinChanges():
             return f"Join on {operation.key_width} key{'s' if operation.key_width > 1 else ''}"
 
@@ -97,8 +103,10 @@ def _cost(operation: Operation) -> str:
         case GroupChanges():
             extremes = any(a.recomputed for a in operation.partial.layout.accumulators)
             return "O(d log n), O(affected groups)" if extremes else "O(d log n)"
-        case JoinChanges():
-            return "O(d log n + matches)"
+        case JoinChanges() | SemiChanges():
+            return "O(d log n + matches)" if operation.key_width else "O(n)"
+        case TopChanges():
+            return "O(d log n + limit)" if operation.limit is not None else "O(n)"
         case ViewSnapshot():
             return "O(n) once"
         case GroupPartial() | Arrange() | StoreKeyed() | StoreRows():

@@ -117,4 +117,4 @@ def _merge_partition(
     epoch = max(span[1] for span in spans.values())
     for run in store.write(epoch, merged, f"m-{index}"):
         first, last = spans[run.table]
-        yield replace(run, epoch_low=first, epoch_high=last, vnode_low=low, vnode_high=high)
+        yield replace(run, epoch_low=first, epoch_high=last)

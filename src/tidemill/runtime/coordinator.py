@@ -36,7 +36,7 @@ from tidemill.runtime.snapshot import RUNS, Snapshot
 from tidemill.runtime.superstep import EpochPlan, TaskReport, Work
 from tidemill.sources.split import Split, SplitResult
 from tidemill.state.manifest import ManifestLog, root_directory
-from tidemill.state.store import RunStore, partition_vnodes
+from tidemill.state.store import RunStore
 from tidemill.state.version import Run, Version
 from tidemill.task.program import (
     GroupChanges,
@@ -415,10 +415,7 @@ class Coordinator:
         """Make the epoch's runs, positions and compactions the new version."""
         epoch = self.version.epoch + 1
         allowed = {table for step in current.program.steps for table in _tables_of(step, failed)}
-        runs: list[Run] = []
-        for report in reports:
-            low, high = partition_vnodes(report.partition, self.partitions) if report.depth else (0, 256)
-            runs += [replace(r, vnode_low=low, vnode_high=high) for r in report.runs if r.table in allowed]
+        runs = [run for report in reports for run in report.runs if run.table in allowed]
         merged = self._compactor.take(self.version)
         outputs = [replace(r, added=epoch) for r in merged.added]
         driver_runs = self._intake.apply(results, epoch)

@@ -117,7 +117,7 @@ class Arrange:
     """Rows keyed by ``keys`` first, then all other columns: what a join needs on either side."""
 
     columns: tuple[int, ...]
-    """Columns of the input in key order: join keys first."""
+    """Columns of the input in key order: join keys first. All of them, or for counting only the keys."""
     required: tuple[int, ...]
     """Join keys that cannot match when NULL; such rows are left out."""
     table: StateTable
@@ -127,12 +127,32 @@ class Arrange:
 class JoinChanges:
     """Changes of an inner equi-join: dL x R(new) + L(old) x dR. Inputs: arranged left, arranged right.
 
-    Output columns are the left input's original order, then the right's.
+    Output columns are the left input's original order, then the right's. The tables are written by steps
+    of their own, so joins that arrange a stream alike share its state.
     """
 
     left: Arrange
     right: Arrange
     key_width: int
+
+
+@dataclass(frozen=True)
+class SemiChanges:
+    """Changes of a semi or anti join. Inputs: arranged left, right keys only (its table counts them)."""
+
+    left: Arrange
+    right: Arrange
+    key_width: int
+    anti: bool
+
+
+@dataclass(frozen=True)
+class TopChanges:
+    """Changes of the first rows in an order. The input is arranged by that order, all in one vnode."""
+
+    rows: Arrange
+    limit: int | None
+    offset: int
 
 
 @dataclass(frozen=True)
@@ -180,6 +200,8 @@ Operation: TypeAlias = (
     | GroupChanges
     | Arrange
     | JoinChanges
+    | SemiChanges
+    | TopChanges
     | StoreRows
     | ViewSnapshot
 )
@@ -229,8 +251,6 @@ def written_tables(operation: Operation) -> tuple[StateTable, ...]:
         return (operation.table,)
     if isinstance(operation, GroupChanges):
         return (operation.partial.groups, *operation.partial.multisets)
-    if isinstance(operation, JoinChanges):
-        return (operation.left.table, operation.right.table)
     return ()
 
 
@@ -239,8 +259,10 @@ def read_tables(operation: Operation) -> tuple[StateTable, ...]:
     if isinstance(operation, GroupChanges):
         groups = (operation.partial.groups,) if operation.emit else ()
         return (*groups, *operation.partial.multisets)
-    if isinstance(operation, JoinChanges):
+    if isinstance(operation, JoinChanges | SemiChanges):
         return (operation.left.table, operation.right.table)
+    if isinstance(operation, TopChanges):
+        return (operation.rows.table,)
     if isinstance(operation, ViewSnapshot):
         return (operation.plan.table,)
     return ()

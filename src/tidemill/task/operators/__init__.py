@@ -11,7 +11,9 @@ from tidemill.task.operators.group_changes import GroupChangesOperator
 from tidemill.task.operators.group_partial import GroupPartialOperator
 from tidemill.task.operators.join import JoinOperator
 from tidemill.task.operators.scan import ScanOperator
+from tidemill.task.operators.semi_join import SemiJoinOperator
 from tidemill.task.operators.store import StoreKeyedOperator, StoreRowsOperator
+from tidemill.task.operators.top import TopOperator
 from tidemill.task.operators.view_snapshot import ViewSnapshotOperator
 
 
@@ -34,6 +36,10 @@ def build(step: int, operation: program.Operation) -> Operator:
             return ArrangeOperator(step, operation)
         case program.JoinChanges():
             return JoinOperator(step, operation)
+        case program.SemiChanges():
+            return SemiJoinOperator(step, operation)
+        case program.TopChanges():
+            return TopOperator(step, operation)
         case program.StoreKeyed():
             return StoreKeyedOperator(step, operation)
         case program.StoreRows():

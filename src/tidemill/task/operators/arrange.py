@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidemill.state.columns import column
 from tidemill.state.keys import Keys, encode
 from tidemill.state.merge import consolidate
 from tidemill.task.operator import HeldOutput, Operator, Output
-from tidemill.task.program import Arrange
+from tidemill.task.program import Arrange, StateTable
 from tidemill.task.streams import Delta, Item, Keyed
 
 
@@ -33,7 +34,7 @@ class ArrangeOperator(Operator):
         if len(item):
             columns = [item.batch.column(c) for c in self.operation.columns]
             table = self.operation.table
-            self._keys.append(encode(columns, table.key, table.distribution))
+            self._keys.append(encode(columns, table.key, table.distribution) if columns else empty_keys(len(item)))
             self._weights.append(item.explicit_weights())
 
     def start_drain(self) -> bool:
@@ -48,3 +49,14 @@ class ArrangeOperator(Operator):
     def get_output(self) -> Output | None:
         """The run."""
         return self._held.pop()
+
+
+def empty_keys(rows: int) -> Keys:
+    """Keys without columns: vnode 0 and nothing else."""
+    return Keys(np.arange(0, 2 * rows + 1, 2, dtype=np.int64), np.zeros(2 * rows, np.uint8))
+
+
+def key_prefixes(columns: list[pa.Array], table: StateTable, rows: int) -> Keys:
+    """The join key of each row as a prefix of its key in an arranged table."""
+    width = len(columns)
+    return encode(columns, table.key[:width], width) if width else empty_keys(rows)

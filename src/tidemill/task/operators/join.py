@@ -7,10 +7,11 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tidemill.state.columns import column, numbers
-from tidemill.state.keys import decode, encode, group
+from tidemill.state.keys import decode, group
 from tidemill.state.lookup import scan_prefix
 from tidemill.state.merge import Rows, merge
 from tidemill.task.operator import HeldOutput, Operator, Output
+from tidemill.task.operators.arrange import key_prefixes
 from tidemill.task.program import Arrange, JoinChanges
 from tidemill.task.streams import Delta, Item, Keyed, batch_of
 
@@ -32,7 +33,7 @@ class JoinOperator(Operator):
         self._inputs[port].append(item.rows)
 
     def start_drain(self) -> bool:
-        """Join the changes, then append them to the state."""
+        """Join the changes; the steps that store them do so on their own."""
         left, right = self.operation.left, self.operation.right
         new_left = merge(self._inputs[0], left.table.ops, drop_zero=True) if self._inputs[0] else None
         new_right = merge(self._inputs[1], right.table.ops, drop_zero=True) if self._inputs[1] else None
@@ -41,10 +42,8 @@ class JoinOperator(Operator):
         if new_left is not None and len(new_left.keys):
             others = self.context.runs(right.table) + ([] if new_right is None else [new_right])
             outputs += self._match(left, new_left, right, others, flipped=False)
-            self.context.write(left.table, new_left)
         if new_right is not None and len(new_right.keys):
             outputs += self._match(right, new_right, left, self.context.runs(left.table), flipped=True)
-            self.context.write(right.table, new_right)
         return self._held.put(outputs)
 
     def get_output(self) -> Output | None:
@@ -57,7 +56,7 @@ class JoinOperator(Operator):
             return []
         mine = decode(changes.keys, side.table.key)
         width = self.operation.key_width
-        prefixes = encode(mine[:width], side.table.key[:width], width)
+        prefixes = key_prefixes(mine[:width], side.table, len(changes.keys))
         ids, first = group(prefixes)  # sorted input: ids ascend
         found, matches = scan_prefix(runs, prefixes.take(first), other.table.ops, drop_zero=True)
         if not len(matches.keys):
@@ -65,8 +64,8 @@ class JoinOperator(Operator):
         rows, partners = pairs(ids, found, len(first))
         weights = _weights(changes)[rows] * _weights(matches)[partners]
         theirs = decode(matches.keys, other.table.key)
-        left = _restore(side, mine, rows)
-        right = _restore(other, theirs, partners)
+        left = restore(side, mine, rows)
+        right = restore(other, theirs, partners)
         columns = right + left if flipped else left + right
         return [Output(Delta(batch_of(columns, len(rows)), weights))]
 
@@ -95,8 +94,8 @@ def _weights(rows: Rows) -> _Int64s:
     return weights
 
 
-def _restore(side: Arrange, columns: list[pa.Array], rows: _Int64s) -> list[pa.Array]:
+def restore(side: Arrange, columns: list[pa.Array], rows: _Int64s) -> list[pa.Array]:
     """Columns in the order of the join's input, at the given rows."""
     indices = column(rows)
-    width = 1 + max(side.columns)
+    width = 1 + max(side.columns, default=-1)
     return [columns[side.columns.index(i)].take(indices) for i in range(width)]
