@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from tidemill.state import lookup, runs
-from tidemill.state.keys import VNODES
+from tidemill.state.keys import VNODES, Keys
 from tidemill.state.merge import Rows
 from tidemill.state.version import Run
 
@@ -93,7 +93,12 @@ class RunStore:
             return []
         name = f"e{epoch:010d}-{label}-{uuid.uuid4().hex}.run"
         sections = runs.write(self.path(name), full)
-        return [Run(s.table, name, i, s.rows, s.length, epoch, epoch, epoch) for i, s in enumerate(sections)]
+        written = []
+        for i, (section, (_, rows)) in enumerate(zip(sections, full, strict=True)):
+            low, high = _vnode(rows.keys, 0), _vnode(rows.keys, len(rows.keys) - 1) + 1
+            place = (section.table, name, i, section.rows, section.length)
+            written.append(Run(*place, epoch, epoch, epoch, vnode_low=low, vnode_high=high))
+        return written
 
     def sync(self, files: Iterable[str]) -> None:
         """Force files and their directory to the disk."""
@@ -126,3 +131,7 @@ def _fsync(path: Path, flags: int) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def _vnode(keys: Keys, row: int) -> int:
+    return int.from_bytes(keys[row][:2], "big")

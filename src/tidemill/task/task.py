@@ -158,6 +158,9 @@ def _wire(
     """Cut the steps of one depth into pipelines, in topological order."""
     steps = {i: s for i, s in enumerate(program.steps) if s.depth == depth}
     consumers = _consumers(steps)
+    leaving: dict[int, frozenset[int]] = {
+        i: frozenset(port for step, port in outgoing(program, depth) if step == i) for i in steps
+    }
     exchanges: dict[int, LocalExchange] = {}
     for number, step in steps.items():
         inner = [i for i in step.inputs if i.step in steps]
@@ -165,7 +168,7 @@ def _wire(
             exchange = exchanges.setdefault(number, LocalExchange())
             exchange.producers += 1
             inboxes[number] = exchange
-        elif step.inputs and not _chained(step, steps, consumers):
+        elif step.inputs and not _chained(step, steps, consumers, leaving):
             exchanges.setdefault(number, LocalExchange())
     drivers = []
     for number, step in steps.items():
@@ -185,8 +188,7 @@ def _wire(
             operators.append(build(at, steps[at].operation))
         if consumers[at]:
             targets = tuple((out, exchanges[c], port, steps[c].born) for c, port, out in consumers[at])
-            leaving = frozenset(port for step, port in outgoing(program, depth) if step == at)
-            operators.append(ExchangeSink(at, targets, leaving))
+            operators.append(ExchangeSink(at, targets, leaving[at]))
         drivers.append(Driver(tuple(operators)))
     return drivers
 
@@ -201,7 +203,12 @@ def _consumers(steps: dict[int, Step]) -> dict[int, list[tuple[int, int, int]]]:
     return found
 
 
-def _chained(step: Step, steps: dict[int, Step], consumers: dict[int, list[tuple[int, int, int]]]) -> bool:
+def _chained(
+    step: Step,
+    steps: dict[int, Step],
+    consumers: dict[int, list[tuple[int, int, int]]],
+    leaving: dict[int, frozenset[int]],
+) -> bool:
     """Whether a step can stand in its producer's pipeline: one input, and the producer has no other reader.
 
     After a source there is always an exchange, where rows of history are kept from those who know them.
@@ -209,7 +216,7 @@ def _chained(step: Step, steps: dict[int, Step], consumers: dict[int, list[tuple
     if len(step.inputs) != 1 or step.inputs[0].port:
         return False
     producer = step.inputs[0].step
-    return len(consumers[producer]) == 1 and bool(steps[producer].inputs)
+    return len(consumers[producer]) == 1 and not leaving[producer] and bool(steps[producer].inputs)
 
 
 def outgoing(program: Program, depth: int) -> dict[tuple[int, int], list[tuple[int, int, int]]]:
