@@ -58,10 +58,7 @@ def cases(size: int) -> list[Case]:
     """The files measured, each of about ``size`` bytes."""
 
     def numbers(r: random.Random) -> list[str]:
-        return [
-            f"{r.random() * 1000:.3f}" if i % 2 else str(r.randrange(10 ** r.randrange(1, 10)))
-            for i in range(16)
-        ]
+        return [f"{r.random() * 1000:.3f}" if i % 2 else str(r.randrange(10 ** r.randrange(1, 10))) for i in range(16)]
 
     def mixed(r: random.Random) -> list[str]:
         return [

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import numpy as np
@@ -25,7 +24,7 @@ def write_numbers(path: Path, keys: np.ndarray, random: np.random.Generator) -> 
     path.parent.mkdir(parents=True, exist_ok=True)
     hidden = path.with_name(f".{path.name}")
     pa_csv.write_csv(pa.table(columns), hidden)
-    os.replace(hidden, path)
+    hidden.replace(path)
 
 
 def write_files(directory: Path, files: int, rows: int, groups: int, seed: int = 1) -> None:

@@ -125,9 +125,7 @@ def bench_folds(random: np.random.Generator) -> None:
     show("sum_i128", lambda: accumulate.sum_i128(ids, ints, ones, 1000))
     show("sum_float / group_by sum", lambda: accumulate.sum_float(ids, floats, ones, 1000), arrow("f", "sum"))
     show("sum_dd", lambda: accumulate.sum_dd(ids, floats, ones, 1000))
-    show(
-        "extreme float / group_by max", lambda: accumulate.extreme(ids, floats, 1000, True), arrow("f", "max")
-    )
+    show("extreme float / group_by max", lambda: accumulate.extreme(ids, floats, 1000, True), arrow("f", "max"))
 
 
 def main() -> None:

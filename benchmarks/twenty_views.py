@@ -97,8 +97,7 @@ def main() -> None:
             found["Spark"].append(theirs)
     totals = {name: statistics.median(r["create"] + r["run"] for r in runs) for name, runs in found.items()}
     shown = [
-        (name, runs[0]["create"], runs[0]["run"], totals[name], int(runs[0]["epochs"]))
-        for name, runs in found.items()
+        (name, runs[0]["create"], runs[0]["run"], totals[name], int(runs[0]["epochs"])) for name, runs in found.items()
     ]
     table(("", "create s", "run s", "total s", "epochs or batches"), shown)
     verdict("twenty_views", totals["Spark"] / totals["tidemill"], GOAL)

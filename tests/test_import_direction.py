@@ -29,9 +29,6 @@ CLOSED = {"sources", "formats", "state"}
 ENTRY = {"__init__"}
 """``tidemill/__init__.py`` names the public API and so may import anything; nobody inside imports it."""
 
-EXPRESSIONS_IN_PLAN = ("task", "tidemill.plan.expressions")
-"""The one exception: scalar expressions are evaluated in ``task/`` but still live in ``plan/``."""
-
 SPARK_ROOMS = {"runtime", "mill"}
 SPARK_FILES = {"plan/catalyst.py"}
 """Who may import pyspark or py4j."""
@@ -92,8 +89,6 @@ def test_imports_point_downwards(path: Path) -> None:
         parts = name.split(".")
         if parts[0] != "tidemill" or len(parts) < 2:
             continue
-        if (room(path), name) == EXPRESSIONS_IN_PLAN:
-            continue
         if not allowed(room(path), parts[1]):
             wrong.append(f"line {line}: {room(path)} imports {name}")
     assert not wrong
@@ -108,12 +103,6 @@ def test_only_some_know_spark(path: Path) -> None:
     if relative not in ANALYSER_FILES:
         names = {n.attr for n in ast.walk(ast.parse(path.read_text())) if isinstance(n, ast.Attribute)}
         assert not names & ANALYSER_NAMES
-
-
-def test_the_exception_is_still_needed() -> None:
-    room_, name = EXPRESSIONS_IN_PLAN
-    users = [p for p in sources() if room(p) == room_ and name in {n for _, n in imports(p)}]
-    assert users, "remove EXPRESSIONS_IN_PLAN"
 
 
 def test_importing_the_package_does_not_start_spark() -> None:

@@ -120,8 +120,9 @@ class Trial:
     def check_history(self, name: str, born: int = 0) -> None:
         """The changes of every epoch are the difference of Spark's answers, and they sum to the view."""
         epochs = [e for e in self.answers if e > born]
-        changes = dict(self.mill.subscribe(name, from_epoch=born)) if born else dict(self.mill.subscribe(name))
-        total: dict[tuple[object, ...], int] = {}
+        changes = dict(self.mill.subscribe(name))
+        assert changes.keys() <= {born, *epochs}
+        total: dict[tuple[object, ...], int] = dict(weighted_rows(changes[born])) if born in changes else {}
         for epoch in epochs:
             delta = weighted_rows(changes[epoch]) if epoch in changes else {}
             for row, weight in delta.items():

@@ -143,9 +143,8 @@ class RandomTable:
         columns = ", ".join(f"{c.name} {c.ddl}" for c in self.columns)
         operation = ", opColumn 'op'" if self.deletes else ""
         header = "true" if self.header else "false"
-        return (
-            f"CREATE TABLE {self.name} ({columns}) USING csv OPTIONS (path '{self.directory}', header {header}{operation})"
-        )
+        options = f"path '{self.directory}', header {header}{operation}"
+        return f"CREATE TABLE {self.name} ({columns}) USING csv OPTIONS ({options})"
 
     def release(self, count: int) -> None:
         """Let the next files appear."""

@@ -82,6 +82,26 @@ def test_infinities_and_nan_go_away_with_their_rows(mill_factory: MillFactory, t
 
 
 @pytest.mark.parametrize("deletes", [True, False])
+def test_extremes_over_nothing_are_null_and_not_zero(mill_factory: MillFactory, tmp_path: Path, deletes: bool) -> None:
+    mill = mill_factory()
+    data, last = tmp_path / "data", ("I",) if deletes else ()
+    data.mkdir()
+    option = ", opColumn 'op'" if deletes else ""
+    mill.sql(f"CREATE TABLE n (x BIGINT, y DOUBLE) USING csv OPTIONS (path '{data}'{option})")
+    mill.sql("CREATE MATERIALIZED VIEW s AS SELECT max(x) AS x, min(y) AS y, max(DISTINCT y) AS z FROM n")
+    mill.sql("CREATE MATERIALIZED VIEW over AS SELECT x, y FROM s")
+    list(mill.drain())
+    assert mill.read("s").to_pylist() == [{"x": None, "y": None, "z": None}]
+    assert mill.read("over").to_pylist() == [{"x": None, "y": None}]
+    write(data, 0, [(-5, 7.5, *last)])
+    list(mill.drain())
+    assert mill.read("s").to_pylist() == [{"x": -5, "y": 7.5, "z": 7.5}]
+    assert mill.read("over").to_pylist() == [{"x": -5, "y": 7.5}]
+    deltas = [[tuple(r.values()) for r in d.to_pylist()] for _, d in mill.subscribe("s")]
+    assert deltas[-1] == [(None, None, None, -1), (-5, 7.5, 7.5, 1)]
+
+
+@pytest.mark.parametrize("deletes", [True, False])
 def test_a_sum_of_bigint_that_does_not_fit_is_an_error_when_read(
     mill_factory: MillFactory, tmp_path: Path, deletes: bool
 ) -> None:
@@ -143,7 +163,9 @@ def test_decimals_are_exact(mill_factory: MillFactory, tmp_path: Path, seed: int
     write(data, 0, events[:70])
     write(data, 1, events[70:])
     mill = mill_factory(epoch_bytes=1500, split_bytes=333)
-    mill.sql(f"CREATE TABLE m (k INT, w DECIMAL(26,4), d DECIMAL(5,2)) USING csv OPTIONS (path '{data}', opColumn 'op')")
+    mill.sql(
+        f"CREATE TABLE m (k INT, w DECIMAL(26,4), d DECIMAL(5,2)) USING csv OPTIONS (path '{data}', opColumn 'op')"
+    )
     query = """SELECT k, sum(w) AS sw, avg(w) AS aw, sum(d) AS sd, avg(d) AS ad, avg(d * 2) AS a2, min(w) AS mw,
                sum(DISTINCT d) AS dd, avg(w) FILTER (WHERE d > 0) AS fw FROM m GROUP BY k"""
     mill.sql(f"CREATE MATERIALIZED VIEW v AS {query}")

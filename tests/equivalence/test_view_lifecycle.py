@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow.compute as pc
 import pytest
 from oracle import Trial, usual_settings, usual_tables
-from queries import AGGREGATES, APPEND_ONLY, JOINS, UNIONS_AND_VIEWS
+from queries import ALL, GROUPS
 
 from tidemill.errors import TidemillError
 from tidemill.mill import Mill
@@ -26,10 +26,10 @@ OLD = {
 }
 YOUNG = {
     "y_rows": "SELECT k, s FROM t WHERE b",
-    "y_agg": AGGREGATES["g_minmax"],
+    "y_agg": ALL["g_minmax"],
     "y_same": OLD["agg"],
-    "y_joined": JOINS["j_agg"],
-    "y_inserts": APPEND_ONLY["a_distinct"],
+    "y_joined": ALL["j_agg"],
+    "y_inserts": ALL["a_distinct"],
     "y_of_rows": "SELECT g, count(*) AS c, sum(d) AS s FROM rows GROUP BY g",
     "y_of_agg": "SELECT c, count(*) AS n, max(x) AS x FROM agg GROUP BY c",
     "y_mixed": "SELECT agg.k, agg.c, t.i FROM agg JOIN t ON agg.k = t.k",
@@ -87,7 +87,9 @@ def test_a_view_over_an_older_global_aggregate_without_rows(
     trial = make_trial(mill_factory, tmp_path, rng, partitions=partitions)
     trial.create({"never": "SELECT count(*) AS c, sum(i) AS s FROM t WHERE i > 1000", "rows": "SELECT k FROM a"})
     trial.advance()
-    trial.create({"over": "SELECT c + 1 AS c, s FROM never", "agg_over": "SELECT count(*) AS n, sum(c) AS s FROM never"})
+    trial.create(
+        {"over": "SELECT c + 1 AS c, s FROM never", "agg_over": "SELECT count(*) AS n, sum(c) AS s FROM never"}
+    )
     trial.advance()
     trial.run(rng)
     trial.check_not_vacuous()
@@ -138,14 +140,16 @@ def test_dropping_and_creating_again(mill_factory: MillFactory, tmp_path: Path, 
         if name != "agg":
             trial.drop(name)
     trial.drop("agg")
-    owned = [t for t in trial.mill.snapshot().state_tables()["table"].to_pylist() if not t.startswith(("list:", "errors:"))]
+    owned = [
+        t for t in trial.mill.snapshot().state_tables()["table"].to_pylist() if not t.startswith(("list:", "errors:"))
+    ]
     assert owned == []
 
 
 def test_older_epochs_and_dataframes(mill_factory: MillFactory, tmp_path: Path, seed: int) -> None:
     rng = random.Random(f"old {seed}")
     trial = make_trial(mill_factory, tmp_path, rng)
-    views = {**OLD, "of_agg": YOUNG["y_of_agg"], "having": AGGREGATES["g_having"], "extremes": AGGREGATES["g_minmax"]}
+    views = {**OLD, "of_agg": YOUNG["y_of_agg"], "having": ALL["g_having"], "extremes": ALL["g_minmax"]}
     trial.create(views)
     frames = []
     for _ in range(4):
@@ -177,7 +181,12 @@ def test_compaction_and_short_history(mill_factory: MillFactory, tmp_path: Path,
     tables = usual_tables(rng, tmp_path, rows=200)
     settings = {**usual_settings(rng, tables, epochs=14), "compact_after": 2, "history_epochs": 3}
     trial = Trial(mill_factory(**settings, garbage_grace_seconds=0.0), tables)
-    views = {**OLD, "of_agg": YOUNG["y_of_agg"], "extremes": AGGREGATES["g_minmax"], "set": AGGREGATES["g_distinct_rows"]}
+    views = {
+        **OLD,
+        "of_agg": YOUNG["y_of_agg"],
+        "extremes": ALL["g_minmax"],
+        "set": ALL["g_distinct_rows"],
+    }
     trial.create(views)
     assert trial.run(rng) >= 8
     trial.check_not_vacuous()
@@ -221,7 +230,7 @@ def test_changes_of_a_view_created_late(mill_factory: MillFactory, tmp_path: Pat
     trial.create({"agg": OLD["agg"]})
     for _ in range(4):
         trial.advance()
-    trial.create({"late": AGGREGATES["g_two_keys"]})
+    trial.create({"late": ALL["g_two_keys"]})
     born = trial.mill.epoch
     trial.run(rng)
     filled = [e for e, v in trial.answers.items() if e > born]
@@ -243,7 +252,7 @@ def test_a_whole_chain_of_views_at_once(mill_factory: MillFactory, tmp_path: Pat
     """A chain of views created late over a chain created early."""
     rng = random.Random(f"chain {seed}")
     trial = make_trial(mill_factory, tmp_path, rng)
-    chain = {n: q for n, q in UNIONS_AND_VIEWS.items() if n.startswith("v_")}
+    chain = {n: q for n, q in GROUPS["unions_and_views"].items() if n.startswith("v_")}
     early = dict(list(chain.items())[:3])
     trial.create(early)
     trial.advance()

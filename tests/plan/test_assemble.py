@@ -126,7 +126,10 @@ def test_supersteps_are_the_depth_of_the_deepest_view(views: Views) -> None:
     views.add("deep2", "SELECT c, count(*) AS d FROM deep1 GROUP BY c")
     views.add("deep3", "SELECT d, max(c) AS e FROM deep2 GROUP BY d")
     assert views.program().supersteps == 4
-    assert all(s.depth >= max((views.program().steps[i.step].depth for i in s.inputs), default=0) for s in views.program().steps)
+    assert all(
+        s.depth >= max((views.program().steps[i.step].depth for i in s.inputs), default=0)
+        for s in views.program().steps
+    )
 
 
 def test_views_born_later_share_no_state_and_begin_with_a_snapshot(views: Views) -> None:

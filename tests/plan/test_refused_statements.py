@@ -16,14 +16,14 @@ VIEW = "CREATE MATERIALIZED VIEW new AS "
 REFUSED = {
     # queries that Spark does not understand
     "syntax": (VIEW + "SELEC k FROM t", "TM2001", "SELEC"),
-    "syntax in query": (VIEW + "SELECT k FROM t WHERE", "TM2001", "end of input"),
+    "syntax in query": (VIEW + "SELECT k FROM t WHERE k >", "TM2001", "end of input"),
     "unclosed": (VIEW + "SELECT 'a FROM t", "TM2001", "line 1"),
     "unknown column": (VIEW + "SELECT k, nothing FROM t", "TM2004", "line 1, column 11 of the query: nothing"),
     "unknown column below": (VIEW + "SELECT k\nFROM t\nWHERE x1 > 2", "TM2004", "line 3, column 7 of the query: x1"),
     "unknown table": (VIEW + "SELECT k FROM nowhere", "TM2004", "nowhere"),
     "unknown function": (VIEW + "SELECT frobnicate(k) FROM t", "TM2004", "frobnicate"),
     "wrong type": (VIEW + "SELECT sum(day) FROM t", "TM2004", "day"),
-    "not grouped": (VIEW + "SELECT k, s FROM t GROUP BY k", "TM2004", "line 1, column 11 of the query: s"),
+    "not grouped": (VIEW + "SELECT k, s FROM t GROUP BY k", "TM2004", '"s"'),
     "itself": (VIEW + "SELECT k FROM new", "TM2004", "new"),
     "duplicate columns": (VIEW + "SELECT k, x AS K FROM t", "TM2005", "k"),
     "duplicate columns of a join": (VIEW + "SELECT * FROM t JOIN u ON t.k = u.k", "TM2005", "k"),
@@ -78,8 +78,14 @@ REFUSED = {
     "table of a type": ("CREATE TABLE new (k INTERVAL) USING csv OPTIONS (path '{data}')", "TM2002", "interval"),
     "same column twice": ("CREATE TABLE new (k INT, K INT) USING csv OPTIONS (path '{data}')", "TM2005", "k"),
     "unknown format": ("CREATE TABLE new (k INT) USING cvs OPTIONS (path '{data}')", "TM4001", "csv"),
-    "unknown option": ("CREATE TABLE new (k INT) USING csv OPTIONS (path '{data}', heder true)", "TM4002", "header"),
-    "bad option": ("CREATE TABLE new (k INT) USING csv OPTIONS (path '{data}', header maybe)", "TM4003", "maybe"),
+    "unknown option": ("CREATE TABLE new (k INT) USING csv OPTIONS (path '{data}', heder true)", "TM4005", "header"),
+    "bad option": ("CREATE TABLE new (k INT) USING csv OPTIONS (path '{data}', header 'maybe')", "TM4003", "maybe"),
+    "option without quotes": (
+        "CREATE TABLE new (k INT) USING csv OPTIONS (path '{data}', header x)",
+        "TM4003",
+        "quotes",
+    ),
+    "option that is NULL": ("CREATE TABLE new (k INT) USING csv OPTIONS (path '{data}', sep NULL)", "TM4003", "NULL"),
     "no path": ("CREATE TABLE new (k INT) USING csv", "TM5005", "new"),
     "missing path": ("CREATE TABLE new (k INT) USING csv OPTIONS (path '{data}/none')", "TM5001", "none"),
     "unknown connector": ("CREATE TABLE new (k INT) USING csv OPTIONS (path 'ftp://x/y')", "TM5002", "ftp://x/y"),
@@ -152,15 +158,15 @@ def test_a_query_over_views_that_does_not_resolve(mill_factory: Callable[..., Mi
     with pytest.raises(TidemillError, match="TM2004"):
         empty.query("SELECT * FROM nowhere")
     with pytest.raises(TidemillError, match="TM2001"):
-        empty.query("SELECT FROM WHERE")
+        empty.query("SELEC 1")
     with pytest.raises(TidemillError, match="TM2012"):
         empty.read("nowhere")
 
 
 def test_a_spark_table_of_somebody_else(mill_factory: Callable[..., Mill]) -> None:
     mill = mill_factory()
-    mill.spark.range(3).createOrReplaceGlobalTempView("strangers")
-    with pytest.raises(TidemillError) as caught:
+    rows = mill.spark.sparkContext.parallelize([(1,)])
+    mill.spark.createDataFrame(rows, "id int").createOrReplaceGlobalTempView("strangers")
+    with pytest.raises(TidemillError, match="TM2006"):
         mill.sql(VIEW + "SELECT id FROM global_temp.strangers")
-    assert caught.value.number in ("TM2006", "TM2103")
     mill.spark.catalog.dropGlobalTempView("strangers")

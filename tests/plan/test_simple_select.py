@@ -88,7 +88,7 @@ def test_same_answer_as_spark(statement: str, spark: SparkSession) -> None:
         "SELECT k FROM v LIMIT ALL",
         "SELECT",
         "SELECT k FROM",
-        "SELECT k FROM v WHERE s = \"b\"",
+        'SELECT k FROM v WHERE s = "b"',
         "SELECT k FROM v WHERE s = 'a\\'b'",
         "SELECT k FROM v -- comment",
         "DROP VIEW v",

@@ -31,7 +31,7 @@ def test_split(script: str, expected: list[tuple[str, int]]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("script", "line"), [("SELECT 'a", 1), ("SELECT 1;\nSELECT \"b", 2), ("SELECT `c", 1), ("\n\n/* never", 3)]
+    ("script", "line"), [("SELECT 'a", 1), ('SELECT 1;\nSELECT "b', 2), ("SELECT `c", 1), ("\n\n/* never", 3)]
 )
 def test_what_is_not_closed_is_an_error_with_its_line(script: str, line: int) -> None:
     with pytest.raises(TidemillError, match="TM2001") as caught:

@@ -109,7 +109,7 @@ def test_most_bytes_of_an_epoch(mill_factory: Opener, data: Path) -> None:
     mill = create(mill_factory(epoch_bytes=50, split_bytes=20), data)
     reports = list(mill.drain())
     assert max(r.bytes_in for r in reports) == 50
-    assert [s for r in reports for s in r.read][:4] == [
+    assert [s for r in reports for s in sorted(r.read)][:4] == [
         ("t", str(data / "a.csv"), start, end) for start, end in ((0, 20), (20, 40), (40, 50), (50, 70))
     ]
     assert rows(mill) == list(range(20))

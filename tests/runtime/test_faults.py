@@ -57,7 +57,7 @@ def sums(source: Mill | Snapshot) -> dict[int, tuple[int, int]]:
 
 def after(files: int) -> dict[int, tuple[int, int]]:
     """The view over the first files."""
-    expected = {n: (1, 1) for n in range(files)}
+    expected = dict.fromkeys(range(files), (1, 1))
     return {**expected, 0: (files + 1, sum(range(files)) + 1)}
 
 
@@ -79,7 +79,7 @@ def test_workers_cannot_write(mill: Mill, tmp_path: Path) -> None:
     runs, away = tmp_path / "root" / "runs", tmp_path / "away"
     runs.rename(away)
     runs.write_text("in the way")
-    with pytest.raises(TidemillError, match="TM101[12]"):
+    with pytest.raises(TidemillError, match=r"TM101[12]"):
         mill.advance()
     runs.unlink()
     away.rename(runs)

@@ -156,6 +156,15 @@ def test_file_cut_while_it_is_read(data: Path) -> None:
     assert f"{BUFFER_BYTES} bytes, {2 * BUFFER_BYTES} when listed" in caught.value.got
 
 
+@pytest.mark.parametrize("name", ["z.csv.gz", "z.ZST", "z.csv.bz2"])
+def test_compressed_files_are_refused(data: Path, name: str) -> None:
+    (data / name).write_bytes(b"\x1f\x8b")
+    with pytest.raises(TidemillError, match="TM5006") as caught:
+        list(listing(str(data)))
+    assert caught.value.got == str(data / name)
+    assert names(data, f"{data}/*.csv") == ["a.csv", "b.csv", "empty.csv"]
+
+
 def test_file_that_vanishes_while_it_is_listed(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     found = [str(data / "a.csv"), str(data / "gone.csv"), str(data / "b.csv")]
     monkeypatch.setattr(files.glob, "iglob", lambda *_, **__: iter(found))

@@ -70,7 +70,9 @@ def grouping(*accumulators: Accumulator, results: tuple[Result, ...], keys: int 
     """Groups rows (k bigint, v bigint) by k, or as a whole with ``keys=0``."""
     types = (INT, INT)
     multisets = tuple(dict.fromkeys(a.argument for a in accumulators if a.distinct or a.recomputed))
-    layout = AggregateLayout((Accumulator("rows"), *accumulators), results, tuple(m for m in multisets if m is not None))
+    layout = AggregateLayout(
+        (Accumulator("rows"), *accumulators), results, tuple(m for m in multisets if m is not None)
+    )
     groups = StateTable(
         "groups", tuple(KeyColumn(INT) for _ in range(keys)), keys, layout.value_types(types), layout.merge_ops()
     )

@@ -18,7 +18,12 @@ MAX, MIN = Accumulator("max", 1, recomputed=True), Accumulator("min", 1, recompu
 DISTINCT = Accumulator("count", 1, distinct=True)
 ROWS = Result("count", pa.null(), INT, 0, 0)
 SUMS = grouping(COUNT, SUM, results=(ROWS, Result("sum", INT, INT, 2, 1)))
-EXTREMES = grouping(MIN, MAX, DISTINCT, results=(Result("min", INT, INT, 1, 0), Result("max", INT, INT, 2, 0), Result("count", INT, INT, 3, 3)))  # fmt: skip
+EXTREMES = grouping(
+    MIN,
+    MAX,
+    DISTINCT,
+    results=(Result("min", INT, INT, 1, 0), Result("max", INT, INT, 2, 0), Result("count", INT, INT, 3, 3)),
+)
 WHOLE = grouping(COUNT, SUM, results=(ROWS, Result("sum", INT, INT, 2, 1)), keys=0)
 
 
@@ -45,7 +50,10 @@ def test_a_sum_over_nulls_only_is_null() -> None:
 def test_extremes_after_deletes() -> None:
     operator, context = build(0, GroupChanges(EXTREMES, True)), MemoryContext()
     assert changes(run(operator, context, keyed(EXTREMES, pairs("+2 1 5 | + 1 9 | + 1 NULL")))) == {(1, 5, 9, 2): 1}
-    assert changes(run(operator, context, keyed(EXTREMES, pairs("- 1 9 | - 1 5")))) == {(1, 5, 9, 2): -1, (1, 5, 5, 1): 1}
+    assert changes(run(operator, context, keyed(EXTREMES, pairs("- 1 9 | - 1 5")))) == {
+        (1, 5, 9, 2): -1,
+        (1, 5, 5, 1): 1,
+    }
     assert changes(run(operator, context, keyed(EXTREMES, pairs("- 1 5")))) == {
         (1, 5, 5, 1): -1,
         (1, None, None, 0): 1,

@@ -70,7 +70,5 @@ def test_random_changes(seed: int) -> None:
         lefts.update(weighted_rows(new_left))
         rights.update(weighted_rows(new_right))
         joined.update(changes(run(join, context, sides(new_left, new_right))))
-        expected = {
-            (*a, *b): n * m for a, n in lefts.items() for b, m in rights.items() if a[1] == b[0] and n * m
-        }
+        expected = {(*a, *b): n * m for a, n in lefts.items() for b, m in rights.items() if a[1] == b[0] and n * m}
         assert {row: n for row, n in joined.items() if n} == expected

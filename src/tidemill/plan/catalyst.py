@@ -21,7 +21,7 @@ from tidemill.plan.statements import CreateTable, CreateView, Query, Source, Sta
 from tidemill.schema import Field, Schema, type_from_spark
 from tidemill.task.expressions import Ref
 
-_RULES_THAT_LOOK_AT_DATA = ("ConvertToLocalRelation", "PropagateEmptyRelation")
+_RULES_THAT_LOSE_RELATIONS = ("ConvertToLocalRelation", "PropagateEmptyRelation", "PruneFilters")
 _RULES_WE_DO_OURSELVES = ("DecimalAggregates", "OptimizeIn", "MergeSubplans")
 _RULE_THAT_CANNOT_BE_EXCLUDED = ".RewriteDistinctAggregates"
 _EXCLUDED = "spark.sql.optimizer.excludedRules"
@@ -52,7 +52,7 @@ class Catalyst:
 
     def __init__(self, spark: SparkSession) -> None:
         self._spark = spark.newSession()
-        excluded = ",".join(_OPTIMIZER + rule for rule in _RULES_THAT_LOOK_AT_DATA + _RULES_WE_DO_OURSELVES)
+        excluded = ",".join(_OPTIMIZER + rule for rule in _RULES_THAT_LOSE_RELATIONS + _RULES_WE_DO_OURSELVES)
         self._spark.conf.set(_EXCLUDED, excluded)
         self._spark.conf.set("spark.sql.session.timeZone", "UTC")
         self._spark.conf.set("spark.sql.ansi.enabled", "true")
@@ -242,7 +242,14 @@ def _options(pairs: Any) -> dict[str, str]:
     for i in range(pairs.size()):
         pair = pairs.apply(i)
         value = pair._2()
-        inner = value.value() if hasattr(value, "value") else value
+        inner = value.value() if value.getClass().getSimpleName() == "Literal" else None
+        if inner is None:
+            raise TidemillError(
+                "TM4003",
+                f"bad value for option {pair._1()}",
+                got=value.sql(),
+                hint="write the value in quotes",
+            )
         options[pair._1()] = str(inner) if not isinstance(inner, bool) else str(inner).lower()
     return options
 

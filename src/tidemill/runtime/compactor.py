@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
@@ -100,9 +101,10 @@ class Compactor:
 
 
 def _merge_partition(
-    directory: str, jobs: list[tuple[Compaction, StateTable]], partitions: int, index: int, _: Iterable[int]
+    directory: str, jobs: list[tuple[Compaction, StateTable]], partitions: int, index: int, numbers: Iterable[int]
 ) -> Iterator[Run]:
     """Merge this partition's vnodes of every table; one file for all of them."""
+    deque(numbers, 0)  # Spark ends a worker process that has not read its input to the end
     store = RunStore(Path(directory))
     low, high = partition_vnodes(index, partitions)
     merged: list[tuple[str, Rows]] = []

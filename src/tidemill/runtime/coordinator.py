@@ -29,7 +29,7 @@ from tidemill.plan.statements import CreateTable, CreateView
 from tidemill.runtime.catalog import Catalog
 from tidemill.runtime.checkpoints import Checkpoints, Sealed
 from tidemill.runtime.compactor import Compactor
-from tidemill.runtime.epoch_job import broadcast_program, run_epoch
+from tidemill.runtime.epoch_job import EpochJobs, broadcast_program
 from tidemill.runtime.intake import Intake
 from tidemill.runtime.report import EpochReport, epoch_report
 from tidemill.runtime.snapshot import RUNS, Snapshot
@@ -108,6 +108,7 @@ class Coordinator:
             self.settings.garbage_grace_seconds,
             lambda: self._compactor.idle,
         )
+        self._jobs = EpochJobs(self.spark.sparkContext)
         self._claimed = False
 
     # -- statements ---------------------------------------------------------------------------------
@@ -268,7 +269,7 @@ class Coordinator:
             self._intake.list_files(self.settings.listing_seconds)
             current = self._program()
             used = {s.operation.source.name for s in current.program.steps if isinstance(s.operation, ScanStep)}
-            splits = self._intake.admit(self.settings.epoch_bytes, self.settings.split_bytes, used)
+            splits = self._intake.admit(self.settings.epoch_bytes, self.settings.split_bytes, used, self.partitions)
             snapshots = self._snapshot_steps(current.program)
             if not splits and not snapshots and not self._must_begin(current.program):
                 self._fresh.clear()
@@ -361,12 +362,11 @@ class Coordinator:
             current.broadcast,
             {t: self.version.runs(t) for t in current.reads},
         )
-        context = self.spark.sparkContext
         redone = 0
         while True:
             work = self._share_out(current.program, splits, snapshots)
             try:
-                reports = run_epoch(context, plan, current.program.supersteps, work)
+                reports = self._jobs.run(plan, current.program.supersteps, work)
             except TidemillError as error:
                 certain = [s for s in splits if s.in_quotes is not None]
                 if error.number != "TM4020" or len(certain) == len(splits):

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import pickle
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 
 from py4j.protocol import Py4JError
-from pyspark import Broadcast, SparkContext
+from pyspark import RDD, Broadcast, SparkContext
 from pyspark.errors import PySparkException
 
 from tidemill.errors import TidemillError
@@ -15,37 +16,54 @@ from tidemill.runtime.superstep import EpochPlan, Record, TaskReport, Work, firs
 from tidemill.task.program import Program
 
 
-def run_epoch(context: SparkContext, plan: EpochPlan, supersteps: int, work: Sequence[Work]) -> list[TaskReport]:
-    """Run all supersteps and return the reports of the attempts that counted.
+class EpochJobs:
+    """Runs epochs in one Spark context.
 
-    A new chain of RDDs is made for every call: collecting the same RDD twice would give the shuffle
-    files of the first time.
-
-    Raises
-    ------
-    TidemillError
-        The first numbered error of any task, by superstep and partition; TM1020 when Spark gave up.
+    The RDD that a job starts from holds nothing but numbers, and is kept: making one takes as long as the
+    tasks of a small epoch. Splits travel with the function instead.
     """
-    try:
-        rdd = context.parallelize(work, len(work)).mapPartitionsWithIndex(partial(_first, plan))
-        for depth in range(1, supersteps):
-            rdd = rdd.partitionBy(plan.partitions, _itself).mapPartitionsWithIndex(partial(_later, plan, depth))
-        records = rdd.collect()
-    except (Py4JError, PySparkException) as error:
-        text = str(error)
-        cause = next((line for line in text.splitlines() if "Error" in line or "Exception" in line), text[:200])
-        raise TidemillError(
-            "TM1020",
-            "the Spark job of an epoch failed",
-            got=cause.strip(),
-            hint="nothing was sealed: the previous epoch is intact, and the same input is read again next time",
-        ) from error
-    reports = [pickle.loads(data) for _, data in records]
-    found = sorted((r for r in reports if isinstance(r, TaskReport)), key=lambda r: (r.depth, r.partition))
-    for report in found:
-        if report.error is not None:
-            raise report.error
-    return found
+
+    def __init__(self, context: SparkContext) -> None:
+        self._context = context
+        self._numbers: dict[int, RDD[int]] = {}
+
+    def run(self, plan: EpochPlan, supersteps: int, work: Sequence[Work]) -> list[TaskReport]:
+        """Run all supersteps and return the reports of the attempts that counted.
+
+        A new chain of RDDs is made for every call: collecting an RDD behind a shuffle twice would give the
+        shuffle files of the first time.
+
+        Raises
+        ------
+        TidemillError
+            The first numbered error of any task, by superstep and partition; TM1020 when Spark gave up.
+        """
+        shares = tuple(pickle.dumps(share, protocol=5) for share in work)
+        try:
+            rdd = self._start(len(shares)).mapPartitionsWithIndex(partial(_first, plan, shares))
+            for depth in range(1, supersteps):
+                rdd = rdd.partitionBy(plan.partitions, _itself).mapPartitionsWithIndex(partial(_later, plan, depth))
+            records = rdd.collect()
+        except (Py4JError, PySparkException) as error:
+            text = str(error)
+            cause = next((line for line in text.splitlines() if "Error" in line or "Exception" in line), text[:200])
+            raise TidemillError(
+                "TM1020",
+                "the Spark job of an epoch failed",
+                got=cause.strip(),
+                hint="nothing was sealed: the previous epoch is intact, and the same input is read again next time",
+            ) from error
+        reports = [pickle.loads(data) for _, data in records]
+        found = sorted((r for r in reports if isinstance(r, TaskReport)), key=lambda r: (r.depth, r.partition))
+        for report in found:
+            if report.error is not None:
+                raise report.error
+        return found
+
+    def _start(self, partitions: int) -> RDD[int]:
+        if partitions not in self._numbers:
+            self._numbers[partitions] = self._context.parallelize(list(range(partitions)), partitions)
+        return self._numbers[partitions]
 
 
 def broadcast_program(context: SparkContext, program: Program) -> Broadcast[Program]:
@@ -53,8 +71,9 @@ def broadcast_program(context: SparkContext, program: Program) -> Broadcast[Prog
     return context.broadcast(program)
 
 
-def _first(plan: EpochPlan, index: int, work: Iterable[Work]) -> Iterator[Record]:
-    return first_superstep(plan, index, work)
+def _first(plan: EpochPlan, shares: Sequence[bytes], index: int, numbers: Iterable[int]) -> Iterator[Record]:
+    deque(numbers, 0)  # Spark ends a worker process that has not read its input to the end
+    return first_superstep(plan, index, [pickle.loads(shares[index])])
 
 
 def _later(plan: EpochPlan, depth: int, index: int, records: Iterable[Record]) -> Iterator[Record]:

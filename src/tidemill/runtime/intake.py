@@ -88,9 +88,10 @@ class Intake:
                 progress.discover(files.listing(table.path))
                 self._listed[name] = now
 
-    def admit(self, epoch_bytes: int, split_bytes: int, used: Collection[str]) -> list[Split]:
+    def admit(self, epoch_bytes: int, split_bytes: int, used: Collection[str], tasks: int = 1) -> list[Split]:
         """Splits of the next epoch: history first, then every table in turn, within the limits.
 
+        ``tasks`` is how many of them are read at a time, so that the splits of a file can be shared out evenly.
         A table that no view reads is not read either; a view that comes later finds it unread.
         """
         splits: list[Split] = []
@@ -102,7 +103,8 @@ class Intake:
             share = max(1, budget // (len(waiting) - number))
             most = table.limit("maxBytesPerTrigger")
             limit = share if most is None else min(share, most)
-            admitted = self._with_size(progress, progress.admit(limit, split_bytes, table.limit("maxFilesPerTrigger")))
+            most_files = table.limit("maxFilesPerTrigger")
+            admitted = self._with_size(progress, progress.admit(limit, split_bytes, most_files, tasks))
             splits += admitted
             budget -= sum(s.end - s.start for s in admitted)
         return splits

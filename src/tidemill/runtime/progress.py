@@ -18,6 +18,9 @@ from tidemill.state.keys import KeyColumn, encode
 from tidemill.state.merge import MergeOp, Rows, consolidate
 from tidemill.task.program import StateTable
 
+_LEAST_PIECE = 512 << 10
+"""A task of its own is not worth less than so many bytes."""
+
 
 @dataclass(frozen=True)
 class FileProgress:
@@ -106,8 +109,11 @@ class Progress:
         """Bytes waiting."""
         return sum(self.known[p].remaining for p in self.waiting)
 
-    def admit(self, budget: int, split_bytes: int, max_files: int | None) -> list[Split]:
-        """Splits for the next epoch, at most ``budget`` bytes; nothing is changed by asking."""
+    def admit(self, budget: int, split_bytes: int, max_files: int | None, tasks: int = 1) -> list[Split]:
+        """Splits for the next epoch, at most ``budget`` bytes; nothing is changed by asking.
+
+        The bytes of a file are cut evenly for ``tasks`` readers, into pieces of at most ``split_bytes``.
+        """
         splits: list[Split] = []
         for number, path in enumerate(self.waiting):
             if budget <= 0 or (max_files is not None and number >= max_files):
@@ -116,8 +122,9 @@ class Progress:
             end = min(file.size, file.position + budget)
             budget -= end - file.position
             at, quotes = file.position, file.in_quotes
+            piece = _piece(end - at, split_bytes, tasks)
             while at < end:
-                stop = min(end, at + split_bytes)
+                stop = min(end, at + piece)
                 known: bool | None = quotes if at == file.position else None
                 splits.append(Split(self.table, path, at, stop, file.size, file.modified, known, self.audience))
                 at = stop
@@ -140,6 +147,14 @@ class Progress:
             self.known[file.path] = file
             if not file.remaining:
                 self.waiting.pop(file.path, None)
+
+
+def _piece(length: int, most: int, tasks: int) -> int:
+    """How long splits of ``length`` bytes should be so that all tasks have as much to read."""
+    if length < tasks * _LEAST_PIECE:
+        return most
+    rounds = -(-length // (most * tasks))
+    return -(-length // (rounds * tasks))
 
 
 def verify_quotes(

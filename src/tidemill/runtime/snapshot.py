@@ -23,7 +23,7 @@ from tidemill.state.version import Run, Version
 from tidemill.task.changed_groups import changed_groups
 from tidemill.task.operators.calculate import calculate
 from tidemill.task.program import ReadPlan
-from tidemill.task.read_view import empty_rows, finish_rows, read_view
+from tidemill.task.read_view import empty_rows, finish_rows, read_view, zero_row
 from tidemill.task.streams import Delta
 
 RUNS = "runs"
@@ -152,6 +152,8 @@ class Snapshot:
         if not changed:
             return _weighted(plan, finish_rows(plan, _merged(plan, [], drop_zero=True)))
         rows = _merged(plan, changed, drop_zero=False)
+        if plan.single and not before:
+            before = [zero_row(plan.table)]  # what a reader saw before there was any state
         delta = changed_groups(plan.table, plan.layout, plan.input_types, before, rows, single=plan.single)
         for step in plan.steps:
             delta = calculate(step, delta)

@@ -7,7 +7,9 @@ them takes about a second, forking some milliseconds.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
+import gc
 import os
 
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
@@ -22,12 +24,18 @@ def keep_freed_memory() -> None:
 
 
 def preload() -> None:
-    """Import what tasks need. Starts no thread: threads do not survive a fork."""
+    """Import what tasks need and run it once. Starts no thread: threads do not survive a fork."""
     import pyarrow as pa
 
     pa.set_cpu_count(1)
     pa.set_io_thread_count(1)
-    import tidemill.runtime.superstep  # noqa: F401
+    from tidemill.errors import TidemillError
+    from tidemill.runtime.warm_up import warm_up
+
+    with contextlib.suppress(OSError, TidemillError):
+        warm_up()
+    gc.collect()
+    gc.freeze()  # a collection in a worker would touch, and so copy, every page shared with this process
 
 
 if __name__ == "__main__":

@@ -75,6 +75,13 @@ def listing(pattern: str) -> Iterator[FileInfo]:
         except FileNotFoundError:
             continue  # gone between listing and stat: it was never admitted
         if path.is_file():
+            if path.suffix.lower() in _COMPRESSED:
+                raise TidemillError(
+                    "TM5006",
+                    "compressed files are not supported yet",
+                    got=name,
+                    hint="decompress them first, or leave them out with a glob",
+                )
             yield FileInfo(name, status.st_size, status.st_mtime_ns)
 
 

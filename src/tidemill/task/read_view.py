@@ -63,11 +63,10 @@ def empty_rows(table: StateTable) -> Rows:
 def zero_row(table: StateTable) -> Rows:
     """The row of the only group of an aggregate without GROUP BY, over no input."""
     keys = Keys(np.array([0, 2], np.int64), np.zeros(2, np.uint8))
-    return Rows(keys, tuple(zeros(t, 1) for t in table.value_types))
+    summed = [op.is_sum for op in table.ops for _ in range(op.columns)]
+    return Rows(keys, tuple(_neutral(t, s) for t, s in zip(table.value_types, summed, strict=True)))
 
 
-def zeros(type_: pa.DataType, count: int) -> pa.Array:
-    """The neutral value of an accumulator column: 0 for numbers that are summed, NULL otherwise."""
-    if pa.types.is_int64(type_) or pa.types.is_float64(type_):
-        return column(np.zeros(count, type_.to_pandas_dtype()))
-    return pa.nulls(count, type_)
+def _neutral(type_: pa.DataType, summed: bool) -> pa.Array:
+    """One row of what changes nothing when combined: 0 for a sum, NULL for a minimum or maximum."""
+    return column(np.zeros(1, type_.to_pandas_dtype())) if summed else pa.nulls(1, type_)

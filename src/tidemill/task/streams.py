@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -57,6 +58,18 @@ def batch_of(columns: list[pa.Array] | tuple[pa.Array, ...], rows: int) -> pa.Re
         return pa.RecordBatch.from_arrays(list(columns), names=[str(i) for i in range(len(columns))])
     empty = pa.StructArray.from_buffers(pa.struct([]), rows, [None])
     return pa.RecordBatch.from_struct_array(empty)
+
+
+def concat(deltas: Sequence[Delta]) -> Delta:
+    """The rows of several deltas of equal columns, at least one, in order; seen by everyone who gets them."""
+    if len(deltas) == 1:
+        return deltas[0]
+    batches = [d.batch for d in deltas]
+    columns = [pa.concat_arrays([b.column(i) for b in batches]) for i in range(batches[0].num_columns)]
+    weights = None
+    if any(d.weights is not None for d in deltas):
+        weights = np.concatenate([d.explicit_weights() for d in deltas])
+    return Delta(batch_of(columns, sum(map(len, deltas))), weights)
 
 
 @dataclass(frozen=True)

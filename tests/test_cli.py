@@ -1,0 +1,417 @@
+"""The command: what it prints, its exit codes, and that it says what is wrong."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+import os
+import signal
+import stat
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+
+from tidemill import cli
+from tidemill.runtime.snapshot import Snapshot
+
+SCRIPT = """
+CREATE TABLE prices (item STRING, price DOUBLE, day DATE) USING csv
+  OPTIONS (path '{data}/prices*.csv', header true, opColumn 'op', maxFilesPerTrigger 1);
+CREATE MATERIALIZED VIEW latest AS
+  SELECT item, COUNT(*) AS n, SUM(price) AS total, MAX(day) AS day FROM prices GROUP BY item;
+CREATE MATERIALIZED VIEW dear AS SELECT item, price FROM prices WHERE price > 1;
+"""
+
+EXPECTED = {
+    'Zoë, "the" cat': (1, None, "2024-01-31"),
+    "ale": (1, 0.1, "2024-01-01"),
+    "bun": (2, 1 / 3 + 2, "2024-02-29"),
+}
+
+
+class Finished:
+    """What a command left behind."""
+
+    def __init__(self, code: int, out: bytes, err: str) -> None:
+        self.code, self.raw, self.out, self.err = code, out, out.decode("utf-8", "replace"), err
+
+
+def tidemill(*arguments: str, environment: dict[str, str] | None = None) -> Finished:
+    """The command in a process of its own."""
+    command = [sys.executable, "-m", "tidemill.cli", *arguments]
+    done = subprocess.run(command, capture_output=True, env=environment, check=False, timeout=120)
+    return Finished(done.returncode, done.stdout, done.stderr.decode())
+
+
+@pytest.fixture(scope="module")
+def script(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    data = tmp_path_factory.mktemp("data")
+    (data / "prices1.csv").write_text(
+        "item,price,day,op\nale,0.1,2024-01-01,I\nbun,0.3333333333333333,2024-02-29,I\n"
+        '"Zoë, ""the"" cat",,2024-01-31,I\n'
+    )
+    (data / "prices2.csv").write_text("op,day,item,price\nI,2024-02-01,bun,2\nI,2024-03-01,cod,9.5\n")
+    (data / "prices3.csv").write_text("item,price,day,op\ncod,9.5,2024-03-01,D\n")
+    path = data / "prices.sql"
+    path.write_text(SCRIPT.format(data=data))
+    return path
+
+
+@pytest.fixture(scope="module")
+def first_run(script: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Finished, str]:
+    """``tidemill run --once`` and its root."""
+    root = str(tmp_path_factory.mktemp("root") / "mill")
+    return tidemill("run", str(script), "--root", root, "--once", "--log", "--master", "local[2]"), root
+
+
+@pytest.fixture(scope="module")
+def root(first_run: tuple[Finished, str]) -> str:
+    return first_run[1]
+
+
+@pytest.fixture
+def command(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]
+) -> Iterator[Callable[..., Finished]]:
+    """The command in this process, on its Spark session, which a query must not stop."""
+    monkeypatch.setattr(SparkSession, "stop", lambda _: None)
+    handlers = {s: signal.getsignal(s) for s in (signal.SIGINT, signal.SIGTERM)}
+
+    def run(*arguments: str) -> Finished:
+        monkeypatch.setattr(sys, "argv", ["tidemill", *arguments])
+        capfdbinary.readouterr()
+        with pytest.raises(SystemExit) as caught:
+            cli.main()
+        sys.stdout.flush()
+        captured = capfdbinary.readouterr()
+        return Finished(int(caught.value.code or 0), captured.out, captured.err.decode())
+
+    yield run
+    for number, handler in handlers.items():
+        signal.signal(number, handler)
+
+
+@pytest.fixture(scope="module")
+def no_java(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """An environment without Java."""
+    kept = {k: v for k, v in os.environ.items() if k not in ("JAVA_HOME", "SPARK_HOME")}
+    return {**kept, "PATH": str(tmp_path_factory.mktemp("bin"))}
+
+
+def as_rows(text: str) -> dict[str, tuple[int, float | None, str]]:
+    return {
+        r["item"]: (int(r["n"]), float(r["total"]) if r["total"] else None, r["day"])
+        for r in csv.DictReader(io.StringIO(text))
+    }
+
+
+def test_run_once(first_run: tuple[Finished, str]) -> None:
+    done, _ = first_run
+    assert done.code == 0, done.err
+    lines = done.out.splitlines()
+    assert lines[0].startswith("sealed epoch 3 (durable: 3): 3 epochs, 6 rows"), done.out
+    assert [line.split() for line in lines[-2:]] == [["latest", "3", "rows"], ["dear", "1", "rows"]]
+    reports = [json.loads(line) for line in done.err.splitlines() if line.startswith("{")]
+    assert [(r["epoch"], r["rows_in"]) for r in reports] == [(1, 3), (2, 2), (3, 1)]
+    assert " WARN " not in done.err
+
+
+def test_the_same_script_again_changes_nothing(command: Callable[..., Finished], script: Path, root: str) -> None:
+    before = Snapshot.open(root).version
+    done = command("run", str(script), "--root", root, "--once")
+    assert (done.code, done.err) == (0, "")
+    assert done.out.startswith("sealed epoch 3 (durable: 3): 0 epochs, 0 rows")
+    assert Snapshot.open(root).version == before
+
+
+def test_changed_definition(command: Callable[..., Finished], script: Path, root: str, tmp_path: Path) -> None:
+    for old, new in (("price > 1", "price > 2"), ("price DOUBLE", "price FLOAT"), ("header true", "header false")):
+        changed = tmp_path / "changed.sql"
+        changed.write_text(script.read_text().replace(old, new))
+        done = command("run", str(changed), "--root", root, "--once")
+        assert done.code == 1
+        assert "TM2010: this name is taken" in done.err
+        assert "hint:" in done.err
+    assert len(Snapshot.open(root).read("dear")) == 1
+
+
+def test_query_needs_no_java(root: str, no_java: dict[str, str]) -> None:
+    done = tidemill("query", "--root", root, "SELECT * FROM latest", "--format", "csv", environment=no_java)
+    assert (done.code, done.err) == (0, "")
+    assert done.out.splitlines()[0].replace('"', "") == "item,n,total,day"
+    assert as_rows(done.out) == EXPECTED
+
+
+def test_complex_query_without_java(root: str, no_java: dict[str, str]) -> None:
+    done = tidemill("query", "--root", root, "SELECT SUM(n) FROM latest", environment=no_java)
+    assert (done.code, done.out) == (1, "")
+    assert done.err.startswith("TM6001: Java is missing")
+    assert "JAVA_HOME" in done.err
+
+
+def test_java_that_is_too_old(root: str, no_java: dict[str, str], tmp_path: Path) -> None:
+    java = tmp_path / "bin" / "java"
+    java.parent.mkdir()
+    java.write_text("#!/bin/sh\necho 'openjdk version \"11.0.2\" 2019-01-15' >&2\n")
+    java.chmod(java.stat().st_mode | stat.S_IXUSR)
+    query = ("query", "--root", root, "SELECT SUM(n) FROM latest")
+    done = tidemill(*query, environment={**no_java, "JAVA_HOME": str(tmp_path)})
+    assert done.code == 1
+    assert done.err.startswith("TM6002: Java is too old for Spark")
+    assert "is Java 11" in done.err
+    java.chmod(0o644)
+    java.write_text("not a program")
+    done = tidemill(*query, environment={**no_java, "JAVA_HOME": str(tmp_path)})
+    assert done.err.startswith("TM600"), done.err
+
+
+def test_csv_keeps_null_and_full_precision(command: Callable[..., Finished], root: str) -> None:
+    done = command("query", "--root", root, "SELECT item, total FROM latest ORDER BY item", "--format", "csv")
+    assert done.out.splitlines()[1:] == [
+        '"Zoë, ""the"" cat",',
+        '"ale",0.1',
+        f'"bun",{1 / 3 + 2!r}',
+    ]
+
+
+def test_table(command: Callable[..., Finished], root: str) -> None:
+    done = command("query", "--root", root, "SELECT item, n, total FROM latest WHERE n = 1 ORDER BY item")
+    assert done.out.splitlines() == [
+        "item            n  total",
+        "--------------  -  -----",
+        'Zoë, "the" cat  1   NULL',
+        "ale             1    0.1",
+        "(2 rows)",
+    ]
+
+
+def test_json(command: Callable[..., Finished], root: str) -> None:
+    done = command("query", "--root", root, "SELECT * FROM latest", "--format", "json")
+    rows = [json.loads(line) for line in done.out.splitlines()]
+    assert {r["item"]: (r["n"], r["total"], r["day"]) for r in rows} == EXPECTED
+
+
+def test_arrow(command: Callable[..., Finished], root: str) -> None:
+    done = command("query", "--root", root, "SELECT * FROM latest", "--format", "arrow")
+    table = pa.ipc.open_stream(done.raw).read_all()
+    assert table.schema.types == [pa.string(), pa.int64(), pa.float64(), pa.date32()]
+    assert {r["item"]: (r["n"], r["total"], str(r["day"])) for r in table.to_pylist()} == EXPECTED
+
+
+def test_any_sql(command: Callable[..., Finished], root: str) -> None:
+    statement = "SELECT l.item, d.price / l.n AS share FROM latest l JOIN dear d USING (item) WHERE l.n > 1"
+    done = command("query", "--root", root, statement, "--format", "csv")
+    assert (done.code, done.out.splitlines()[1:]) == (0, ['"bun",1'])
+
+
+def test_older_epochs(command: Callable[..., Finished], root: str) -> None:
+    def dear(*more: str) -> list[str]:
+        done = command("query", "--root", root, "SELECT item FROM dear", "--format", "csv", *more)
+        return sorted(done.out.splitlines()[1:])
+
+    assert dear("--epoch", "1") == []
+    assert dear("--epoch", "2") == ['"bun"', '"cod"']
+    assert dear("--epoch", "3") == dear() == ['"bun"']
+    done = command("query", "--root", root, "SELECT item FROM dear", "--epoch", "9")
+    assert done.code == 1
+    assert "TM1031" in done.err
+    assert "available: 0 to 3" in done.err
+
+
+@pytest.mark.parametrize("start", [0, 1, 2])
+def test_all_changes_add_up_to_the_view(command: Callable[..., Finished], root: str, start: int) -> None:
+    done = command("tail", "--root", root, "latest", "--from", str(start), "--format", "json")
+    total: Counter[tuple[object, ...]] = Counter()
+    if start:
+        total.update(tuple(r.values()) for r in Snapshot.open(root).read("latest", start).to_pylist())
+        total = Counter({tuple(str(v) for v in row): n for row, n in total.items()})
+    epochs = []
+    for line in done.out.splitlines():
+        row = json.loads(line)
+        epochs.append(row.pop("__epoch"))
+        weight = row.pop("__weight")
+        total[tuple(str(v) for v in row.values())] += weight
+    now = Counter(tuple(str(v) for v in r.values()) for r in Snapshot.open(root).read("latest").to_pylist())
+    assert {k: n for k, n in total.items() if n} == dict(now)
+    assert epochs == sorted(epochs)
+    assert min(epochs) > start
+
+
+def test_tail_as_table(command: Callable[..., Finished], root: str) -> None:
+    done = command("tail", "--root", root, "DEAR", "--from", "2")
+    assert done.out.splitlines() == [
+        "epoch 3",
+        "item  price  __weight",
+        "----  -----  --------",
+        "cod     9.5        -1",
+        "(1 row)",
+    ]
+
+
+def test_state_ls(command: Callable[..., Finished], root: str) -> None:
+    done = command("state", "ls", "--root", root, "--format", "json")
+    tables = {r["table"]: r for r in map(json.loads, done.out.splitlines())}
+    assert set(Snapshot.open(root).version.tables) == set(tables)
+    assert all(t["runs"] > 0 and t["bytes"] > 0 for t in tables.values())
+
+
+def test_explain(command: Callable[..., Finished], script: Path) -> None:
+    done = command("explain", str(script))
+    assert done.code == 0
+    assert done.out.startswith("latest\n")
+    assert "\ndear\n" in done.out
+    assert "O(" in done.out, "each operator has its cost"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "number", "words"),
+    [
+        (("query", "SELECT * FROM latst"), "TM2004", "latst"),
+        (("query", "SELECT price2 FROM dear"), "TM2004", "price2"),
+        (("query", "SELEKT 1"), "TM2001", "SELEKT"),
+        (("query", "SELECT 1 / (n - n) FROM latest"), "TM2016", "DIVIDE_BY_ZERO"),
+        (("query", "SELECT * FROM dear", "--format", "cvs"), "TM7002", "did you mean 'csv'?"),
+        (("tail", "dear", "--format", "xml"), "TM7002", "valid names: arrow, csv, json, table"),
+        (("tail", "latst"), "TM2012", "did you mean 'latest'?"),
+    ],
+)
+def test_wrong_questions(
+    command: Callable[..., Finished], root: str, arguments: tuple[str, ...], number: str, words: str
+) -> None:
+    done = command(*arguments, "--root", root)
+    assert (done.code, done.out) == (1, "")
+    assert done.err.startswith(f"{number}: "), done.err
+    assert words in done.err
+
+
+def test_no_root(command: Callable[..., Finished], tmp_path: Path) -> None:
+    for arguments in (("query", "SELECT * FROM v"), ("tail", "v"), ("state", "ls")):
+        done = command(*arguments, "--root", str(tmp_path / "none"))
+        assert done.code == 1
+        assert done.err.startswith("TM1001: there is no Tidemill root here")
+    assert not (tmp_path / "none").exists()
+
+
+def test_script_that_is_missing(command: Callable[..., Finished], tmp_path: Path) -> None:
+    done = command("run", str(tmp_path / "none.sql"), "--root", str(tmp_path / "root"), "--once")
+    assert done.code == 1
+    assert done.err.startswith("TM7003: ")
+    assert not (tmp_path / "root").exists()
+
+
+TABLE = "CREATE TABLE t (a INT, b STRING) USING csv OPTIONS (path '{data}/t.csv', header true)"
+
+
+@pytest.mark.parametrize(
+    ("text", "number", "words"),
+    [
+        ("CREATE TABLE t (a INT) USING csv OPTIONS (path '{data}/none.csv')", "TM5001", "none.csv"),
+        ("CREATE TABLE t (a INT) USING csv OPTIONS (path 's4://x')", "TM5002", "s4://x"),
+        ("CREATE TABLE t (a INT) USING cvs OPTIONS (path '{data}')", "TM4001", "'csv'"),
+        ("CREATE TABLE t (a INT) USING csv OPTIONS (path '{data}', heder true)", "TM4005", "did you mean 'header'?"),
+        ("CREATE TABLE t (a INT) USING csv OPTIONS (path '{data}', mode 'X')", "TM4003", "X"),
+        ("CREATE TABLE t (a INTERVAL) USING csv OPTIONS (path '{data}')", "TM200", ""),
+        ("CREATE TABEL t (a INT)", "TM200", ""),
+        (TABLE + "; CREATE MATERIALIZED VIEW v AS SELECT c FROM t", "TM2004", "`c`"),
+        (TABLE + "; CREATE MATERIALIZED VIEW v AS SELECT a FROM u", "TM200", "u"),
+        (TABLE + "; CREATE MATERIALIZED VIEW v AS SELECT soundex(b) AS s FROM t", "TM2101", "SoundEx"),
+        (TABLE + "; CREATE MATERIALIZED VIEW v AS SELECT a FROM t ORDER BY a LIMIT 3", "TM2103", ""),
+    ],
+)
+def test_wrong_scripts(command: Callable[..., Finished], tmp_path: Path, text: str, number: str, words: str) -> None:
+    (tmp_path / "t.csv").write_text("a,b\n1,x\n")
+    (tmp_path / "wrong.sql").write_text(text.format(data=tmp_path))
+    done = command("run", str(tmp_path / "wrong.sql"), "--root", str(tmp_path / "root"), "--once")
+    assert (done.code, done.out) == (1, "")
+    assert done.err.startswith(number), done.err
+    assert words in done.err
+    assert "hint:" in done.err or "got:" in done.err
+
+
+@pytest.mark.parametrize(
+    ("content", "options", "number", "words"),
+    [
+        ("a,c\n1,x\n", "", "TM4010", "'b'"),
+        ("a,b\n7,x\nseven,y\n", ", mode 'FAILFAST'", "TM4020", "seven"),
+    ],
+)
+def test_wrong_files_stop_the_run_and_leave_the_last_epoch(
+    command: Callable[..., Finished], tmp_path: Path, content: str, options: str, number: str, words: str
+) -> None:
+    (tmp_path / "t1.csv").write_text("a,b\n1,x\n")
+    script, root = tmp_path / "s.sql", str(tmp_path / "root")
+    table = TABLE.format(data=tmp_path).replace("t.csv'", f"t*.csv'{options}")
+    script.write_text(table + ";CREATE MATERIALIZED VIEW v AS SELECT * FROM t")
+    assert command("run", str(script), "--root", root, "--once").code == 0
+    (tmp_path / "t2.csv").write_text(content)
+    done = command("run", str(script), "--root", root, "--once")
+    assert done.code == 1
+    assert done.err.startswith(f"{number}: "), done.err
+    assert words in done.err
+    snapshot = Snapshot.open(root)
+    assert (snapshot.version.epoch, snapshot.read("v").to_pylist()) == (1, [{"a": 1, "b": "x"}])
+    (tmp_path / "t2.csv").write_text("a,b\n2,y\n")
+    assert command("run", str(script), "--root", root, "--once").code == 0
+    assert sorted(Snapshot.open(root).read("v").column("a").to_pylist()) == [1, 2], "it goes on once mended"
+
+
+def test_bad_size(command: Callable[..., Finished], script: Path, tmp_path: Path) -> None:
+    done = command("run", str(script), "--root", str(tmp_path / "r"), "--once", "--epoch-bytes", "lots")
+    assert (done.code, done.err.splitlines()[0]) == (1, "TM4003: bad value for option --epoch-bytes")
+
+
+def test_not_finite_numbers_are_valid_json(command: Callable[..., Finished], tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("NaN\nInf\n-Inf\n1.5\n\n")
+    (tmp_path / "s.sql").write_text(
+        f"CREATE TABLE t (x DOUBLE) USING csv OPTIONS (path '{tmp_path}/t.csv');"
+        "CREATE MATERIALIZED VIEW v AS SELECT x, CAST(x AS STRING) AS s FROM t"
+    )
+    root = str(tmp_path / "root")
+    assert command("run", str(tmp_path / "s.sql"), "--root", root, "--once").code == 0
+    done = command("query", "--root", root, "SELECT * FROM v", "--format", "json")
+
+    def refuse(name: str) -> float:
+        raise AssertionError(f"{name} is not JSON")
+
+    values = [json.loads(line, parse_constant=refuse)["x"] for line in done.out.splitlines()]
+    assert sorted(map(str, values)) == ["-Infinity", "1.5", "Infinity", "NaN"]
+    assert all(math.isfinite(v) for v in values if isinstance(v, float))
+
+
+def test_sigterm_finishes_the_epoch_and_checkpoints(script: Path, tmp_path: Path) -> None:
+    root = str(tmp_path / "root")
+    command = [sys.executable, "-m", "tidemill.cli", "run", str(script), "--root", root, "--log"]
+    process = subprocess.Popen([*command, "--master", "local[1]"], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    try:
+        deadline = time.monotonic() + 90
+        while not _sealed_three(root):
+            assert process.poll() is None
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+        beside = tidemill("query", "--root", root, "SELECT * FROM latest", "--format", "csv")
+        assert as_rows(beside.out) == EXPECTED, "a query works beside the running mill"
+        process.send_signal(signal.SIGTERM)
+        out, err = process.communicate(timeout=60)
+    finally:
+        process.kill()
+    assert process.returncode == 0, err.decode()
+    assert out.decode().startswith("sealed epoch 3 (durable: 3)")
+    assert Snapshot.open(root).version.epoch == 3
+
+
+def _sealed_three(root: str) -> bool:
+    """Whether the third epoch is durable."""
+    return (
+        (Path(root) / "manifest").is_dir()
+        and any(Path(root, "manifest").glob("*.json"))
+        and (Snapshot.open(root).version.epoch == 3)
+    )

@@ -1,0 +1,79 @@
+"""Tables as text: aligned for people, exact for programs."""
+
+from __future__ import annotations
+
+import csv
+import datetime
+import io
+import json
+import math
+import random
+import struct
+from decimal import Decimal
+
+import pyarrow as pa
+import pytest
+
+from tidemill import output
+from tidemill.errors import TidemillError
+
+
+def written(table: pa.Table, format_: str) -> str:
+    stream = io.BytesIO()
+    output.write(table, format_, stream)
+    return stream.getvalue().decode()
+
+
+def test_every_float_survives_csv_and_json(seed: int) -> None:
+    chance = random.Random(seed)
+    values = [struct.unpack("<d", chance.randbytes(8))[0] for _ in range(2000)]
+    values = [v for v in values if math.isfinite(v)] + [0.1, -0.0, 5e-324, 1.7976931348623157e308]
+    table = pa.table({"x": values})
+    assert [float(line) for line in written(table, "csv").splitlines()[1:]] == values
+    assert [json.loads(line)["x"] for line in written(table, "json").splitlines()] == values
+
+
+def test_csv_tells_null_from_empty_text() -> None:
+    text = written(pa.table({"s": ["", None, 'a "b", c\nd']}), "csv")
+    assert text == '"s"\n""\n\n"a ""b"", c\nd"\n'
+    assert list(csv.reader(io.StringIO(text)))[-1] == ['a "b", c\nd']
+
+
+def test_types_that_csv_and_json_lack() -> None:
+    table = pa.table(
+        {
+            "d": pa.array([Decimal("1.50"), None], pa.decimal128(10, 2)),
+            "t": pa.array([datetime.datetime(2024, 2, 29, 1, 2, 3, 400), None], pa.timestamp("us", "UTC")),
+            "b": pa.array([b"a\xff", None], pa.binary()),
+            "day": pa.array([datetime.date(2024, 2, 29), None]),
+            "flag": pa.array([True, None]),
+        }
+    )
+    rows = list(csv.reader(io.StringIO(written(table, "csv"))))
+    assert rows[1:] == [["1.50", "2024-02-29 01:02:03.000400", "a\\xff", "2024-02-29", "true"], [""] * 5]
+    first, second = map(json.loads, written(table, "json").splitlines())
+    assert list(first.values()) == ["1.50", "2024-02-29 01:02:03.000400", "a\\xff", "2024-02-29", True]
+    assert set(second.values()) == {None}
+
+
+def test_nested_values_in_json() -> None:
+    table = pa.table({"l": [[1.0, math.nan]], "s": [{"d": datetime.date(2024, 1, 1), "x": -math.inf}]})
+    assert json.loads(written(table, "json")) == {"l": [1.0, "NaN"], "s": {"d": "2024-01-01", "x": "-Infinity"}}
+
+
+def test_empty_table() -> None:
+    table = pa.table({"a": pa.array([], pa.int64())})
+    assert written(table, "table") == "a\n-\n(0 rows)\n"
+    assert written(table, "csv") == '"a"\n'
+    assert written(table, "json") == ""
+
+
+def test_long_text_is_cut_for_people_only() -> None:
+    table = pa.table({"s": ["x" * 100]})
+    assert max(map(len, written(table, "table").splitlines())) == 60
+    assert "x" * 100 in written(table, "csv")
+
+
+def test_unknown_format() -> None:
+    with pytest.raises(TidemillError, match="TM7002"):
+        output.write(pa.table({}), "xlsx", io.BytesIO())
