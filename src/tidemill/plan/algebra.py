@@ -95,8 +95,8 @@ class Union:
 class Join:
     """Inner join: ``left_keys[i] = right_keys[i]`` for all i, and ``residual`` over both rows.
 
-    Without keys it is a cross join. Keys are column positions of the sides (a rule moves computed keys into projections below).
-    ``null_safe[i]`` marks ``<=>``, where NULL equals NULL. Output is the left columns, then the right.
+    Without keys it is a cross join. Keys are column positions of the sides; computed keys are columns of
+    projections below. ``null_safe[i]`` marks ``<=>``, where NULL equals NULL. Output is the left columns, then the right.
     """
 
     left: Node
