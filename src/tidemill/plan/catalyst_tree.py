@@ -79,8 +79,9 @@ def _complete_plan(nodes: Iterator[dict[str, Any]], plan: Any) -> None:
 def _expression_lists(value: Any) -> Iterator[list[dict[str, Any]]]:
     """The pre-order lists of expressions inside the fields of a plan node, in their order."""
     if isinstance(value, dict):
-        for inner in value.values():
-            yield from _expression_lists(inner)
+        for name, inner in value.items():
+            if name != "joinType":  # an existence join holds the attribute it adds there
+                yield from _expression_lists(inner)
     elif isinstance(value, list):
         if value and isinstance(value[0], dict) and "num-children" in value[0]:
             if ".plans." not in value[0]["class"] and ".execution." not in value[0]["class"]:
