@@ -182,7 +182,7 @@ class Catalyst:
 
 
 def _contains(plan: Any, node: str) -> bool:
-    return f"plans.logical.{node}\"" in plan.toJSON()
+    return f'plans.logical.{node}"' in plan.toJSON()
 
 
 def _run_batches(optimizer: Any, plan: Any) -> Any:
