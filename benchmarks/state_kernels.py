@@ -1,11 +1,13 @@
 """Kernels of the state store against the nearest PyArrow call: ``python -m benchmarks.state_kernels``.
 
 Prints medians in milliseconds, and how many times faster than PyArrow (ratio above 1) or slower (below).
+``--small`` takes seconds.
 """
 
 from __future__ import annotations
 
 import statistics
+import sys
 import time
 from collections.abc import Callable
 from typing import Any
@@ -18,9 +20,8 @@ from tidemill.state import accumulate, lookup
 from tidemill.state.keys import KeyColumn, Keys, decode, encode, group, hash64, prefix, sort
 from tidemill.state.merge import MergeOp, Rows, _merged_order, consolidate, merge
 
-ROWS = 500_000
-RUN_ROWS = 250_000
-REPEATS = 9
+SMALL = "--small" in sys.argv
+ROWS, RUN_ROWS, REPEATS = (20_000, 10_000, 2) if SMALL else (500_000, 250_000, 9)
 
 
 def median_ms(function: Callable[[], Any]) -> float:

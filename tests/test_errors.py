@@ -14,9 +14,6 @@ from tidemill.errors import EvaluationError, TidemillError, nearest
 
 DOCUMENT = Path(__file__).parent.parent / "docs" / "errors.md"
 
-BUGS_ELSEWHERE = {"TM2101"}
-"""Numbers that are also given to what only a bug can cause; TM2900 is the number for that."""
-
 
 def documented() -> dict[str, list[str]]:
     """Rows of the tables: number to message, cause and remedy."""
@@ -60,11 +57,6 @@ def test_no_message_has_two_numbers() -> None:
         if error.what:
             numbers[error.what].add(error.number)
     assert {what: found for what, found in numbers.items() if len(found) > 1} == {}
-
-
-def test_bugs_have_their_own_number() -> None:
-    internal = {e.number for e in raised_errors() if e.what.startswith("internal")}
-    assert internal - {"TM2900"} <= BUGS_ELSEWHERE
 
 
 def test_numbers_are_in_the_range_of_their_room() -> None:

@@ -220,15 +220,25 @@ class Mill:
         TidemillError
             What went wrong; nothing was sealed, and the previous epoch stays readable.
         """
-        report = self._coordinator.advance()
+        return self._announce(self._coordinator.advance())
+
+    def _announce(self, report: EpochReport | None) -> EpochReport | None:
         if report is not None:
             with self._sealed:
                 self._sealed.notify_all()
         return report
 
+    def advance_known(self) -> EpochReport | None:
+        """Run one epoch over what the last listing found (see :meth:`backlog`), without looking for more."""
+        return self._announce(self._coordinator.advance_known())
+
     def drain(self) -> Iterator[EpochReport]:
-        """Run epochs until nothing is left that was there; yields each report."""
-        while (report := self.advance()) is not None:
+        """Run epochs over all input that is there when the first begins; yields each report.
+
+        What arrives meanwhile is left for later, so it comes to an end.
+        """
+        self.backlog()
+        while (report := self.advance_known()) is not None:
             yield report
 
     def backlog(self) -> int:

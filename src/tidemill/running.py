@@ -50,9 +50,10 @@ def run_mill(mill: Mill, display: Display, once: bool, seconds: float | None) ->
     """Run epochs until the input is at its end, the time is over, or a signal came; then print a summary."""
     deadline = None if seconds is None else time.monotonic() + seconds
     display.begin(mill.backlog())
+    advance = mill.advance_known if once else mill.advance
     try:
         while not display.stopped and (deadline is None or time.monotonic() < deadline):
-            report = mill.advance()
+            report = advance()
             if report is not None:
                 display.add(report)
             elif once:

@@ -17,9 +17,7 @@ MALFORMED = "malformed"
 _RULES = TextRules(quote=-1, trim=0, null_text=np.frombuffer(b"\0NULL", np.uint8))
 
 
-def parse(
-    type_: pa.DataType, texts: Sequence[bytes], pattern: str | None = None, between: bytes = b"9"
-) -> list[Any]:
+def parse(type_: pa.DataType, texts: Sequence[bytes], pattern: str | None = None, between: bytes = b"9") -> list[Any]:
     """The value of each text, or ``MALFORMED``."""
     buf = np.frombuffer(between + between.join(texts), np.uint8)
     lengths = np.array([len(text) for text in texts], np.int32)

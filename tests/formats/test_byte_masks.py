@@ -51,9 +51,7 @@ def test_against_python(front, back, byte, left, right, number):
     data = front + back
     index = len(back)
     size = min(len(data), index + left % 80)
-    found = all_of(
-        np.frombuffer(data, np.uint8), index, size, byte, np.uint64(left), np.uint64(right), number
-    )
+    found = all_of(np.frombuffer(data, np.uint8), index, size, byte, np.uint64(left), np.uint64(right), number)
     block = data[index : index + 64]
     mask = sum(1 << k for k, c in enumerate(block) if c == byte)
     parity = sum((bin(left & ((2 << k) - 1)).count("1") & 1) << k for k in range(64))

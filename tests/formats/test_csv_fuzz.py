@@ -74,12 +74,8 @@ cells = st.one_of(
 lines = st.lists(cells, min_size=0, max_size=5).map(b",".join)
 line_ends = st.sampled_from([b"\n", b"\r\n"])
 structured = st.lists(st.tuples(lines, line_ends), max_size=12).map(lambda ls: b"".join(a + b for a, b in ls))
-noise = st.lists(st.sampled_from([b'"', b",", b"\n", b"\r", b"a", b"1", b" ", b"#"]), max_size=200).map(
-    b"".join
-)
-files = st.one_of(
-    structured, noise, st.tuples(structured, noise).map(b"".join), structured.map(lambda d: d[:-1])
-)
+noise = st.lists(st.sampled_from([b'"', b",", b"\n", b"\r", b"a", b"1", b" ", b"#"]), max_size=200).map(b"".join)
+files = st.one_of(structured, noise, st.tuples(structured, noise).map(b"".join), structured.map(lambda d: d[:-1]))
 schemas = st.lists(st.tuples(st.sampled_from(TYPES), st.integers(0, 9)), min_size=1, max_size=4).map(
     lambda ts: Schema(tuple(Field(f"c{i}", t, nullable > 1) for i, (t, nullable) in enumerate(ts)))
 )
@@ -107,9 +103,7 @@ def comparable(value: Any) -> Any:
 
 def assert_same(found: Table, data: bytes, schema: Schema, options: dict[str, str]) -> None:
     expected = plain_table(data, schema, options)
-    assert [tuple(map(comparable, row)) for row in found.rows] == [
-        tuple(map(comparable, row)) for row in expected.rows
-    ]
+    assert [tuple(map(comparable, row)) for row in found.rows] == [tuple(map(comparable, row)) for row in expected.rows]
     assert found.positions == expected.positions
     assert found.errors == expected.errors
 

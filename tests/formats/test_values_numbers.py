@@ -22,9 +22,9 @@ EXAMPLES = settings(max_examples=300, deadline=None)
 INTEGERS = [pa.int8(), pa.int16(), pa.int32(), pa.int64()]
 number_like = st.text("0123456789+-.eE_ xNaInfity", max_size=24).map(str.encode)
 digits = st.from_regex(r"[+-]?[0-9]{1,45}", fullmatch=True).map(str.encode)
-decimals = st.from_regex(
-    r"[+-]?([0-9]{1,25}\.?[0-9]{0,25}|\.[0-9]{1,25})([eE][+-]?[0-9]{1,3})?", fullmatch=True
-).map(str.encode)
+decimals = st.from_regex(r"[+-]?([0-9]{1,25}\.?[0-9]{0,25}|\.[0-9]{1,25})([eE][+-]?[0-9]{1,3})?", fullmatch=True).map(
+    str.encode
+)
 
 
 def bits(value: Any) -> Any:

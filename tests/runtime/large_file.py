@@ -40,21 +40,22 @@ def write_file(path: Path, size: int) -> tuple[int, int]:
     return rows, total
 
 
-def peak_megabytes(pid: int | str) -> int:
-    """The largest resident size that a process ever had."""
+def megabytes(pid: int | str) -> int:
+    """The resident size of a process; 0 when it is gone."""
     try:
         lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     except OSError:
         return 0
-    return next((int(line.split()[1]) // 1024 for line in lines if line.startswith("VmHWM")), 0)
+    return next((int(line.split()[1]) // 1024 for line in lines if line.startswith("VmRSS")), 0)
 
 
 def watch(jvm: int, peaks: Counter[str], stop: threading.Event) -> None:
     """Keep the largest sizes seen until told to stop."""
-    while not stop.wait(0.2):
-        peaks["jvm"] = max(peaks["jvm"], peak_megabytes(jvm))
+    while not stop.wait(0.05):
+        peaks["driver"] = max(peaks["driver"], megabytes("self"))
+        peaks["jvm"] = max(peaks["jvm"], megabytes(jvm))
         for daemon in children(jvm):
-            sizes = [peak_megabytes(w) for w in children(daemon)]
+            sizes = [megabytes(w) for w in children(daemon)]
             peaks["largest worker"] = max([peaks["largest worker"], *sizes])
 
 
@@ -76,12 +77,11 @@ def main(gigabytes: float) -> None:
             peaks, stop = Counter[str](), threading.Event()
             watcher = threading.Thread(target=watch, args=(gateway.proc.pid, peaks, stop))
             watcher.start()
-            before, started = peak_megabytes("self"), time.perf_counter()
+            before, started = megabytes("self"), time.perf_counter()
             epochs = [r.milliseconds["total"] for r in mill.drain()]
             seconds = time.perf_counter() - started
             stop.set()
             watcher.join()
-            grown = peak_megabytes("self") - before
             mill.checkpoint()
             manifest = max((Path(name) / "root" / "manifest").glob("*.json")).stat().st_size
             sums = mill.read("sums")
@@ -90,7 +90,8 @@ def main(gigabytes: float) -> None:
             print(
                 f"tidemill {Path(tidemill.__file__).parent}: {len(epochs)} epochs in {seconds:.0f} s = "
                 f"{size / seconds / 1e6:.0f} MB/s; epoch median {sorted(epochs)[len(epochs) // 2]:.0f} ms, "
-                f"last {epochs[-2]:.0f} ms\npeak memory: driver +{grown} MB while running, jvm {peaks['jvm']} MB, "
+                f"last {epochs[-2]:.0f} ms\npeak memory: driver {peaks['driver']} MB "
+                f"({before} MB before the first epoch), jvm {peaks['jvm']} MB, "
                 f"largest worker {peaks['largest worker']} MB; manifest {manifest / 1e3:.0f} kB"
             )
 

@@ -72,9 +72,7 @@ def test_integer_sums_and_counts(bits: int, data: st.DataObject, weighted: bool)
 @settings(max_examples=150, deadline=None)
 @given(table=rows(st.integers(-(10**38) + 1, 10**38 - 1)), weighted=st.booleans())
 def test_decimal_sums_wrap_at_128_bits(table: list[tuple[int, int | None, int]], weighted: bool) -> None:
-    decimals = [
-        (g, None if v is None else Decimal((v < 0, tuple(map(int, str(abs(v)))), -5)), w) for g, v, w in table
-    ]
+    decimals = [(g, None if v is None else Decimal((v < 0, tuple(map(int, str(abs(v)))), -5)), w) for g, v, w in table]
     ids, values, weights, _ = split(decimals, pa.decimal128(38, 5), weighted)
     low, high = sum_i128(ids, values, weights, GROUPS)
     for group in range(GROUPS):
@@ -163,9 +161,7 @@ def rank(value: Any) -> Any:
 )
 @settings(max_examples=50, deadline=None)
 @given(data=st.data(), largest=st.booleans())
-def test_extremes(
-    type_: pa.DataType, values: st.SearchStrategy[Any], data: st.DataObject, largest: bool
-) -> None:
+def test_extremes(type_: pa.DataType, values: st.SearchStrategy[Any], data: st.DataObject, largest: bool) -> None:
     ids, array, _, grouped = split(data.draw(rows(values)), type_, False)
     result = extreme(ids, array, GROUPS, largest)
     assert result.type == type_ and len(result) == GROUPS

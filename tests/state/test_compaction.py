@@ -45,14 +45,15 @@ def test_partitions_of_an_epoch_stay_together() -> None:
     assert len(chosen.runs) == 21
 
 
-def test_at_least_four_generations_are_merged() -> None:
-    runs = [r for e, size in enumerate([10**6, 10**5, 10**4, 10**3, 10**2, 10]) for r in generation(e, size)]
-    chosen = choose("t", runs, 5)
+@pytest.mark.parametrize(("most", "least"), [(5, 2), (12, 4), (20, 6)])
+def test_at_least_a_third_of_what_is_allowed_is_merged(most: int, least: int) -> None:
+    runs = [r for e in range(most + 1) for r in generation(e, 10 ** (most - e))]
+    chosen = choose("t", runs, most)
     assert chosen is not None
-    assert [r.bytes for r in chosen.runs] == [10**4, 10**3, 10**2, 10]
+    assert [r.bytes for r in chosen.runs] == [10**e for e in reversed(range(least))]
 
 
-@pytest.mark.parametrize("most", [12, 20])
+@pytest.mark.parametrize("most", [4, 12, 20])
 def test_rewriting_grows_with_the_logarithm(most: int) -> None:
     epochs, written, runs = 2000, 0, []
     for epoch in range(1, epochs + 1):

@@ -63,9 +63,7 @@ GOLDEN: list[tuple[Any, pa.DataType, bool, bool, str]] = [
 
 
 @pytest.mark.parametrize(("value", "type_", "descending", "nulls_first", "expected"), GOLDEN)
-def test_golden_vectors(
-    value: Any, type_: pa.DataType, descending: bool, nulls_first: bool, expected: str
-) -> None:
+def test_golden_vectors(value: Any, type_: pa.DataType, descending: bool, nulls_first: bool, expected: str) -> None:
     keys = encode([pa.array([value], type_)], [KeyColumn(type_, descending, nulls_first)], 0)
     assert keys[0].hex() == "0000" + expected
 
@@ -104,9 +102,7 @@ VALUES: list[tuple[pa.DataType, st.SearchStrategy[Any]]] = [
     (pa.float64(), st.floats() | st.sampled_from([0.0, -0.0])),
     (
         pa.decimal128(38, 3),
-        st.integers(-(10**38) + 1, 10**38 - 1).map(
-            lambda i: Decimal((i < 0, tuple(map(int, str(abs(i)))), -3))
-        ),
+        st.integers(-(10**38) + 1, 10**38 - 1).map(lambda i: Decimal((i < 0, tuple(map(int, str(abs(i)))), -3))),
     ),
     (pa.string(), texts),
     (pa.large_string(), texts),
@@ -223,9 +219,7 @@ def reference_hash(key: bytes) -> int:
 
 byte_lists = st.sampled_from(["uniform", "words", "any"]).flatmap(
     lambda kind: {
-        "uniform": st.integers(0, 20).flatmap(
-            lambda w: st.lists(st.binary(min_size=w, max_size=w), max_size=90)
-        ),
+        "uniform": st.integers(0, 20).flatmap(lambda w: st.lists(st.binary(min_size=w, max_size=w), max_size=90)),
         "words": st.lists(
             st.lists(st.sampled_from([b"", b"\0", b"ab", b"abcdefgh"]), max_size=5).map(b"".join), max_size=90
         ),
@@ -260,9 +254,7 @@ def test_sort_many(seed: int) -> None:
     random = np.random.default_rng(seed)
     words = random.integers(0, [2, 50, 2**15, 2**40, 2**62, 300][seed], 5000)
     items = [int(w).to_bytes(8, "big").lstrip(b"\0" if seed % 2 else b"") for w in words]
-    items = [
-        b"same prefix of 19 b" + item + b"\0" * int(n) for item, n in zip(items, random.integers(0, 3, 5000))
-    ]
+    items = [b"same prefix of 19 b" + item + b"\0" * int(n) for item, n in zip(items, random.integers(0, 3, 5000))]
     assert sort(keys_of(items)).tolist() == sorted(range(5000), key=lambda i: items[i])
 
 

@@ -21,9 +21,7 @@ ABSENT = (0, 0, 0, None, None)
 Values = tuple[Any, ...]
 
 # Group, then a value as encoded ascending with NULLs first: 0x00, or 0x01 and a body.
-groups = st.sampled_from([b"", b"\0", b"\1", b"ga", b"gb", b"gb1", b"h" * 9]).map(
-    lambda g: bytes([len(g)]) + g
-)
+groups = st.sampled_from([b"", b"\0", b"\1", b"ga", b"gb", b"gb1", b"h" * 9]).map(lambda g: bytes([len(g)]) + g)
 tails = st.sampled_from([b"\0", b"\1\0", b"\1\1", b"\1\1\1", b"\1aaaaaaaaaa", b"\1\xff"])
 row = st.tuples(
     groups,
@@ -95,9 +93,7 @@ def test_scan_prefix(batches: list[list[Any]], prefixes: set[bytes], drop_zero: 
 
 @settings(max_examples=300, deadline=None)
 @given(batches=batches, prefixes=st.sets(groups, max_size=6), reverse=st.booleans(), skip_null=st.booleans())
-def test_first_with_prefix(
-    batches: list[list[Any]], prefixes: set[bytes], reverse: bool, skip_null: bool
-) -> None:
+def test_first_with_prefix(batches: list[list[Any]], prefixes: set[bytes], reverse: bool, skip_null: bool) -> None:
     runs, combined = build(batches)
     wanted = sorted(prefixes)
     found, keys, values = first_with_prefix(runs, keys_of(wanted), reverse, OPS, skip_null, TYPES)

@@ -19,9 +19,9 @@ from tidemill.state.merge import MergeOp, Rows, consolidate, merge
 
 SUM, MIN, MAX, LAST = MergeOp.SUM, MergeOp.MIN, MergeOp.MAX, MergeOp.LAST
 
-keys_strategy = st.lists(st.sampled_from([b"", b"\0", b"a", b"b"]), max_size=3).map(b"".join) | st.integers(
-    0, 30
-).map(lambda i: b"a common prefix" + i.to_bytes(12, "big"))
+keys_strategy = st.lists(st.sampled_from([b"", b"\0", b"a", b"b"]), max_size=3).map(b"".join) | st.integers(0, 30).map(
+    lambda i: b"a common prefix" + i.to_bytes(12, "big")
+)
 weights = st.integers(-2, 2)
 floats = st.sampled_from([math.nan, math.inf, -math.inf, 0.0, 1.5, -1.5, 1e300])
 COMPARED: list[tuple[pa.DataType, st.SearchStrategy[Any]]] = [
@@ -117,9 +117,7 @@ def unlist(run: Rows) -> list[Any]:
 @settings(max_examples=150, deadline=None)
 @given(
     batches=st.lists(
-        st.lists(
-            st.tuples(keys_strategy, st.floats(-1e9, 1e9), st.integers(-(2**127), 2**127 - 1)), max_size=12
-        ),
+        st.lists(st.tuples(keys_strategy, st.floats(-1e9, 1e9), st.integers(-(2**127), 2**127 - 1)), max_size=12),
         min_size=1,
         max_size=4,
     )
@@ -144,9 +142,7 @@ def test_wide_sums(batches: list[list[tuple[bytes, float, int]]]) -> None:
     merged = merge(runs, ops, False)
     hi, lo, low, high, plain = (column.to_pylist() for column in merged.values)
     for i, key in enumerate(merged.keys.to_arrow().to_pylist()):
-        assert abs(Fraction(hi[i]) + Fraction(lo[i]) - exact[key]) <= Fraction(scale[key]) * Fraction(
-            1, 2**98
-        )
+        assert abs(Fraction(hi[i]) + Fraction(lo[i]) - exact[key]) <= Fraction(scale[key]) * Fraction(1, 2**98)
         assert (high[i] << 64) + low[i] % 2**64 == wrap(wide[key], 128)
         assert plain[i] == pytest.approx(float(exact[key]), abs=1e-12 * (scale[key] + 1))
     assert len(merged) == len(exact)
@@ -167,9 +163,7 @@ def test_float_sum_is_added_in_order_of_age() -> None:
     assert merge([runs[0], runs[2], runs[1]], [SUM], False).values[0].to_pylist() == [1.0]
 
 
-@pytest.mark.parametrize(
-    "sizes", [(20_000, 20_000, 20_000), (60_000, 40), (40, 60_000, 40), (30_000, 1, 29_000)]
-)
+@pytest.mark.parametrize("sizes", [(20_000, 20_000, 20_000), (60_000, 40), (40, 60_000, 40), (30_000, 1, 29_000)])
 @pytest.mark.parametrize("spread", [2_000, 10**6, 2**62])
 def test_merge_of_long_runs(sizes: tuple[int, ...], spread: int) -> None:
     """Long enough that even merges, galloping and skipping of constant bytes are all used."""

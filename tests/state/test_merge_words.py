@@ -32,9 +32,7 @@ def test_words_order_like_keys(
     for _ in range(count):
         tail = random.bytes(second if even else int(random.integers(0, second + 1)))
         items.append(head + random.bytes(first) + middle + tail)
-    offsets = np.concatenate([[3], 3 + np.cumsum([len(item) for item in items], dtype=np.int64)]).astype(
-        np.int64
-    )
+    offsets = np.concatenate([[3], 3 + np.cumsum([len(item) for item in items], dtype=np.int64)]).astype(np.int64)
     keys = Keys(offsets, np.frombuffer(b"abc" + b"".join(items) + b"\xff" * spare, np.uint8))
     words = _first_words(keys.offsets, keys.data).tolist()
     order = sorted(range(count), key=lambda i: items[i])

@@ -103,6 +103,24 @@ class Assembler:
             return ReadPlan(partial.groups, partial.layout, partial.input_types, steps, view.root.schema)
         return ReadPlan(_view_table(view), None, (), (), view.root.schema)
 
+    def begins_with_rows(self, name: str) -> bool:
+        """Whether a view has rows over no input that only an epoch can write.
+
+        An aggregate without GROUP BY gives a row over nothing. At the top of a view the reader makes it; below
+        the top an epoch must have run.
+        """
+        _, top = _finishing(self.views[name].root)
+        below = children(top) if isinstance(top, Aggregate) else (top,)
+        return any(self._gives_first_row(node) for node in below)
+
+    def _gives_first_row(self, node: Node) -> bool:
+        if isinstance(node, Aggregate) and not node.keys:
+            return True
+        below = children(node)
+        if isinstance(node, Scan) and node.relation in self.views:
+            below = (self.views[node.relation].root,)
+        return any(self._gives_first_row(child) for child in below)
+
     def append_only(self, node: Node) -> bool:
         """Whether a node never retracts a row."""
         match node:

@@ -71,8 +71,8 @@ def _attribute(node: JsonTree, inputs: Mapping[int, int]) -> Ref:
     identity = node.fields["exprId"]["id"]
     if identity not in inputs:
         raise TidemillError(
-            "TM2101",
-            "internal: a column is not among the inputs of its operator",
+            "TM2900",
+            "a column is not among the inputs of its operator",
             got=f"{node.fields['name']}#{identity}",
         )
     return Ref(inputs[identity], type_of(node.fields["dataType"]), bool(node.fields["nullable"]))

@@ -227,10 +227,13 @@ class Coordinator:
     def _filling_of(self, catalog: Catalog) -> dict[str, int]:
         remaining = self._intake.history_remaining()
         filling: dict[str, int] = {}
-        for view in catalog.views.values():
+        assembler = self._assembler(catalog)
+        for view in catalog.active_views():
             upstream = catalog.views_read_by(view.root)
             behind = remaining.get(view.born, 0) + sum(filling.get(n, 0) for n in upstream)
-            waits = view.name in self._fresh and any(catalog.views[n].born < view.born for n in upstream)
+            waits = view.name in self._fresh and (
+                any(catalog.views[n].born < view.born for n in upstream) or assembler.begins_with_rows(view.name)
+            )
             if behind or waits or any(n in filling for n in upstream):
                 filling[view.name] = behind
         return filling
@@ -264,9 +267,17 @@ class Coordinator:
         """
         with self._lock:
             started = time.perf_counter()
+            self._intake.list_files(self.settings.listing_seconds)
+            return self._epoch(started)
+
+    def advance_known(self) -> EpochReport | None:
+        """As :meth:`advance`, over files that are known already."""
+        return self._epoch(time.perf_counter())
+
+    def _epoch(self, started: float) -> EpochReport | None:
+        with self._lock:
             self._checkpoints.check()
             self._claim()
-            self._intake.list_files(self.settings.listing_seconds)
             current = self._program()
             used = {s.operation.source.name for s in current.program.steps if isinstance(s.operation, ScanStep)}
             splits = self._intake.admit(self.settings.epoch_bytes, self.settings.split_bytes, used, self.partitions)
@@ -425,6 +436,8 @@ class Coordinator:
         for name, error in failed.items():
             self.catalog = self.catalog.with_failure(name, error, epoch)
             self._current = None
+        if failed:
+            self._intake.keep_history({v.born for v in self.catalog.active_views()})
         self.catalog = self._noting_whole(self.catalog)
         self._checkpoints.submit(self._sealed())
         self._compactor.start(self.version, {**current.tables, **self._intake.state_tables()})

@@ -171,7 +171,15 @@ class Snapshot:
         return view.born if view.whole_since is None else view.whole_since
 
     def check_readable(self, name: str, epoch: int | None) -> None:
-        """TM1030 and TM1031 when a view cannot be read at an epoch."""
+        """TM1030 to TM1033 when a view cannot be read at an epoch."""
+        view = self.catalog.views.get(name)
+        if view is not None and view.failure is not None and view.whole_since is None:
+            raise TidemillError(
+                "TM1032",
+                "this view failed before it was complete",
+                got=f"{name}, epoch {view.failed_at}: {view.failure.splitlines()[0]}",
+                hint=f"DROP VIEW {name} and create it again without the expression that fails",
+            )
         if name in self.filling:
             remaining = self.filling[name]
             raise TidemillError(
@@ -179,6 +187,15 @@ class Snapshot:
                 "this view is still being filled from the history of its tables",
                 got=f"{name}: {remaining:,} bytes remain" if remaining else f"{name}: its first epoch is to come",
                 hint="run the mill until the view has caught up; other views are not affected",
+            )
+        newest = self.version.epoch if epoch is None else epoch
+        if view is not None and view.failed_at is not None and newest >= view.failed_at:
+            raise TidemillError(
+                "TM1033",
+                "this view failed and is no longer kept fresh",
+                got=f"{name}, epoch {view.failed_at}: {(view.failure or '').splitlines()[0]}",
+                hint=f"read it as of epoch {view.failed_at - 1}, or DROP VIEW {name} and create it again without "
+                "the expression that fails",
             )
         first = self.first_epoch(name)
         if epoch is not None and not first <= epoch <= self.version.epoch:

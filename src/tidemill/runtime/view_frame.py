@@ -47,7 +47,13 @@ def query_views(spark: SparkSession, snapshot: Snapshot, text: str, epoch: int |
     """
     session = spark.newSession()
     at = snapshot.version.epoch if epoch is None else epoch
-    names = [v for v in snapshot.catalog.views if v not in snapshot.filling and snapshot.whole_since(v) <= at]
+    names = [
+        v.name
+        for v in snapshot.catalog.views.values()
+        if v.name not in snapshot.filling
+        and snapshot.whole_since(v.name) <= at
+        and (v.failed_at is None or at < v.failed_at)
+    ]
     for name in [*names, *(t + ERRORS_SUFFIX for t in snapshot.catalog.tables)]:
         view_frame(session, snapshot, name, epoch).createOrReplaceTempView(f"`{name}`")
     try:

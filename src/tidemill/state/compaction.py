@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from tidemill.state.version import Run
 
 _RATIO = 1.5
-_LEAST = 4
 
 
 @dataclass(frozen=True)
@@ -47,7 +46,8 @@ def choose(table: str, runs: Sequence[Run], most: int) -> Compaction | None:
     sizes = [sum(r.bytes for r in g) for g in generations]
     first = len(generations) - 1
     total = sizes[first]
-    while first > 0 and (len(generations) - first < _LEAST or sizes[first - 1] <= _RATIO * total):
+    least = max(2, most // 3)
+    while first > 0 and (len(generations) - first < least or sizes[first - 1] <= _RATIO * total):
         first -= 1
         total += sizes[first]
     chosen = tuple(r for g in generations[first:] for r in g)

@@ -11,6 +11,7 @@ import hashlib
 import json
 import os
 import socket
+import time
 import uuid
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,6 +28,7 @@ from tidemill.state.version import Version
 FORMAT_VERSION = 1
 _PREFIX = "manifest/"
 _STAGED = ".staged"
+_LOCK_SECONDS = 0.5
 _KEEP = 16
 
 
@@ -210,7 +212,7 @@ class ManifestLog:
         except OSError as error:
             raise self._not_usable(error) from error
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            _lock_soon(file)
         except BlockingIOError as error:
             file.seek(0)
             holder = file.read().strip()
@@ -240,3 +242,17 @@ def sync(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def _lock_soon(file: IO[str]) -> None:
+    """Lock a file, trying for a moment: `tail` holds the lock for an instant to see whether a mill does."""
+    deadline = time.monotonic() + _LOCK_SECONDS
+    while True:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(_LOCK_SECONDS / 20)
+        else:
+            return

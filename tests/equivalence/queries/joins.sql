@@ -31,7 +31,7 @@ CREATE MATERIALIZED VIEW j_dates AS
 SELECT t.day, a.i FROM t JOIN a ON month(t.day) = month(a.at) AND t.b = a.b WHERE t.k = 0 AND a.k < 2;
 
 CREATE MATERIALIZED VIEW j_double AS
-SELECT t.d, a.i FROM t JOIN a ON t.d = a.d;
+SELECT t.d, a.i FROM t JOIN a ON t.d % 1 = a.d % 1;
 
 CREATE MATERIALIZED VIEW j_only_left AS
 SELECT t.k FROM t JOIN u ON t.k = u.k;

@@ -16,8 +16,8 @@ from pyspark.sql import SparkSession
 from pyspark.sql.functions import col
 
 from tidemill.plan.catalyst_expressions import read_plan, translate, tree
-from tidemill.task.expressions import Expression
 from tidemill.schema import TIMESTAMP, TIMESTAMP_NTZ, type_to_ddl
+from tidemill.task.expressions import Expression
 from tidemill.task.functions.evaluate import evaluate
 
 COLUMNS: dict[str, pa.DataType] = {

@@ -61,7 +61,7 @@ def evaluate(expression: Expression, batch: pa.RecordBatch) -> pa.Array:
     result = as_array(_value(expression, batch), batch.num_rows)
     if result.type != expression.type:
         raise TidemillError(
-            "TM2101", "internal: a function returned another type", got=f"{result.type} for {expression}"
+            "TM2900", "a function returned another type than planned", got=f"{result.type} for {expression}"
         )
     return result
 
