@@ -28,19 +28,11 @@ REFUSED = {
     "duplicate columns": (VIEW + "SELECT k, x AS K FROM t", "TM2005", "k"),
     "duplicate columns of a join": (VIEW + "SELECT * FROM t JOIN u ON t.k = u.k", "TM2005", "k"),
     # what is not maintained
-    "left join": (VIEW + "SELECT t.k FROM t LEFT JOIN u ON t.k = u.k", "TM2104", "LeftOuter"),
-    "right join": (VIEW + "SELECT u.k FROM t RIGHT JOIN u ON t.k = u.k", "TM2104", "RightOuter"),
-    "full join": (VIEW + "SELECT t.k FROM t FULL JOIN u ON t.k = u.k", "TM2104", "FullOuter"),
-    "semi join": (VIEW + "SELECT k FROM t LEFT SEMI JOIN u ON t.k = u.k", "TM2104", "LeftSemi"),
-    "exists": (VIEW + "SELECT k FROM t WHERE EXISTS (SELECT 1 FROM u WHERE u.k = t.k)", "TM2104", "LeftSemi"),
-    "anti join": (VIEW + "SELECT k FROM t LEFT ANTI JOIN u ON t.k = u.k", "TM2104", "LeftAnti"),
-    "cross join": (VIEW + "SELECT t.k FROM t CROSS JOIN u", "TM2104", "cross join"),
-    "inequality join": (VIEW + "SELECT t.k FROM t JOIN u ON t.k < u.k", "TM2104", "inequality join"),
-    "limit": (VIEW + "SELECT k FROM t LIMIT 3", "TM2103", "LIMIT"),
-    "order and limit": (VIEW + "SELECT k FROM t ORDER BY k LIMIT 3", "TM2103", "LIMIT"),
-    "offset": (VIEW + "SELECT k FROM t OFFSET 3", "TM2103", "OFFSET"),
+    "limit": (VIEW + "SELECT k FROM t LIMIT 3", "TM2105", "LIMIT 3"),
+    "offset": (VIEW + "SELECT k FROM t OFFSET 3", "TM2105", "OFFSET 3"),
+    "single row join": (VIEW + "SELECT k, (SELECT t.x FROM t WHERE t.k = u.k) AS x FROM u", "TM2104", "LeftSingle"),
+    "grouped subquery": (VIEW + "SELECT k FROM t WHERE x > (SELECT max(x) FROM u GROUP BY k)", "TM2103", "several"),
     "window": (VIEW + "SELECT row_number() OVER (PARTITION BY k ORDER BY x) AS r FROM t", "TM2103", "window"),
-    "rollup": (VIEW + "SELECT k, count(*) AS c FROM t GROUP BY ROLLUP (k)", "TM2103", "ROLLUP"),
     "explode": (VIEW + "SELECT explode(split(s, ',')) AS p FROM t", "TM2103", "explode"),
     "no table": (VIEW + "SELECT 1 AS one", "TM2103", "SELECT without FROM"),
     "values": (VIEW + "SELECT * FROM VALUES (1) AS v(a)", "TM2103", "VALUES"),
@@ -129,7 +121,7 @@ def test_refused(name: str, mill: Mill, data: Path) -> None:
 
 def test_a_mill_goes_on_after_refusals(mill: Mill, data: Path) -> None:
     """Nothing is left behind: names stay free, and views can be made and filled."""
-    with pytest.raises(TidemillError, match="TM2103"):
+    with pytest.raises(TidemillError, match="TM2105"):
         mill.sql(VIEW + "SELECT k FROM t LIMIT 3")
     with pytest.raises(TidemillError, match="TM2012"):
         mill.read("new")

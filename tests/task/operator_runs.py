@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import pyarrow as pa
 
@@ -30,6 +30,17 @@ def run(operator: Operator, context: MemoryContext, inputs: Iterable[tuple[Item,
     assert operator.get_output() is None
     context.seal()
     return outputs
+
+
+def run_stored(
+    operator: Operator, context: MemoryContext, tables: Sequence[StateTable], inputs: Iterable[tuple[Item, int]] = ()
+) -> list[Output]:
+    """As :func:`run`, with the rows of each input port stored in its table beside, as a program does."""
+    given = list(inputs)
+    for item, port in given:
+        assert isinstance(item, Keyed)
+        context.write(tables[port], item.rows)
+    return run(operator, context, given)
 
 
 def _all_of(operator: Operator) -> list[Output]:

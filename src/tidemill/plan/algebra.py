@@ -96,7 +96,8 @@ class Join:
     """Inner join: ``left_keys[i] = right_keys[i]`` for all i, and ``residual`` over both rows.
 
     Without keys it is a cross join. Keys are column positions of the sides; computed keys are columns of
-    projections below. ``null_safe[i]`` marks ``<=>``, where NULL equals NULL. Output is the left columns, then the right.
+    projections below. ``null_safe[i]`` marks ``<=>``, where NULL equals NULL. Output is the left columns, then
+    the right.
     """
 
     left: Node

@@ -235,7 +235,7 @@ class _PlanReader:
                 raise TidemillError(
                     "TM2103",
                     "a scalar subquery must be an aggregate without GROUP BY",
-                    got=_NAMES.get(bound.node.__class__.__name__, bound.node.__class__.__name__),
+                    got="a query that may give no row, or several",
                     hint="so that it gives one row whatever the input",
                 )
             position = len(node.schema)

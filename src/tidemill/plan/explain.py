@@ -85,7 +85,7 @@ def _describe(operation: Operation) -> str:
         case GroupChanges():
             return "GroupChanges" if operation.emit else "GroupFold"
         case StoreKeyed():
-            return "Store groups"
+            return "Store"
         case StoreRows():
             return "Store rows"
         case Arrange():
