@@ -324,7 +324,7 @@ TABLE = "CREATE TABLE t (a INT, b STRING) USING csv OPTIONS (path '{data}/t.csv'
         (TABLE + "; CREATE MATERIALIZED VIEW v AS SELECT c FROM t", "TM2004", "`c`"),
         (TABLE + "; CREATE MATERIALIZED VIEW v AS SELECT a FROM u", "TM200", "u"),
         (TABLE + "; CREATE MATERIALIZED VIEW v AS SELECT soundex(b) AS s FROM t", "TM2101", "SoundEx"),
-        (TABLE + "; CREATE MATERIALIZED VIEW v AS SELECT a FROM t ORDER BY a LIMIT 3", "TM2103", ""),
+        (TABLE + "; CREATE MATERIALIZED VIEW v AS SELECT a FROM t LIMIT 3", "TM2105", "LIMIT 3"),
     ],
 )
 def test_wrong_scripts(command: Callable[..., Finished], tmp_path: Path, text: str, number: str, words: str) -> None:

@@ -208,6 +208,19 @@ def test_compaction_and_short_history(mill_factory: MillFactory, tmp_path: Path,
     assert most < newest * settings["partitions"]
 
 
+def test_merged_runs_of_steps_behind_an_exchange(mill_factory: MillFactory, tmp_path: Path, seed: int) -> None:
+    """What is stored behind an exchange has keys of all vnodes in every partition's file."""
+    rng = random.Random(f"merged {seed}")
+    tables = usual_tables(rng, tmp_path, rows=200)
+    settings = {**usual_settings(rng, tables, epochs=12), "compact_after": 2, "partitions": 3}
+    trial = Trial(mill_factory(**settings), tables)
+    trial.create(GROUPS["shared_steps"])
+    assert trial.run(rng) >= 8
+    trial.check_not_vacuous()
+    version = trial.mill.snapshot().version
+    assert any(r.epoch_low < r.epoch_high for runs in version.tables.values() for r in runs), "nothing was merged"
+
+
 def test_reopening_goes_on_where_it_stopped(mill_factory: MillFactory, tmp_path: Path, seed: int) -> None:
     rng = random.Random(f"reopen {seed}")
     trial = make_trial(mill_factory, tmp_path, rng, partitions=2)

@@ -37,7 +37,7 @@ def test_columns_become_positions() -> None:
 
 
 def test_a_missing_column_is_an_internal_error() -> None:
-    with pytest.raises(TidemillError, match="internal"):
+    with pytest.raises(TidemillError, match="not among the inputs"):
         translate(tree([column("x", 7)]), {})
 
 
