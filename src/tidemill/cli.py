@@ -24,7 +24,7 @@ def run(
     pipeline: Annotated[Path, typer.Argument(help="SQL script that creates tables and views.")],
     root: Root,
     once: Annotated[bool, typer.Option("--once", help="Process what is there, checkpoint and exit.")] = False,
-    seconds: Annotated[float | None, typer.Option("--for", help="Run for this many seconds.")] = None,
+    seconds: Annotated[float | None, typer.Option("--for", min=0, help="Run for this many seconds.")] = None,
     master: Master = None,
     epoch_bytes: Annotated[str | None, typer.Option("--epoch-bytes", help="Input per epoch, e.g. 4m.")] = None,
     log: Annotated[bool, typer.Option("--log", help="One line of JSON an epoch, on standard error.")] = False,
@@ -55,10 +55,15 @@ def query(
     A statement that only reads one view is answered without Spark.
     """
     from tidemill.plan.simple_select import apply_select, parse_select
+    from tidemill.plan.statements import Show, Source, classify
     from tidemill.runtime.snapshot import Snapshot
 
     output.check_format(format_)
     snapshot = Snapshot.open(root)
+    asked = classify(Source(statement))
+    if isinstance(asked, Show):
+        output.write(snapshot.show(asked.kind), format_, sys.stdout.buffer)
+        return
     select = parse_select(statement)
     table = None
     if select is not None and snapshot.readable(select.view):

@@ -120,10 +120,29 @@ class Mill:
         So the same script can be run again on the same root. Errors as :meth:`sql`; statements before the
         one that failed have been executed.
         """
-        return [self._execute(source, repeatable=True) for source in statements.split_script(text)]
+        results = []
+        for source in statements.split_script(text):
+            try:
+                results.append(self._execute(source, repeatable=True))
+            except TidemillError as error:
+                where = f"in the statement on line {source.line}: {source.text.splitlines()[0][:80]}"
+                hint = f"{error.hint}\n        {where}" if error.hint else where
+                raise type(error)(error.number, error.what, error.got, hint) from error
+        return results
+
+    def _open(self) -> Coordinator:
+        """The coordinator. TM7012 once the mill is closed."""
+        if self._closed:
+            raise TidemillError(
+                "TM7012",
+                "this mill is closed",
+                got=str(self._coordinator.root),
+                hint="open another tidemill.Mill on the root",
+            )
+        return self._coordinator
 
     def _execute(self, source: Source, repeatable: bool = False) -> DataFrame | str | None:
-        coordinator = self._coordinator
+        coordinator = self._open()
         statement: Statement = coordinator.catalyst.parse(source)
         if repeatable and self._exists(statement):
             return None
@@ -146,7 +165,7 @@ class Mill:
 
     def _exists(self, statement: Statement) -> bool:
         """Whether a statement would create what is there already, word for word."""
-        catalog = self._coordinator.catalog
+        catalog = self._open().catalog
         if isinstance(statement, CreateTable) and statement.name in catalog.tables:
             table = catalog.tables[statement.name]
             options = {k.lower(): v for k, v in statement.options.items()}
@@ -161,12 +180,12 @@ class Mill:
 
     def explain(self, query: str) -> str:
         """The incremental plan of a query, as text. Errors as for creating a view of it."""
-        return self._coordinator.explain(query)
+        return self._open().explain(query)
 
     def explain_views(self) -> list[tuple[str, str]]:
         """Name and incremental plan of every view."""
-        views = self._coordinator.catalog.views.values()
-        return [(v.name, self._coordinator.explain(v.query)) for v in views]
+        views = self._open().catalog.views.values()
+        return [(v.name, self._open().explain(v.query)) for v in views]
 
     def query(self, text: str) -> DataFrame:
         """Any Spark SQL over the views, at one sealed epoch.
@@ -177,30 +196,17 @@ class Mill:
             TM2001 when it cannot be parsed, TM2004 when a name does not resolve, which includes views
             that are still being filled.
         """
-        return query_views(self.spark, self._coordinator.snapshot(), text)
+        return query_views(self.spark, self._open().snapshot(), text)
 
     def _show(self, kind: str) -> DataFrame:
-        catalog = self._coordinator.catalog
-        if kind == "tables":
-            rows = [(t.name, t.format, t.path) for t in catalog.tables.values()]
-            return self.spark.createDataFrame(rows, "name string, format string, path string")
-        return self.spark.createDataFrame(self.status(), "name string, status string, born bigint, detail string")
+        return self.spark.createDataFrame(self._open().snapshot().show(kind))
 
     def status(self) -> list[tuple[str, str, int, str]]:
         """For each view its name, status (``fresh``, ``filling``, ``failed``), birth epoch and detail."""
-        snapshot = self._coordinator.snapshot()
-        rows = []
-        for view in snapshot.catalog.views.values():
-            if view.failure is not None:
-                rows.append((view.name, "failed", view.born, f"epoch {view.failed_at}: {view.failure}"))
-            elif view.name in snapshot.filling:
-                rows.append((view.name, "filling", view.born, f"{snapshot.filling[view.name]} bytes remain"))
-            else:
-                rows.append((view.name, "fresh", view.born, ""))
-        return rows
+        return self._open().snapshot().status()
 
     def _describe(self, name: str) -> DataFrame:
-        catalog = self._coordinator.catalog
+        catalog = self._open().catalog
         if name in catalog.tables:
             schema = catalog.tables[name].schema
         elif name in catalog.views:
@@ -220,7 +226,7 @@ class Mill:
         TidemillError
             What went wrong; nothing was sealed, and the previous epoch stays readable.
         """
-        return self._announce(self._coordinator.advance())
+        return self._announce(self._open().advance())
 
     def _announce(self, report: EpochReport | None) -> EpochReport | None:
         if report is not None:
@@ -230,7 +236,7 @@ class Mill:
 
     def advance_known(self) -> EpochReport | None:
         """Run one epoch over what the last listing found (see :meth:`backlog`), without looking for more."""
-        return self._announce(self._coordinator.advance_known())
+        return self._announce(self._open().advance_known())
 
     def drain(self) -> Iterator[EpochReport]:
         """Run epochs over all input that is there when the first begins; yields each report.
@@ -243,7 +249,7 @@ class Mill:
 
     def backlog(self) -> int:
         """Bytes of input that wait to be admitted."""
-        return self._coordinator.backlog()
+        return self._open().backlog()
 
     def start(self, interval: float = 0.1) -> None:
         """Run epochs in the background; when idle, look for new input every ``interval`` seconds."""
@@ -271,17 +277,17 @@ class Mill:
 
     def checkpoint(self) -> int:
         """Make the newest sealed epoch durable now; returns its number."""
-        self._coordinator.checkpoint()
-        return self._coordinator.durable_epoch
+        self._open().checkpoint()
+        return self._open().durable_epoch
 
     def close(self) -> None:
         """Stop, make the newest epoch durable, and release the root (and Spark, if it was made here)."""
         if self._closed:
             return
-        self._closed = True
         try:
             self.stop()
         finally:
+            self._closed = True
             try:
                 self._coordinator.close()
             finally:
@@ -318,15 +324,16 @@ class Mill:
         TidemillError
             TM2012 no such view, TM1030 still being filled, TM1031 epoch not available.
         """
-        return view_frame(self.spark, self._coordinator.snapshot(), view, epoch)
+        return view_frame(self.spark, self._open().snapshot(), view.lower(), epoch)
 
     def read(self, view: str, epoch: int | None = None) -> pa.Table:
         """A view as an Arrow table, read in this process. Errors as :meth:`table`."""
-        return self._coordinator.snapshot().read(view, epoch)
+        return self._coordinator.snapshot().read(view.lower(), epoch)
 
     def count(self, view: str) -> int:
         """Number of rows of a view; a large view is counted in Spark tasks. Errors as :meth:`table`."""
-        snapshot = self._coordinator.snapshot()
+        view = view.lower()
+        snapshot = self._open().snapshot()
         snapshot.check_readable(view, None)
         if sum(r.rows for r in snapshot.runs(snapshot.plan(view))) <= _COUNTED_HERE:
             return int(snapshot.read(view).num_rows)
@@ -356,6 +363,7 @@ class Mill:
         TidemillError
             TM1031 when changes after ``from_epoch`` are no longer remembered; otherwise as :meth:`table`.
         """
+        view = view.lower()
         epoch = from_epoch
         if epoch == 0:
             snapshot = self._coordinator.snapshot()

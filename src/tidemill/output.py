@@ -65,9 +65,11 @@ def _write_table(table: pa.Table, stream: IO[bytes]) -> None:
 def _shown(value: Any) -> str:
     if value is None:
         return "NULL"
+    if isinstance(value, bool):
+        return str(value).lower()
     if isinstance(value, float):
         return f"{value:.10g}" if math.isfinite(value) else str(value)
-    text = _text(value)
+    text = _text(value).replace("\n", "\\n").replace("\r", "\\r")
     return text if len(text) <= _WIDEST else text[: _WIDEST - 1] + "…"
 
 

@@ -65,9 +65,21 @@ def run_mill(mill: Mill, display: Display, once: bool, seconds: float | None) ->
     durable = mill.checkpoint()
     sizes = []
     for name, status, _, detail in mill.status():
-        size = f"{status}: {detail}" if status != "fresh" else f"{mill.count(name):,} rows"
-        sizes.append((name, size))
+        sizes.append((name, _size(mill, name) if status == "fresh" else f"{status}: {_one_line(detail)}"))
     sys.stdout.write(display.summary(mill.epoch, durable, sizes) + "\n")
+
+
+def _size(mill: Mill, view: str) -> str:
+    """How many rows a view has, or why it cannot be read: a result may not be computable now."""
+    try:
+        rows = mill.count(view)
+    except TidemillError as error:
+        return f"cannot be read now: {_one_line(error.message())}"
+    return f"{rows:,} row{'' if rows == 1 else 's'}"
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
 
 
 def query_with_spark(snapshot: Snapshot, statement: str, epoch: int | None, master: str | None) -> pa.Table:
@@ -91,7 +103,7 @@ def follow(root: str, view: str, from_epoch: int) -> Iterator[tuple[int, pa.Tabl
         rows = first_rows(snapshot, view, epoch)
         if rows.num_rows:
             yield epoch, rows
-    elif epoch < snapshot.version.horizon:
+    else:
         snapshot.check_readable(view, epoch)
     while True:
         alive = is_written(root)

@@ -135,8 +135,11 @@ class _PlanReader:
         return _Bound(projection(kept, [Ref(i, f.type, f.nullable) for i, f in enumerate(fields)]), below.inputs)
 
     def _project(self, tree: JsonTree) -> _Bound:
+        return self._projected(tree, self.read(tree.children[0]))
+
+    def _projected(self, tree: JsonTree, below: _Bound) -> _Bound:
         listed = _expressions(tree.fields["projectList"])
-        child, outputs = self._with_subqueries(self.read(tree.children[0]), listed)
+        child, outputs = self._with_subqueries(below, listed)
         expressions = tuple(translate(e, child.inputs) for e in outputs)
         names = tuple(e.fields["name"] for e in outputs)
         return _Bound(Project(child.node, expressions, names), {_id(e): i for i, e in enumerate(outputs)})
@@ -194,6 +197,10 @@ class _PlanReader:
             elif at.name == "GlobalLimit":
                 limit = number
             at = at.children[0]
+        between: list[JsonTree] = []
+        while at.name == "Project":
+            between.append(at)
+            at = at.children[0]
         if at.name != "Sort":
             raise TidemillError(
                 "TM2105",
@@ -213,7 +220,10 @@ class _PlanReader:
             nulls_first = "NullsFirst" in str(order.fields["nullOrdering"])
             keys.append(SortKey(columns.index(value), descending, nulls_first))
         top = TopRows(projection(child.node, columns), tuple(keys), limit, offset)
-        return _Bound(projection(top, columns[: len(fields)]), child.inputs)
+        result = _Bound(projection(top, columns[: len(fields)]), child.inputs)
+        for project in reversed(between):
+            result = self._projected(project, result)
+        return result
 
     def _with_subqueries(self, child: _Bound, expressions: list[JsonTree]) -> tuple[_Bound, list[JsonTree]]:
         """Scalar subqueries become columns of a cross join with the one row they give."""

@@ -80,6 +80,28 @@ class Snapshot:
             name.endswith(ERRORS_SUFFIX) and name.removesuffix(ERRORS_SUFFIX) in self.catalog.tables
         )
 
+    def status(self) -> list[tuple[str, str, int, str]]:
+        """For each view its name, status (``fresh``, ``filling``, ``failed``), birth epoch and detail."""
+        rows = []
+        for view in self.catalog.views.values():
+            status, detail = "fresh", ""
+            if view.failure is not None:
+                status, detail = "failed", f"epoch {view.failed_at}: {view.failure}"
+            elif view.name in self.filling:
+                status, detail = "filling", f"{self.filling[view.name]} bytes remain"
+            rows.append((view.name, status, view.born, detail))
+        return rows
+
+    def show(self, kind: str) -> pa.Table:
+        """What SHOW TABLES (``tables``) and SHOW VIEWS (``views``) answer."""
+        text, number = pa.string(), pa.int64()
+        if kind == "tables":
+            schema = pa.schema([("name", text), ("format", text), ("path", text)])
+            tables = self.catalog.tables.values()
+            return pa.Table.from_pylist([{"name": t.name, "format": t.format, "path": t.path} for t in tables], schema)
+        schema = pa.schema([("name", text), ("status", text), ("born", number), ("detail", text)])
+        return pa.Table.from_pylist([dict(zip(schema.names, row, strict=True)) for row in self.status()], schema)
+
     def state_tables(self) -> pa.Table:
         """For each state table its number of runs, rows before merging, and bytes."""
         rows = []

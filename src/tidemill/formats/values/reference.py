@@ -18,8 +18,8 @@ _INTEGER = re.compile(rb"[+-]?[0-9]+")
 _NUMBER = re.compile(rb"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 _SPECIAL = re.compile(rb"[+-]?(Infinity|Inf|NaN)")
 _DATE = rb"(?P<yyyy>[0-9]{4})-(?P<MM>[0-9]{1,2})-(?P<dd>[0-9]{1,2})"
-_TIME = rb"(?P<HH>[0-9]{2}):(?P<mm>[0-9]{2}):(?P<ss>[0-9]{2})(\.(?P<S>[0-9]{1,9}))?"
-_ZONE = rb"(?P<zone>Z|[+-][0-9]{2}:[0-9]{2})?"
+_TIME = rb"(?P<HH>[0-9]{2}):(?P<mm>[0-9]{2})(:(?P<ss>[0-9]{2})(\.(?P<S>[0-9]{1,9}))?)?"
+_ZONE = rb"(?P<zone>Z|[+-][0-9]{2}:?[0-9]{2})?"
 _DEFAULT_DATE = re.compile(_DATE)
 _DEFAULT_TIMESTAMP = re.compile(rb"%s([ T]%s%s)?" % (_DATE, _TIME, _ZONE))
 _DEFAULT_TIMESTAMP_NTZ = re.compile(rb"%s([ T]%s)?" % (_DATE, _TIME))
@@ -130,8 +130,8 @@ def _plain_time(text: bytes, layout: re.Pattern[bytes]) -> dt.datetime:
     zone = part.get("zone", b"Z")
     if zone == b"Z":
         return moment
-    offset = dt.timedelta(hours=int(zone[1:3]), minutes=int(zone[4:6]))
-    if int(zone[4:6]) > 59 or offset > dt.timedelta(hours=18):
+    offset = dt.timedelta(hours=int(zone[1:3]), minutes=int(zone[-2:]))
+    if int(zone[-2:]) > 59 or offset > dt.timedelta(hours=18):
         raise ValueError(text)
     try:
         return moment - offset if zone.startswith(b"+") else moment + offset

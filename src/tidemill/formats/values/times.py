@@ -113,14 +113,15 @@ def _fraction(buf, i, end, most):
 
 @kernel
 def _zone_micros(buf, i, end):
-    """Read ``Z`` or ``[+-]hh:mm`` up to the end; returns the offset from UTC and whether it is a zone."""
+    """Read ``Z``, ``[+-]hh:mm`` or ``[+-]hhmm`` up to the end; returns the offset from UTC and whether it is a zone."""
     if i + 1 == end and byte_at(buf, i) == 90:
         return 0, True
     sign = byte_at(buf, i)
-    if i + 6 != end or (sign != 43 and sign != 45) or byte_at(buf, i + 3) != 58:
+    colon = 1 if i + 6 == end and byte_at(buf, i + 3) == 58 else 0
+    if i + 5 + colon != end or (sign != 43 and sign != 45):
         return 0, False
     hours = two_digits(buf, i + 1, end)
-    minutes = two_digits(buf, i + 4, end)
+    minutes = two_digits(buf, i + 3 + colon, end)
     if hours < 0 or minutes < 0 or minutes > 59 or hours * 60 + minutes > 18 * 60:
         return 0, False
     micros = (hours * 60 + minutes) * 60 * MICROS_PER_SECOND
@@ -129,22 +130,25 @@ def _zone_micros(buf, i, end):
 
 @kernel
 def iso_timestamp(buf, start, end, zone):
-    """Read ``yyyy-MM-dd[[ T]HH:mm:ss[.f{1,9}][zone]]``; returns microseconds since 1970, right syntax."""
+    """Read ``yyyy-MM-dd[[ T]HH:mm[:ss[.f{1,9}]][zone]]``; returns microseconds since 1970, right syntax."""
     days, i, good = _iso_date(buf, start, end)
     if not good:
         return 0, False
     if i == end:
         return days * MICROS_PER_DAY, True
-    if end - i < 9 or (byte_at(buf, i) != 32 and byte_at(buf, i) != 84):
-        return 0, False
-    if byte_at(buf, i + 3) != 58 or byte_at(buf, i + 6) != 58:
+    if end - i < 6 or (byte_at(buf, i) != 32 and byte_at(buf, i) != 84) or byte_at(buf, i + 3) != 58:
         return 0, False
     hour = two_digits(buf, i + 1, end)
     minute = two_digits(buf, i + 4, end)
-    second = two_digits(buf, i + 7, end)
+    second = 0
+    i += 6
+    if i < end and byte_at(buf, i) == 58:
+        second = two_digits(buf, i + 1, end)
+        i += 3
+    elif i < end and byte_at(buf, i) == 46:
+        return 0, False
     if hour < 0 or hour > 23 or minute < 0 or minute > 59 or second < 0 or second > 59:
         return 0, False
-    i += 9
     micros = days * MICROS_PER_DAY + ((hour * 60 + minute) * 60 + second) * MICROS_PER_SECOND
     if i < end and byte_at(buf, i) == 46:
         fraction, length = _fraction(buf, i + 1, end, 9)
@@ -267,7 +271,7 @@ def parse_timestamps(buf, starts, ends, quote, trim, null_text, pattern, zone, o
     buf, starts, ends, quote, trim, null_text
         As for :func:`~tidemill.formats.values.integers.parse_integers`.
     pattern : ndarray of int32, shape (steps, 2)
-        A compiled pattern; no steps mean the default ``yyyy-MM-dd[ T]HH:mm:ss[.ffffff][zone]``.
+        A compiled pattern; no steps mean the default ``yyyy-MM-dd[ T]HH:mm[:ss[.ffffff]][zone]``.
     zone : int
         ``NO_ZONE`` or ``OPTIONAL_ZONE``.
     out : ndarray of int64, shape (rows,)

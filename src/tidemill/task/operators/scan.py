@@ -9,6 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tidemill.errors import FormatError
 from tidemill.formats.base import RowError, RowReader, Rows, SplitReader
 from tidemill.formats.registry import lookup
 from tidemill.sources.files import FileReader
@@ -113,7 +114,7 @@ class ScanOperator(SourceOperator):
         if known.true_count == len(known):
             return weights, None
         for row in np.flatnonzero(~known.to_numpy(zero_copy_only=False)):
-            raw = str(operations[int(row)].as_py()).encode()
+            raw = (operations[int(row)].as_py() or "").encode()
             error = RowError(int(rows.positions[row]), source.op_column, "bad_operation", raw, True)
             self._open.malformed += 1
             self._open.dropped += 1
@@ -134,13 +135,16 @@ class _OpenSplit:
             self._file.open(0)
             header = self._file.first_bytes(_HEADER_BYTES)
             self._file.close()
-        self._reader: SplitReader = reader.split(
-            start=split.start,
-            end=split.end,
-            file_size=split.size,
-            in_quotes=split.in_quotes,
-            header=header,
-        )
+        try:
+            self._reader: SplitReader = reader.split(
+                start=split.start,
+                end=split.end,
+                file_size=split.size,
+                in_quotes=split.in_quotes,
+                header=header,
+            )
+        except FormatError as error:
+            raise _in_file(split, error) from error
         self._position = self._reader.read_from
         self._file.open(self._position)
         self._ended = False
@@ -154,7 +158,10 @@ class _OpenSplit:
         self._position += len(buffer)
         self.bytes += len(buffer)
         self._ended = self._position >= self.split.size or not buffer
-        rows = self._reader.feed(buffer, self._ended)
+        try:
+            rows = self._reader.feed(buffer, self._ended)
+        except FormatError as error:
+            raise _in_file(self.split, error) from error
         self.malformed += len(rows.errors)
         self.dropped += sum(e.dropped for e in rows.errors)
         return rows
@@ -170,6 +177,11 @@ class _OpenSplit:
             self.malformed,
             self.dropped,
         )
+
+
+def _in_file(split: Split, error: FormatError) -> FormatError:
+    """The same error with the table and the file it is about."""
+    return FormatError(error.number, error.what, f"{split.path} of table {split.table}: {error.got}", error.hint)
 
 
 def errors_columns(errors: list[tuple[Split, RowError]]) -> list[pa.Array]:
