@@ -8,6 +8,7 @@ import os
 import random
 import resource
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -24,13 +25,15 @@ def log(tmp_path: Path) -> ManifestLog:
     return ManifestLog(tmp_path / "root", create=True)
 
 
-@pytest.fixture
+@contextmanager
 def no_space() -> Iterator[None]:
-    """No file can be longer than 10 bytes."""
+    """No file can be longer than 10 bytes. The test's own output too, so be brief."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (10, before[1]))
-    yield
-    resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
 def path_of(log: ManifestLog, number: int) -> Path:
@@ -155,11 +158,10 @@ def test_root_that_cannot_be_locked(log: ManifestLog) -> None:
         log.lock()
 
 
-def test_full_disk(log: ManifestLog, no_space: None) -> None:
-    with pytest.raises(TidemillError, match="TM1014"):
+def test_full_disk(log: ManifestLog) -> None:
+    with pytest.raises(TidemillError, match="TM1014"), no_space():
         log.publish(1, VERSION, {})
     assert log.numbers() == []
-    resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
     assert log.publish(1, VERSION, {}).number == 1, "the same number can be written once there is space"
 
 

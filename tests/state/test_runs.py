@@ -7,6 +7,7 @@ import random
 import resource
 import zlib
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pyarrow as pa
@@ -40,13 +41,15 @@ def two_tables(tmp_path: Path) -> Path:
     return path
 
 
-@pytest.fixture
+@contextmanager
 def small_files_only() -> Iterator[None]:
-    """No file can grow beyond 4096 bytes: writing fails as on a full disk."""
+    """No file can grow beyond 4096 bytes: writing fails as on a full disk. The test's own output too, so be brief."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (4096, before[1]))
-    yield
-    resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
 def test_sections_are_read_back(two_tables: Path) -> None:
@@ -129,9 +132,9 @@ def test_newer_format(tmp_path: Path) -> None:
     assert f"format {runs.FORMAT_VERSION + 1}" in caught.value.got
 
 
-def test_full_disk_leaves_nothing_behind(tmp_path: Path, small_files_only: None) -> None:
+def test_full_disk_leaves_nothing_behind(tmp_path: Path) -> None:
     path = tmp_path / "big.run"
-    with pytest.raises(TidemillError, match="TM1012") as caught:
+    with pytest.raises(TidemillError, match="TM1012") as caught, small_files_only():
         runs.write(path, [("t", rows_of(dict.fromkeys(range(5000), 1)))])
     assert "previous epoch is intact" in caught.value.hint
     assert list(tmp_path.iterdir()) == []
