@@ -119,7 +119,7 @@ def test_run_once(first_run: tuple[Finished, str]) -> None:
     assert done.code == 0, done.err
     lines = done.out.splitlines()
     assert lines[0].startswith("sealed epoch 3 (durable: 3): 3 epochs, 6 rows"), done.out
-    assert [line.split() for line in lines[-2:]] == [["latest", "3", "rows"], ["dear", "1", "rows"]]
+    assert [line.split() for line in lines[-2:]] == [["latest", "3", "rows"], ["dear", "1", "row"]]
     reports = [json.loads(line) for line in done.err.splitlines() if line.startswith("{")]
     assert [(r["epoch"], r["rows_in"]) for r in reports] == [(1, 3), (2, 2), (3, 1)]
     assert " WARN " not in done.err
