@@ -204,7 +204,19 @@ class Catalog:
 
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> Catalog:
-        """The catalog that :meth:`to_json` wrote."""
+        """The catalog that :meth:`to_json` wrote. TM1002 when another version of Tidemill wrote it."""
+        try:
+            return Catalog._from_json(data)
+        except (KeyError, TypeError) as error:
+            raise TidemillError(
+                "TM1002",
+                "this root was written by another version of Tidemill",
+                got=f"catalog: {error}",
+                hint="open it with the version that wrote it; nothing was changed",
+            ) from error
+
+    @staticmethod
+    def _from_json(data: Mapping[str, Any]) -> Catalog:
         tables = {t["name"]: Table(**{**t, "declared": codec.decode(t["declared"])}) for t in data["tables"]}
         views = {v["name"]: View(**{**v, "root": codec.decode(v["root"])}) for v in data["views"]}
         return Catalog(tables, views, data["next_uid"])
