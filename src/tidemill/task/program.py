@@ -97,6 +97,55 @@ class GroupPartial:
 
 
 @dataclass(frozen=True)
+class Comparison:
+    """A condition on a value ``y`` of the right side for a row of the left: monotone in ``y``.
+
+    ``form`` is ``value`` (``y op bound``), ``value_minus_bound`` (``y - bound op limit``) or
+    ``bound_minus_value`` (``bound - y op limit``). The last two are for doubles and are evaluated as written, with
+    the rounding of the subtraction. ``op`` is ``lt``, ``le``, ``gt`` or ``ge`` in Spark's order, where NaN is the
+    greatest number. ``bound`` is a position among the key columns of the left side.
+    """
+
+    form: str
+    op: str
+    bound: int
+    limit: float | None = None
+
+
+@dataclass(frozen=True)
+class Term:
+    """``coefficient * left * right``: products of one accumulator of either side, by position in their layouts."""
+
+    coefficient: float
+    left: int
+    right: int
+
+
+@dataclass(frozen=True)
+class PairSums:
+    """Partial groups of an aggregate over pairs of rows, from sums per key of either side.
+
+    Inputs: partial groups of the left (0) and of the right side (1); a step of its own stores either. A left group
+    meets a right one when their first ``key_width`` key columns are equal and, with ``comparisons``, when these
+    hold for the right side's next key column, which then is its last: all of them, or with ``any_of`` any. Without
+    comparisons it is a join by equality. A NULL key meets NULL; whoever wants SQL's equality leaves such rows out.
+
+    ``output`` describes what comes out: for accumulator i of its layout the sum of ``terms[i]`` over all pairs.
+    ``keys`` are its key columns, by position in the left key columns followed by the right ones; with comparisons
+    only left ones.
+    """
+
+    left: GroupPartial
+    right: GroupPartial
+    key_width: int
+    comparisons: tuple[Comparison, ...]
+    any_of: bool
+    keys: tuple[int, ...]
+    terms: tuple[tuple[Term, ...], ...]
+    output: GroupPartial
+
+
+@dataclass(frozen=True)
 class StoreKeyed:
     """Writes a keyed stream into its table; nothing comes out. Needs no exchange: merging is done by readers."""
 
@@ -198,6 +247,7 @@ Operation: TypeAlias = (
     | GroupPartial
     | StoreKeyed
     | GroupChanges
+    | PairSums
     | Arrange
     | JoinChanges
     | SemiChanges
@@ -261,6 +311,8 @@ def read_tables(operation: Operation) -> tuple[StateTable, ...]:
         return (*groups, *operation.partial.multisets)
     if isinstance(operation, JoinChanges | SemiChanges):
         return (operation.left.table, operation.right.table)
+    if isinstance(operation, PairSums):
+        return (operation.left.groups, operation.right.groups)
     if isinstance(operation, TopChanges):
         return (operation.rows.table,)
     if isinstance(operation, ViewSnapshot):
