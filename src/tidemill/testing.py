@@ -111,7 +111,7 @@ class MemoryContext:
         self.splits: list[SplitResult] = []
         self.failures: dict[int, EvaluationError] = {}
 
-    def runs(self, table: StateTable) -> list[Rows]:
+    def runs(self, table: StateTable, everywhere: bool = False) -> list[Rows]:
         """Sealed runs of a table, oldest first."""
         return list(self.tables.get(table.id, ()))
 

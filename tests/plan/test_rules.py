@@ -9,7 +9,7 @@ from tidemill.errors import TidemillError
 from tidemill.plan.algebra import Aggregate, AggregateCall, Filter, Join, Node, Project, Scan, Union, relations
 from tidemill.plan.rules import rewrite
 from tidemill.plan.rules.merge_projections import merge_projections
-from tidemill.plan.rules.prune_scans import prune_scans
+from tidemill.plan.rules.prune_columns import prune_columns
 from tidemill.schema import Field
 from tidemill.task.expressions import Call, Expression, Literal, Ref
 
@@ -96,10 +96,10 @@ def test_merge_projections(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", PRUNED)
-def test_prune_scans(name: str) -> None:
+def test_prune_columns(name: str) -> None:
     before, after = PRUNED[name]
-    assert prune_scans(before) == after
-    assert prune_scans(after) == after
+    assert prune_columns(before) == after
+    assert prune_columns(after) == after
     assert before.schema == after.schema
 
 

@@ -15,6 +15,7 @@ import pyarrow as pa
 from tidemill.errors import TidemillError
 from tidemill.schema import Field, Schema
 from tidemill.task.expressions import Expression, Ref, references
+from tidemill.task.program import Comparison
 
 
 def _check_references(node: str, expressions: tuple[Expression, ...], width: int) -> None:
@@ -181,17 +182,50 @@ class AggregateCall:
 
 
 @dataclass(frozen=True)
+class PairTerm:
+    """``coefficient * left * right``: one result of either side of :class:`Pairs`, by call; None is COUNT(*)."""
+
+    coefficient: float
+    left: int | None
+    right: int | None
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """An aggregate over a join, from sums of either side.
+
+    The sides are grouped first by the ``key_width`` equality columns. Without ``comparisons`` any two groups of equal
+    key meet. With them the left side's next columns are bounds (which the comparisons name by position), the right
+    side's one further column is compared with them; they all hold, or with ``any_of`` one of them. Only partial
+    groups of the sides are ever used, never their rows.
+
+    ``keys`` are the group columns among those of the left side followed by those of the right side. ``sums`` and
+    ``counts`` give for each call the sum of its argument and the number of its non-NULL arguments.
+    """
+
+    left: Aggregate
+    right: Aggregate
+    key_width: int
+    comparisons: tuple[Comparison, ...]
+    any_of: bool
+    keys: tuple[int, ...]
+    sums: tuple[tuple[PairTerm, ...], ...]
+    counts: tuple[PairTerm, ...]
+
+
+@dataclass(frozen=True)
 class Aggregate:
     """One row per group. ``keys`` are column positions of the child; output is keys, then calls.
 
     Without keys there is exactly one row, also over no input at all, as SQL wants. Without calls
-    it is DISTINCT.
+    it is DISTINCT. ``pairs`` says how the groups are summed without making the rows of the child, a join.
     """
 
     child: Node
     keys: tuple[int, ...]
     calls: tuple[AggregateCall, ...]
     names: tuple[str, ...]
+    pairs: Pairs | None = None
 
     def __post_init__(self) -> None:
         width = len(self.child.schema)
@@ -213,6 +247,8 @@ def children(node: Node) -> tuple[Node, ...]:
     """The inputs of a node, left to right."""
     if isinstance(node, Scan):
         return ()
+    if isinstance(node, Aggregate) and node.pairs is not None:
+        return (node.pairs.left, node.pairs.right)
     if isinstance(node, Union):
         return node.children
     if isinstance(node, Join | SemiJoin):

@@ -18,7 +18,7 @@ import pyarrow as pa
 from tidemill.errors import TidemillError
 from tidemill.plan import algebra
 from tidemill.schema import Field, Schema, type_from_spark, type_to_ddl
-from tidemill.task import expressions
+from tidemill.task import expressions, program
 
 _CLASSES: dict[str, type] = {
     c.__name__: c
@@ -32,6 +32,9 @@ _CLASSES: dict[str, type] = {
         algebra.SortKey,
         algebra.TopRows,
         algebra.AggregateCall,
+        algebra.PairTerm,
+        algebra.Pairs,
+        program.Comparison,
         algebra.Aggregate,
         expressions.Ref,
         expressions.Literal,

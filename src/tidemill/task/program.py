@@ -177,12 +177,14 @@ class JoinChanges:
     """Changes of an inner equi-join: dL x R(new) + L(old) x dR. Inputs: arranged left, arranged right.
 
     Output columns are the left input's original order, then the right's. The tables are written by steps
-    of their own, so joins that arrange a stream alike share its state.
+    of their own, so joins that arrange a stream alike share its state. With ``broadcast``, which has no keys,
+    every partition has all right rows and left rows of its own.
     """
 
     left: Arrange
     right: Arrange
     key_width: int
+    broadcast: bool = False
 
 
 @dataclass(frozen=True)
@@ -259,10 +261,11 @@ Operation: TypeAlias = (
 
 @dataclass(frozen=True)
 class Input:
-    """Output ``port`` of step ``step``."""
+    """Output ``port`` of step ``step``; with ``broadcast`` every partition gets all of it."""
 
     step: int
     port: int = 0
+    broadcast: bool = False
 
 
 @dataclass(frozen=True)
