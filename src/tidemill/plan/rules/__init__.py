@@ -15,7 +15,7 @@ RULES: tuple[Callable[[Node], Node], ...] = (
     filters_into_joins,
     prune_columns,
     merge_projections,
-    # factorise_aggregates,
+    factorise_aggregates,
 )
 
 
