@@ -32,6 +32,7 @@ from tidemill.plan.algebra import (
 from tidemill.plan.codec import fingerprint
 from tidemill.state.keys import KeyColumn
 from tidemill.state.merge import MergeOp
+from tidemill.task.accumulators import Multiset
 from tidemill.task.expressions import Ref, remap
 from tidemill.task.program import (
     Arrange,
@@ -247,8 +248,8 @@ class Assembler:
             chosen.merge_ops(),
         )
         multisets = tuple(
-            multiset_table(f"values{column}:{name}", (*group_types, types[column]), width)
-            for column in chosen.multisets
+            multiset_table(_values_table(m, name), (*group_types, *(types[c] for c in m.columns)), width)
+            for m in chosen.multisets
         )
         return GroupPartial(node.keys, chosen, types, groups, multisets)
 
@@ -344,6 +345,12 @@ def state_tables(program: Program, view: str | None = None) -> dict[str, StateTa
         if view is None or view in step.views
         for table in written_tables(step.operation)
     }
+
+
+def _values_table(multiset: Multiset, name: str) -> str:
+    columns = "_".join(map(str, multiset.columns))
+    optional = "n" if multiset.required < len(multiset.columns) else ""
+    return f"values{columns}{optional}:{name}"
 
 
 def _view_table(view: ViewDefinition) -> StateTable:
