@@ -1,4 +1,4 @@
--- Variances and other moments, percentiles, lists and sets of a group, min_by, bits: stored, and read by other views.
+-- Variances and other moments, min_by, bits, mode, try_sum: stored, and read by other views.
 
 CREATE MATERIALIZED VIEW y_variance AS
 SELECT k, variance(i) AS v, var_pop(d) AS vp, stddev(m) AS s, stddev_pop(l) AS sp, stddev_samp(i + 1e9D) AS far,
@@ -12,40 +12,9 @@ CREATE MATERIALIZED VIEW y_shape AS
 SELECT g, round(skewness(i), 7) AS s, round(kurtosis(i), 7) AS k, round(skewness(d), 7) AS sd,
   round(kurtosis(DISTINCT m), 7) AS km FROM t GROUP BY g;
 
-CREATE MATERIALIZED VIEW y_all AS
-SELECT var_samp(i) AS v, median(d) AS m, collect_list(k) AS ks, collect_set(g) AS gs, bit_xor(l) AS x,
-  mode(k, true) AS mo, min_by(s, struct_free) AS first FROM (SELECT *, at AS struct_free FROM t);
-
-CREATE MATERIALIZED VIEW y_all_never AS
-SELECT stddev(i) AS v, median(d) AS m, collect_list(s) AS ss, collect_set(i) AS ii, bit_and(i) AS x,
-  mode(k, true) AS mo, max_by(s, at) AS last, percentile(i, array(0.5, 0.9)) AS ps, count(DISTINCT k, s) AS c,
-  kurtosis(i) AS ku FROM t WHERE i > 1000;
-
-CREATE MATERIALIZED VIEW y_all_sometimes AS
-SELECT stddev_pop(i) AS v, collect_list(i) AS l, percentile(i, array(0.5, 0.9)) AS ps, bit_or(i) AS o,
-  some(b) AS some FROM t WHERE k = 9;
-
-CREATE MATERIALIZED VIEW y_percentile AS
-SELECT k, percentile(i, 0.3) AS p, percentile(d, array(0.0, 0.25, 1.0)) AS ps, median(m) AS m, median(l) AS ml,
-  percentile_cont(0.1) WITHIN GROUP (ORDER BY i DESC) AS pd, percentile(i, 0.5) FILTER (WHERE b) AS f,
-  percentile(DISTINCT i, 0.75) AS dp FROM t GROUP BY k;
-
-CREATE MATERIALIZED VIEW y_percentile_disc AS
-SELECT g, percentile_disc(0.3) WITHIN GROUP (ORDER BY i) AS a, percentile_disc(0.3) WITHIN GROUP (ORDER BY i DESC) AS b,
-  percentile_disc(0.0) WITHIN GROUP (ORDER BY d) AS c, percentile_disc(1.0) WITHIN GROUP (ORDER BY m) AS e,
-  percentile_disc(array(0.2, 0.5, 0.6)) WITHIN GROUP (ORDER BY k) AS f FROM t GROUP BY g;
-
 CREATE MATERIALIZED VIEW y_mode AS
 SELECT g, mode(k, true) AS a, mode() WITHIN GROUP (ORDER BY s DESC) AS b, mode() WITHIN GROUP (ORDER BY d) AS c,
   mode() WITHIN GROUP (ORDER BY day) FILTER (WHERE i > 0) AS e FROM t GROUP BY g;
-
-CREATE MATERIALIZED VIEW y_lists AS
-SELECT k, collect_list(i) AS li, collect_list(s) AS ls, collect_list(day) AS ld, collect_list(m) AS lm,
-  array_agg(b) AS lb, collect_list(d) AS lf, collect_list(at) FILTER (WHERE i > 0) AS la FROM t GROUP BY k;
-
-CREATE MATERIALIZED VIEW y_sets AS
-SELECT k, collect_set(i) AS si, collect_set(s) AS ss, collect_set(d) AS sd, collect_list(DISTINCT g) AS lg,
-  collect_set(m) FILTER (WHERE b) AS sm FROM t GROUP BY k;
 
 CREATE MATERIALIZED VIEW y_by AS
 SELECT k, min_by(id, id) AS a, max_by(id, id) AS b, min_by(id, id) FILTER (WHERE c > 1) AS f, max_by(c, id) AS mc,
@@ -71,9 +40,6 @@ SELECT k, count(DISTINCT g, b) AS gb, count(DISTINCT i, s, d) AS isd, count(DIST
 CREATE MATERIALIZED VIEW y_try AS
 SELECT k, try_sum(i) AS s, try_sum(m) AS sm, try_avg(i) AS a FROM t GROUP BY k;
 
-CREATE MATERIALIZED VIEW y_inserts AS
-SELECT g, stddev(i) AS s, median(i) AS m, collect_list(i) AS l, bit_or(i) AS o, count(DISTINCT k, b) AS c FROM a GROUP BY g;
-
 CREATE MATERIALIZED VIEW y_over_variance AS
 SELECT c, count(*) AS n, max(v) AS v, round(sum(sp), 3) AS s FROM (SELECT count(*) AS c, var_pop(i) AS v, stddev(k) AS sp
   FROM t GROUP BY g) GROUP BY c;
@@ -84,3 +50,11 @@ SELECT u.name, m.m, m.first, m.bits FROM u JOIN (SELECT k, median(i) AS m, min(s
 
 CREATE MATERIALIZED VIEW y_having AS
 SELECT k, stddev(i) AS s FROM t GROUP BY k HAVING count(DISTINCT i, g) > 3 AND stddev(i) > 10;
+
+CREATE MATERIALIZED VIEW y_median AS
+SELECT g, median(i) AS m, percentile(d, 0.9) AS p, percentile_disc(0.4) WITHIN GROUP (ORDER BY m) AS d,
+  percentile_cont(0.4) WITHIN GROUP (ORDER BY l DESC) AS c FROM t GROUP BY g;
+
+CREATE MATERIALIZED VIEW y_all_scalar AS
+SELECT var_samp(i) AS v, stddev_pop(d) AS sd, median(l) AS m, bit_xor(l) AS x, mode(k, true) AS mo,
+  count(DISTINCT i, s) AS c, min_by(at, at) AS a FROM t;
