@@ -6,7 +6,7 @@ sub-plans are equal objects, which is how work is shared between views.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TypeAlias
 
@@ -16,6 +16,11 @@ from tidemill.errors import TidemillError
 from tidemill.schema import Field, Schema
 from tidemill.task.expressions import Expression, Ref, references
 from tidemill.task.program import Comparison
+
+LATER = {"later": True}
+"""Marks a field that came later: at its default it is not written, so that older plans keep their names."""
+
+Option: TypeAlias = bool | tuple[float, ...]
 
 
 def _check_references(node: str, expressions: tuple[Expression, ...], width: int) -> None:
@@ -171,7 +176,9 @@ class TopRows:
 class AggregateCall:
     """``function([DISTINCT] column)``; ``argument`` is a column position of the child, None for ``COUNT(*)``.
 
-    Computed arguments and FILTER clauses become columns of a projection below.
+    Computed arguments and FILTER clauses become columns of a projection below. A row whose ``argument`` is NULL
+    does not count. ``others`` are further columns: the rest of ``COUNT(DISTINCT a, b)``, the value of ``min_by``
+    (whose ``argument`` is the ordering). ``options`` are the constant arguments by name.
     """
 
     function: str
@@ -179,6 +186,8 @@ class AggregateCall:
     type: pa.DataType
     nullable: bool
     distinct: bool = False
+    others: tuple[int, ...] = field(default=(), metadata=LATER)
+    options: tuple[tuple[str, Option], ...] = field(default=(), metadata=LATER)
 
 
 @dataclass(frozen=True)
@@ -229,7 +238,7 @@ class Aggregate:
 
     def __post_init__(self) -> None:
         width = len(self.child.schema)
-        used = (*self.keys, *(c.argument for c in self.calls if c.argument is not None))
+        used = (*self.keys, *(a for c in self.calls if c.argument is not None for a in (c.argument, *c.others)))
         _check_references("Aggregate", tuple(Ref(k, pa.null()) for k in used), width)
 
     @cached_property

@@ -35,7 +35,7 @@ from tidemill.plan.codec import fingerprint
 from tidemill.plan.placement import NOWHERE, ONE_PLACE, Placement, after_calculation
 from tidemill.state.keys import KeyColumn
 from tidemill.state.merge import MergeOp
-from tidemill.task.accumulators import AggregateLayout
+from tidemill.task.accumulators import AggregateLayout, Multiset
 from tidemill.task.expressions import Ref, remap
 from tidemill.task.program import (
     Arrange,
@@ -296,8 +296,8 @@ class Assembler:
             chosen.merge_ops(),
         )
         multisets = tuple(
-            multiset_table(f"values{column}:{name}", (*group_types, types[column]), distribution)
-            for column in chosen.multisets
+            multiset_table(_values_table(m, name), (*group_types, *(types[c] for c in m.columns)), distribution)
+            for m in chosen.multisets
         )
         return GroupPartial(node.keys, chosen, types, groups, multisets)
 
@@ -501,6 +501,12 @@ def state_tables(program: Program, view: str | None = None) -> dict[str, StateTa
         if view is None or view in step.views
         for table in written_tables(step.operation)
     }
+
+
+def _values_table(multiset: Multiset, name: str) -> str:
+    columns = "_".join(map(str, multiset.columns))
+    optional = "n" if multiset.required < len(multiset.columns) else ""
+    return f"values{columns}{optional}:{name}"
 
 
 def _view_table(view: ViewDefinition) -> StateTable:
