@@ -26,10 +26,12 @@ from tidemill.plan.algebra import (
     SemiJoin,
     TopRows,
     Union,
+    Window,
     children,
     relations,
 )
 from tidemill.plan.codec import fingerprint
+from tidemill.plan.windows import window_changes
 from tidemill.state.keys import KeyColumn
 from tidemill.state.merge import MergeOp
 from tidemill.task.expressions import Ref, remap
@@ -53,6 +55,7 @@ from tidemill.task.program import (
     TableSource,
     TopChanges,
     ViewSnapshot,
+    WindowChanges,
     multiset_table,
     written_tables,
 )
@@ -136,7 +139,7 @@ class Assembler:
                 return self.append_only(node.child)
             case SemiJoin():
                 return not node.anti and self.append_only(node.left) and self.append_only(node.right)
-            case Aggregate() | TopRows():
+            case Aggregate() | TopRows() | Window():
                 return False
 
     def _note_columns(self, node: Node) -> None:
@@ -196,6 +199,8 @@ class Assembler:
                 return self._semi_join(node, born)
             case TopRows():
                 return self._top(node, born)
+            case Window():
+                return self._window(node, born)
 
     def _fused(self, base: Node, operation: Calculate, born: int) -> tuple[Input, Calculate]:
         """A calculation directly over a shared scan reads the scan's columns, without a step in between."""
@@ -282,6 +287,13 @@ class Assembler:
         self._keep(self._add(StoreKeyed(arrange.table), (arranged,), born))
         return Input(self._add(TopChanges(arrange, node.limit, node.offset), (arranged,), born))
 
+    def _window(self, node: Window, born: int) -> Input:
+        source = self._rows(node.child, born)
+        operation = window_changes(node, self._identity(node.child), born)
+        arranged = Input(self._add(operation.rows, (source,), born))
+        self._keep(self._add(StoreKeyed(operation.rows.table), (arranged,), born))
+        return Input(self._add(operation, (arranged,), born))
+
     def _arranged(
         self, node: Node, born: int, keys: tuple[int, ...], required: tuple[int, ...], keys_only: bool = False
     ) -> tuple[Arrange, Input]:
@@ -310,7 +322,7 @@ class Assembler:
         key = (operation, inputs, born)
         if key not in self._memo:
             depth = max((self._steps[i.step].depth for i in inputs), default=0)
-            if isinstance(operation, GroupChanges | JoinChanges | SemiChanges | TopChanges):
+            if isinstance(operation, GroupChanges | JoinChanges | SemiChanges | TopChanges | WindowChanges):
                 depth += 1
             self._memo[key] = len(self._steps)
             self._steps.append(Step(operation, inputs, depth, born, frozenset()))

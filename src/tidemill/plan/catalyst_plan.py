@@ -28,6 +28,7 @@ from tidemill.plan.algebra import (
 from tidemill.plan.catalyst_expressions import JsonTree, translate
 from tidemill.plan.catalyst_expressions import tree as read_tree
 from tidemill.plan.catalyst_joins import build_join, projection
+from tidemill.plan.catalyst_windows import read_window
 from tidemill.schema import Field, type_from_spark, type_to_ddl
 from tidemill.task.expressions import Call, Expression, Literal, Ref
 
@@ -98,6 +99,9 @@ class _PlanReader:
                 return self._aggregate(tree)
             case "Expand":
                 return self._expand(tree)
+            case "Window":
+                child = self.read(tree.children[0])
+                return _Bound(*read_window(tree, child.node, child.inputs, _call))
             case "GlobalLimit" | "LocalLimit" | "Offset":
                 return self._top(tree)
             case "Sort" | "SubqueryAlias" | "RepartitionByExpression" | "Repartition" | "RebalancePartitions":
@@ -405,7 +409,6 @@ def _conjuncts(tree: JsonTree) -> list[JsonTree]:
 
 
 _NAMES = {
-    "Window": "a window function",
     "Generate": "explode or LATERAL VIEW",
     "LocalRelation": "VALUES",
     "OneRowRelation": "SELECT without FROM",
