@@ -34,7 +34,8 @@ from tidemill.task.expressions import Call, Expression, Literal, Ref
 
 _AGGREGATES = {"Sum": "sum", "Count": "count", "Average": "avg", "Min": "min", "Max": "max"}
 _SUPPORTED_NODES = (
-    "SELECT, WHERE, all joins, subqueries, GROUP BY with ROLLUP and CUBE, HAVING, DISTINCT, UNION, ORDER BY with LIMIT"
+    "SELECT, WHERE, all joins, subqueries, GROUP BY with ROLLUP and CUBE, HAVING, DISTINCT, UNION, "
+    "ORDER BY with LIMIT, window functions"
 )
 
 

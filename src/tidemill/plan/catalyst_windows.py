@@ -103,10 +103,13 @@ def _call(
     arguments: list[Expression] = []
 
     def argument(expression: Expression) -> int:
-        arguments.append(expression)
-        return 0
+        if expression not in arguments:
+            arguments.append(expression)
+        return arguments.index(expression)
 
     call = aggregate(function, inputs, argument)
+    if call != AggregateCall(call.function, call.argument, call.type, call.nullable) or len(arguments) > 1:
+        raise _refused(call.function)
     return WindowCall(call.function, tuple(arguments), call.type, call.nullable, frame)
 
 

@@ -6,7 +6,6 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from tidemill.errors import TidemillError
 from tidemill.state.columns import column, numbers
 from tidemill.state.extremes import take_or_null
 from tidemill.state.merge import MergeOp
@@ -17,6 +16,8 @@ from tidemill.task.window_calls import WindowCall
 from tidemill.task.window_frames import OrderedRows
 
 Ints = npt.NDArray[np.int64]
+
+_SLIDING = frozenset({MergeOp.SUM, MergeOp.SUM_DD, MergeOp.SUM_I128})
 
 
 def ranking(call: WindowCall, rows: OrderedRows) -> pa.Array:
@@ -40,7 +41,7 @@ def ranking(call: WindowCall, rows: OrderedRows) -> pa.Array:
         case "cume_dist":
             return column((rows.peer_last - rows.first) / np.maximum(size, 1))
         case _:
-            raise _unknown(call)
+            raise ValueError(call.function)
     return column(result.astype(np.int64)).cast(call.type)
 
 
@@ -82,7 +83,7 @@ def valued(call: WindowCall, values: pa.Array, starts: Ints, ends: Ints) -> pa.A
         case "nth":
             wanted = starts + call.number - 1
         case _:
-            raise _unknown(call)
+            raise ValueError(call.function)
     inside = (wanted >= starts) & (wanted < ends)
     if call.ignore_nulls:
         wanted = _at(present, wanted, inside)
@@ -105,7 +106,7 @@ def _at(rows: Ints, wanted: Ints, inside: npt.NDArray[np.bool_]) -> Ints:
 def slidable(layout: AggregateLayout) -> bool:
     """Whether the accumulators of an aggregate can be folded over sliding frames."""
     return all(
-        not a.distinct and (a.kind in ("min", "max") or (not a.recomputed and all(op.is_sum for op in a.merge_ops())))
+        not a.distinct and (a.kind in ("min", "max") or (not a.recomputed and _SLIDING.issuperset(a.merge_ops())))
         for a in layout.accumulators
     )
 
@@ -160,9 +161,5 @@ def _slide(accumulator: Accumulator, parts: list[pa.Array], starts: Ints, ends: 
         elif op is MergeOp.SUM and pa.types.is_int64(first.type):
             found.append(column(slide_ints(numbers(first), starts, ends)))
         else:
-            raise TidemillError("TM2900", "this accumulator cannot slide over frames", got=f"{op} of {first.type}")
+            raise ValueError(f"{op} of {first.type} does not slide over frames")
     return found
-
-
-def _unknown(call: WindowCall) -> TidemillError:
-    return TidemillError("TM2900", "this is not a window function of this kind", got=call.function)
