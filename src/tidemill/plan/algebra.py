@@ -16,6 +16,7 @@ from tidemill.errors import TidemillError
 from tidemill.schema import Field, Schema
 from tidemill.task.expressions import Expression, Ref, references
 from tidemill.task.program import Comparison
+from tidemill.task.window_calls import WindowCall
 
 LATER = {"later": True}
 """Marks a field that came later: at its default it is not written, so that older plans keep their names."""
@@ -249,7 +250,36 @@ class Aggregate:
         return Schema(tuple(Field(n, t, null) for n, (t, null) in zip(self.names, types, strict=True)))
 
 
-Node: TypeAlias = Scan | Project | Filter | Union | Join | SemiJoin | TopRows | Aggregate
+@dataclass(frozen=True)
+class Window:
+    """Each row with one more column per call, over the rows that have its values in the ``partition`` columns.
+
+    Without ``partition`` that is all rows. Rows that ``order`` does not tell apart are taken in the order of all
+    their columns, so that the result is decided by the rows.
+    """
+
+    child: Node
+    partition: tuple[int, ...]
+    order: tuple[SortKey, ...]
+    calls: tuple[WindowCall, ...]
+    names: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        width = len(self.child.schema)
+        columns = tuple(Ref(c, pa.null()) for c in (*self.partition, *(k.column for k in self.order)))
+        bounds = (b for c in self.calls for b in (c.frame.lower, c.frame.upper))
+        frames = tuple(b for b in bounds if b is not None and not isinstance(b, int))
+        arguments = tuple(a for c in self.calls for a in c.arguments)
+        _check_references("Window", (*columns, *frames, *arguments), width)
+
+    @cached_property
+    def schema(self) -> Schema:
+        """The child's columns, then one per call."""
+        results = tuple(Field(n, c.type, c.nullable) for n, c in zip(self.names, self.calls, strict=True))
+        return Schema(self.child.schema.fields + results)
+
+
+Node: TypeAlias = Scan | Project | Filter | Union | Join | SemiJoin | TopRows | Aggregate | Window
 
 
 def children(node: Node) -> tuple[Node, ...]:

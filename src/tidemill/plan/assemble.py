@@ -28,11 +28,13 @@ from tidemill.plan.algebra import (
     SemiJoin,
     TopRows,
     Union,
+    Window,
     children,
     relations,
 )
 from tidemill.plan.codec import fingerprint
 from tidemill.plan.placement import NOWHERE, ONE_PLACE, Placement, after_calculation
+from tidemill.plan.windows import window_changes
 from tidemill.state.keys import KeyColumn
 from tidemill.state.merge import MergeOp
 from tidemill.task.accumulators import AggregateLayout, Multiset
@@ -155,7 +157,7 @@ class Assembler:
                 return self.append_only(node.child)
             case SemiJoin():
                 return not node.anti and self.append_only(node.left) and self.append_only(node.right)
-            case Aggregate() | TopRows():
+            case Aggregate() | TopRows() | Window():
                 return False
 
     def _note_columns(self, node: Node) -> None:
@@ -231,6 +233,8 @@ class Assembler:
                 return self._semi_join(node, born)
             case TopRows():
                 return self._top(node, born)
+            case Window():
+                return self._window(node, born)
 
     def _place(self, rows: Input) -> Placement:
         """Where the rows of a stream are."""
@@ -435,6 +439,17 @@ class Assembler:
         self._placed[found] = ONE_PLACE
         return found
 
+    def _window(self, node: Window, born: int) -> Input:
+        source = self._rows(node.child, born)
+        operation = window_changes(node, self._identity(node.child), born)
+        arranged = Input(self._add(operation.rows, (source,), born))
+        self._keep(self._add(StoreKeyed(operation.rows.table), (arranged,), born))
+        partition = operation.rows.columns[: operation.rows.table.distribution]
+        moves = partition not in self._place(source)
+        found = Input(self._add(operation, (arranged,), born, moves))
+        self._placed[found] = frozenset({partition})
+        return found
+
     def _arranged(
         self, node: Node, born: int, keys: tuple[int, ...], required: tuple[int, ...], keys_only: bool = False
     ) -> tuple[Arrange, Input, bool]:
@@ -528,8 +543,7 @@ def _terms(
 
     def term(found: PairTerm) -> Term:
         positions = [
-            0 if call is None else side.results[call].value
-            for call, side in ((found.left, left), (found.right, right))
+            0 if call is None else side.results[call].value for call, side in ((found.left, left), (found.right, right))
         ]
         return Term(found.coefficient, positions[0], positions[1])
 

@@ -22,7 +22,7 @@ from tidemill.schema import Field, Schema, type_from_spark
 from tidemill.task.expressions import Ref
 
 _RULES_THAT_LOSE_RELATIONS = ("ConvertToLocalRelation", "PropagateEmptyRelation", "PruneFilters")
-_RULES_WE_DO_OURSELVES = ("DecimalAggregates", "OptimizeIn", "MergeSubplans")
+_RULES_WE_DO_OURSELVES = ("DecimalAggregates", "OptimizeIn", "MergeSubplans", "InferWindowGroupLimit")
 _RULE_THAT_CANNOT_BE_EXCLUDED = ".RewriteDistinctAggregates"
 _EXCLUDED = "spark.sql.optimizer.excludedRules"
 _OPTIMIZER = "org.apache.spark.sql.catalyst.optimizer."

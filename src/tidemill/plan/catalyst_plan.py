@@ -28,12 +28,14 @@ from tidemill.plan.catalyst_aggregates import aggregate_call
 from tidemill.plan.catalyst_expressions import JsonTree, translate
 from tidemill.plan.catalyst_expressions import tree as read_tree
 from tidemill.plan.catalyst_joins import build_join, projection
+from tidemill.plan.catalyst_windows import read_window
 from tidemill.plan.codec import spark_type
 from tidemill.schema import Field, type_from_spark
 from tidemill.task.expressions import Expression, Literal, Ref
 
 _SUPPORTED_NODES = (
-    "SELECT, WHERE, all joins, subqueries, GROUP BY with ROLLUP and CUBE, HAVING, DISTINCT, UNION, ORDER BY with LIMIT"
+    "SELECT, WHERE, all joins, subqueries, GROUP BY with ROLLUP and CUBE, HAVING, DISTINCT, UNION, "
+    "ORDER BY with LIMIT, window functions"
 )
 
 
@@ -98,6 +100,9 @@ class _PlanReader:
                 return self._aggregate(tree)
             case "Expand":
                 return self._expand(tree)
+            case "Window":
+                child = self.read(tree.children[0])
+                return _Bound(*read_window(tree, child.node, child.inputs, aggregate_call))
             case "GlobalLimit" | "LocalLimit" | "Offset":
                 return self._top(tree)
             case "Sort" | "SubqueryAlias" | "RepartitionByExpression" | "Repartition" | "RebalancePartitions":
@@ -329,7 +334,6 @@ def _conjuncts(tree: JsonTree) -> list[JsonTree]:
 
 
 _NAMES = {
-    "Window": "a window function",
     "Generate": "explode or LATERAL VIEW",
     "LocalRelation": "VALUES",
     "OneRowRelation": "SELECT without FROM",

@@ -18,7 +18,7 @@ import pyarrow as pa
 from tidemill.errors import TidemillError
 from tidemill.plan import algebra
 from tidemill.schema import Field, Schema, type_from_spark, type_to_ddl
-from tidemill.task import expressions, program
+from tidemill.task import expressions, program, window_calls
 
 _CLASSES: dict[str, type] = {
     c.__name__: c
@@ -36,6 +36,9 @@ _CLASSES: dict[str, type] = {
         algebra.Pairs,
         program.Comparison,
         algebra.Aggregate,
+        algebra.Window,
+        window_calls.WindowCall,
+        window_calls.Frame,
         expressions.Ref,
         expressions.Literal,
         expressions.Call,

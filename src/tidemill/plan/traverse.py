@@ -5,7 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from tidemill.plan.algebra import Aggregate, Filter, Join, Node, Pairs, Project, Scan, SemiJoin, TopRows, Union
+from tidemill.plan.algebra import (
+    Aggregate,
+    Filter,
+    Join,
+    Node,
+    Pairs,
+    Project,
+    Scan,
+    SemiJoin,
+    TopRows,
+    Union,
+    Window,
+)
 
 
 def map_children(node: Node, change: Callable[[Node], Node]) -> Node:
@@ -21,5 +33,5 @@ def map_children(node: Node, change: Callable[[Node], Node]) -> Node:
             left, right = change(pairs.left), change(pairs.right)
             assert isinstance(left, Aggregate) and isinstance(right, Aggregate)
             return replace(node, pairs=replace(pairs, left=left, right=right))
-        case Project() | Filter() | TopRows() | Aggregate():
+        case Project() | Filter() | TopRows() | Aggregate() | Window():
             return replace(node, child=change(node.child))

@@ -20,6 +20,7 @@ from tidemill.state.keys import KeyColumn
 from tidemill.state.merge import MergeOp
 from tidemill.task.accumulators import AggregateLayout
 from tidemill.task.expressions import Expression
+from tidemill.task.window_calls import WindowCall
 
 
 @dataclass(frozen=True)
@@ -207,6 +208,25 @@ class TopChanges:
 
 
 @dataclass(frozen=True)
+class WindowChanges:
+    """Changes of rows with window functions. The input is arranged by partition, then by ORDER BY.
+
+    Output columns are the input's in their original order, then one per call.
+    """
+
+    rows: Arrange
+    partition: int
+    """Columns of the key that make a partition."""
+    order: int
+    """Columns of the key behind those that ORDER BY has."""
+    range_order: tuple[int, KeyColumn] | None
+    """The only column of ORDER BY, by its position in the input, where a RANGE frame has an offset."""
+    calls: tuple[WindowCall, ...]
+    layouts: tuple[AggregateLayout | None, ...]
+    """For each call that aggregates what it is made of."""
+
+
+@dataclass(frozen=True)
 class StoreRows:
     """Writes rows with their weights into a multiset table keyed by the whole row."""
 
@@ -254,6 +274,7 @@ Operation: TypeAlias = (
     | JoinChanges
     | SemiChanges
     | TopChanges
+    | WindowChanges
     | StoreRows
     | ViewSnapshot
 )
@@ -316,7 +337,7 @@ def read_tables(operation: Operation) -> tuple[StateTable, ...]:
         return (operation.left.table, operation.right.table)
     if isinstance(operation, PairSums):
         return (operation.left.groups, operation.right.groups)
-    if isinstance(operation, TopChanges):
+    if isinstance(operation, TopChanges | WindowChanges):
         return (operation.rows.table,)
     if isinstance(operation, ViewSnapshot):
         return (operation.plan.table,)
