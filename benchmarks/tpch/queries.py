@@ -30,7 +30,11 @@ VALIDATION: Parameters = {
     "q13": {"word1": "special", "word2": "requests"},
     "q14": {"date": "1995-09-01"},
     "q15": {"date": "1996-01-01"},
-    "q16": {"brand": "Brand#45", "type": "MEDIUM POLISHED", "sizes": "49, 14, 23, 45, 19, 3, 36, 9"},
+    "q16": {
+        **{"brand": "Brand#45", "type": "MEDIUM POLISHED"},
+        "sizes": "49, 14, 23, 45, 19, 3, 36, 9",
+        **{"word1": "Customer", "word2": "Complaints"},
+    },
     "q17": {"brand": "Brand#23", "container": "MED BOX"},
     "q18": {"quantity": 300},
     "q19": {
@@ -43,6 +47,25 @@ VALIDATION: Parameters = {
     "q22": {"codes": "'13', '31', '23', '29', '30', '18', '17'"},
 }
 """The values with which the specification validates answers."""
+
+
+TINY: Parameters = {
+    "q02": {"size": "14 + p_size % 2"},
+    "q07": {"nation1": "CANADA", "nation2": "INDIA"},
+    "q08": {"nation": "CANADA", "type": "SMALL POLISHED STEEL"},
+    "q11": {"nation": "MOROCCO", "fraction": "0.01"},
+    "q16": {"word1": "furiously", "word2": ""},
+    "q17": {"brand": "Brand#21", "container": "WRAP DRUM"},
+    "q18": {"quantity": 220},
+    "q19": {
+        **{"brand1": "Brand#53", "quantity1": 10, "size1": 40},
+        **{"brand2": "Brand#32", "quantity2": 10, "size2": 40},
+        **{"brand3": "Brand#43", "quantity3": 10, "size3": 40},
+    },
+    "q20": {"color": "b", "nation": "CANADA"},
+    "q21": {"nation": "INDIA"},
+}
+"""What differs so that all queries have rows at scale factor 0.002, where there are 20 suppliers."""
 
 
 def query(name: str, parameters: Parameters = VALIDATION) -> str:
