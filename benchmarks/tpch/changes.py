@@ -12,7 +12,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -23,6 +23,9 @@ OPERATION = "op"
 _GONE_ORDERS, _GONE_OTHERS, _BACK = 0.10, 0.04, 0.5
 _EARLY = 0.4
 _FIXED = ("region", "nation")
+
+Times: TypeAlias = tuple[np.ndarray, np.ndarray, np.ndarray]
+"""Row, weight and time in [0, 1) of each change of a table."""
 
 
 def generate(directory: Path, scale: float) -> dict[str, pa.Table]:
@@ -148,36 +151,48 @@ def stream(tables: Mapping[str, pa.Table], seed: int, epoch_rows: int, last: int
     random = np.random.default_rng(seed)
     times = {name: _times(name, tables, random) for name in tables if name != "lineitem"}
     times["lineitem"] = _with_orders(tables, times["orders"])
+    return cut(tables, times, epoch_rows, last)
+
+
+def cut(
+    tables: Mapping[str, pa.Table], times: Mapping[str, Times], epoch_rows: int, last: int | None = None
+) -> Changes:
+    """Changes in the order of their times, in epochs of ``epoch_rows``; ``last`` as in :func:`stream`."""
     total = sum(len(rows) for rows, _, _ in times.values())
     first = epoch_rows if last is None else max(1, total - last * epoch_rows)
     ordered = np.sort(np.concatenate([at for _, _, at in times.values()]), kind="stable")
     cuts = ordered[first::epoch_rows]
     events = {}
-    for name, (rows, weights, at) in times.items():
+    for name in tables:
+        rows, weights, at = times[name]
         order = np.argsort(at, kind="stable")
         epochs = 1 + np.searchsorted(cuts, at[order], side="right")
         events[name] = Events(rows[order], weights[order], epochs)
-    return Changes(tables, {name: events[name] for name in tables})
+    return Changes(tables, events)
 
 
-def _times(name: str, tables: Mapping[str, pa.Table], random: np.random.Generator) -> tuple[Any, Any, Any]:
-    """Row, weight and time of each change of a table; times are in [0, 1)."""
-    count = tables[name].num_rows
-    every = np.arange(count)
-    if name in _FIXED:
-        return every, np.ones(count, np.int64), np.zeros(count)
-    born = every / count if name == "orders" else _EARLY * random.random(count)
-    share = _GONE_ORDERS if name == "orders" else _GONE_OTHERS
-    gone = np.sort(random.choice(count, max(1, int(share * count)), replace=False))
+def lives(born: np.ndarray, gone_share: float, back_share: float, random: np.random.Generator) -> Times:
+    """Each row comes at ``born``; a share of them goes at some time after, a share of those comes back."""
+    count = len(born)
+    gone = random.choice(count, max(1, int(gone_share * count)), replace=False)
     died = born[gone] + (1 - born[gone]) * random.uniform(0.01, 1, len(gone))
-    back = gone[:0] if name == "orders" else random.permutation(len(gone))[: int(np.ceil(_BACK * len(gone)))]
+    back = random.permutation(len(gone))[: int(np.ceil(back_share * len(gone)))]
     again = died[back] + (1 - died[back]) * random.uniform(0.01, 1, len(back))
-    rows = np.concatenate([every, gone, gone[back]])
+    rows = np.concatenate([np.arange(count), gone, gone[back]])
     weights = np.repeat([1, -1, 1], [count, len(gone), len(back)])
     return rows, weights, np.concatenate([born, died, again])
 
 
-def _with_orders(tables: Mapping[str, pa.Table], orders: tuple[Any, Any, Any]) -> tuple[Any, Any, Any]:
+def _times(name: str, tables: Mapping[str, pa.Table], random: np.random.Generator) -> Times:
+    count = tables[name].num_rows
+    if name in _FIXED:
+        return np.arange(count), np.ones(count, np.int64), np.zeros(count)
+    if name == "orders":
+        return lives(np.arange(count) / count, _GONE_ORDERS, 0, random)
+    return lives(_EARLY * random.random(count), _GONE_OTHERS, _BACK, random)
+
+
+def _with_orders(tables: Mapping[str, pa.Table], orders: Times) -> Times:
     """Changes of lineitems: each comes and goes with its order."""
     keys = tables["orders"].column("o_orderkey").to_numpy()
     number = np.searchsorted(keys, tables["lineitem"].column("l_orderkey").to_numpy())
