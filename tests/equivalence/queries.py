@@ -11,7 +11,8 @@ _DIRECTORY = Path(__file__).with_name("queries")
 _CREATE = re.compile(r"CREATE MATERIALIZED VIEW (\w+) AS\s(.*)", re.DOTALL)
 
 
-def _read(path: Path) -> dict[str, str]:
+def read_views(path: Path) -> dict[str, str]:
+    """Name to query of the views of a script that only creates views."""
     views = {}
     for source in split_script(path.read_text()):
         match = _CREATE.fullmatch(source.text)
@@ -20,5 +21,5 @@ def _read(path: Path) -> dict[str, str]:
     return views
 
 
-GROUPS = {path.stem: _read(path) for path in sorted(_DIRECTORY.glob("*.sql"))}
+GROUPS = {path.stem: read_views(path) for path in sorted(_DIRECTORY.glob("*.sql"))}
 ALL = {name: query for views in GROUPS.values() for name, query in views.items()}

@@ -22,7 +22,8 @@ from tidemill.schema import Field, Schema, type_from_spark
 from tidemill.task.expressions import Ref
 
 _RULES_THAT_LOSE_RELATIONS = ("ConvertToLocalRelation", "PropagateEmptyRelation", "PruneFilters")
-_RULES_WE_DO_OURSELVES = ("DecimalAggregates", "OptimizeIn", "MergeSubplans", "InferWindowGroupLimit")
+_RULES_WE_DO_OURSELVES = ("DecimalAggregates", "OptimizeIn", "InferWindowGroupLimit")
+_MERGE_SUBQUERIES = "org.apache.spark.sql.execution.planmerging.MergeSubplans"  # into structs, which we have not
 _RULE_THAT_CANNOT_BE_EXCLUDED = ".RewriteDistinctAggregates"
 _EXCLUDED = "spark.sql.optimizer.excludedRules"
 _OPTIMIZER = "org.apache.spark.sql.catalyst.optimizer."
@@ -52,7 +53,8 @@ class Catalyst:
 
     def __init__(self, spark: SparkSession) -> None:
         self._spark = spark.newSession()
-        excluded = ",".join(_OPTIMIZER + rule for rule in _RULES_THAT_LOSE_RELATIONS + _RULES_WE_DO_OURSELVES)
+        ours = (_OPTIMIZER + rule for rule in _RULES_THAT_LOSE_RELATIONS + _RULES_WE_DO_OURSELVES)
+        excluded = ",".join((*ours, _MERGE_SUBQUERIES))
         self._spark.conf.set(_EXCLUDED, excluded)
         self._spark.conf.set("spark.sql.session.timeZone", "UTC")
         self._spark.conf.set("spark.sql.ansi.enabled", "true")

@@ -1,0 +1,117 @@
+"""Runs a mill over a stream of changes of which it is known what every epoch leaves, and asks Spark and DuckDB."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+import duckdb
+import pyarrow as pa
+from oracle import Oracle, as_table
+
+from benchmarks.tpch.changes import OPERATION, Changes, ddl
+from tidemill.mill import Mill
+from tidemill.testing import assert_same_rows, difference, weighted_rows
+
+_DUCKDB_RELATIVE = 1e-3  # its quotients and averages of decimals are doubles, Spark's have six digits after the point
+
+
+class ChangeTrial:
+    """A mill, its input directory, and views that are compared with Spark after every epoch.
+
+    Attributes
+    ----------
+    epoch : int
+        The newest epoch of the changes that was written and admitted.
+    views : dict
+        Name to query.
+    """
+
+    def __init__(self, mill: Mill, changes: Changes, directory: Path) -> None:
+        self.mill = mill
+        self.changes = changes
+        self.epoch = 0
+        self.views: dict[str, str] = {}
+        self.ever: set[str] = set()
+        self._directory = directory
+        self._oracle = Oracle(mill.spark)
+        self._write()
+        for name, table in changes.tables.items():
+            (directory / name).mkdir(exist_ok=True)
+            options = f"path '{directory / name}', header true, opColumn '{OPERATION}'"
+            mill.sql(f"CREATE TABLE {name} ({ddl(table.schema)}) USING csv OPTIONS ({options})")
+
+    def _write(self) -> None:
+        self.epoch += 1
+        self.changes.write(self._directory, self.epoch)
+
+    def create(self, views: Mapping[str, str]) -> None:
+        """Create views."""
+        for name, query in views.items():
+            self.mill.sql(f"CREATE MATERIALIZED VIEW {name} AS {query}")
+            self.views[name] = query
+
+    def advance(self) -> bool:
+        """One epoch, which takes all that was written; False when it was the last."""
+        report = self.mill.advance()
+        assert report is not None and not report.failed, report
+        if report.rows_in:
+            assert report.rows_in == self.changes.size(self.epoch)
+        self._compare()
+        if self.epoch == self.changes.epochs:
+            return False
+        self._write()
+        return True
+
+    def _tables(self) -> dict[str, pa.Table]:
+        return {name: self.changes.surviving(name, self.epoch) for name in self.changes.tables}
+
+    def _compare(self) -> None:
+        expected = self._oracle.answers(self._tables(), self.views)
+        filling = self.mill.snapshot().filling
+        for name in self.views.keys() - filling:
+            where = f"view {name} after the changes of epoch {self.epoch}: {self.views[name]}"
+            assert_same_rows(self.mill.read(name), expected[name], where)
+            if any(c.null_count < len(c) for c in expected[name].columns):
+                self.ever.add(name)
+
+    def check_duckdb(self) -> None:
+        """DuckDB gives the same rows over what is left now."""
+        with duckdb.connect() as database:
+            for name, rows in self._tables().items():
+                database.register(name, rows)
+            for name, query in self.views.items():
+                expected = database.sql(query).to_arrow_table()
+                found = self.mill.read(name)
+                assert found.column_names == expected.column_names, name
+                differs = difference(_floats(found), _floats(expected), _DUCKDB_RELATIVE)
+                assert differs is None, f"{name}, DuckDB: {differs}"
+
+    def check_changes(self) -> None:
+        """The changes of all epochs sum to each view."""
+        for name in self.views:
+            total: dict[tuple[object, ...], int] = {}
+            for _, changes in self.mill.subscribe(name):
+                for row, weight in weighted_rows(changes).items():
+                    total[row] = total.get(row, 0) + weight
+            rows = self.mill.read(name)
+            assert_same_rows(as_table(total, rows.schema), rows, f"changes of {name}")
+
+    def check_not_vacuous(self) -> None:
+        """Fail when a view had no row, or nothing but NULLs, in every epoch."""
+        empty = self.views.keys() - self.ever
+        assert not empty, f"these views never had a value: {sorted(empty)}"
+
+
+def _floats(table: pa.Table) -> pa.Table:
+    """Numbers as doubles and texts of one type, so that engines with other types can be compared."""
+    columns = []
+    for column in table.columns:
+        if re.match(r"u?int|decimal|float|double", str(column.type)):
+            columns.append(column.cast(pa.float64()))
+        elif pa.types.is_large_string(column.type) or pa.types.is_string_view(column.type):
+            columns.append(column.cast(pa.string()))
+        else:
+            columns.append(column)
+    return pa.table(columns, names=table.column_names)
