@@ -317,6 +317,16 @@ class Program:
         return 1 + max((s.depth for s in self.steps), default=0)
 
 
+def changes_probe_left(operation: PairSums) -> bool:
+    """Whether a changed right group finds its left ones by search, as left ones find right ones.
+
+    So it is where the left table is sorted by the one bound and the output needs only the shared keys; else all
+    left groups of the shared key are read.
+    """
+    width = operation.key_width
+    return all(c.bound == width for c in operation.comparisons) and all(k < width for k in operation.keys)
+
+
 def written_tables(operation: Operation) -> tuple[StateTable, ...]:
     """State tables that a step appends to."""
     if isinstance(operation, ScanStep):

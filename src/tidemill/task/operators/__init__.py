@@ -10,6 +10,7 @@ from tidemill.task.operators.concatenate import ConcatenateOperator
 from tidemill.task.operators.group_changes import GroupChangesOperator
 from tidemill.task.operators.group_partial import GroupPartialOperator
 from tidemill.task.operators.join import JoinOperator
+from tidemill.task.operators.pair_sums import PairSumsOperator
 from tidemill.task.operators.scan import ScanOperator
 from tidemill.task.operators.semi_join import SemiJoinOperator
 from tidemill.task.operators.store import StoreKeyedOperator, StoreRowsOperator
@@ -33,6 +34,8 @@ def build(step: int, operation: program.Operation) -> Operator:
             return GroupPartialOperator(step, operation)
         case program.GroupChanges():
             return GroupChangesOperator(step, operation)
+        case program.PairSums():
+            return PairSumsOperator(step, operation)
         case program.Arrange():
             return ArrangeOperator(step, operation)
         case program.JoinChanges():
