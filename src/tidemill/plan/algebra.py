@@ -193,11 +193,16 @@ class AggregateCall:
 
 @dataclass(frozen=True)
 class PairTerm:
-    """``coefficient * left * right``: one result of either side of :class:`Pairs`, by call; None is COUNT(*)."""
+    """``coefficient * left * right``: one result of either side of :class:`Pairs`, by call; None is COUNT(*).
+
+    The signs are calls that count the values above and below zero, of a product of two sums of doubles.
+    """
 
     coefficient: float
     left: int | None
     right: int | None
+    left_signs: tuple[int, int] | None = None
+    right_signs: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True)

@@ -545,7 +545,11 @@ def _terms(
         positions = [
             0 if call is None else side.results[call].value for call, side in ((found.left, left), (found.right, right))
         ]
-        return Term(found.coefficient, positions[0], positions[1])
+        signs = [
+            None if calls is None else (side.results[calls[0]].value, side.results[calls[1]].value)
+            for calls, side in ((found.left_signs, left), (found.right_signs, right))
+        ]
+        return Term(found.coefficient, positions[0], positions[1], signs[0], signs[1])
 
     terms: list[tuple[Term, ...]] = [()] * len(output.accumulators)
     terms[0] = (Term(1.0, 0, 0),)

@@ -6,8 +6,9 @@ what ``left`` adds up and b what ``right`` does; ``rows`` and ``count`` add up o
 
 **NaN and infinities** are counted beside a sum, and so are those of a product. Against a count their number is exact:
 each special value meets that many rows, and a negative coefficient turns the sign of an infinity. Against another
-sum the sign of the factors it meets is not known (and ``inf * 0`` is NaN), so every pair with a special value
-in a sum counts as NaN; pairs with a NULL do not count, given the side has a ``count`` of the sum's argument.
+sum it takes the signs of the factors it meets, which a term's ``signs`` count (``inf * 0`` is NaN); without them
+every pair with a special value counts as NaN. Pairs with a NULL do not count, given the side has a ``count`` of the
+sum's argument.
 
 ``sum_f64`` keeps special values in the sum itself. It is read like a row with that value, which is right only
 while neither side retracts: a sum that sees deletions is ``sum_exact``.
@@ -75,6 +76,8 @@ def used(operation: PairSums) -> tuple[tuple[int, ...], tuple[int, ...]]:
         if _kind(left, term.left) in SUMS and _kind(right, term.right) in SUMS:
             lefts.add(_partners(left, term.left))
             rights.add(_partners(right, term.right))
+            lefts.update(term.left_signs or ())
+            rights.update(term.right_signs or ())
     return tuple(sorted(lefts)), tuple(sorted(rights))
 
 
@@ -173,9 +176,46 @@ def _doubles(
             specials += _signed_specials(mine, theirs[0], term.coefficient)
         else:
             partners = left[_partners(operation.left, term.left)][0], right[_partners(operation.right, term.right)][0]
+            if term.left_signs is not None and term.right_signs is not None:
+                signs = (
+                    _Signs(mine, partners[0], *(left[s][0] for s in term.left_signs)),
+                    _Signs(theirs, partners[1], *(right[s][0] for s in term.right_signs)),
+                )
+                specials += _special_products(*signs, term.coefficient)
+                continue
             own, other = _any_special(mine), _any_special(theirs)
             specials[0] += own * partners[1] + partners[0] * other - own * other
     return high, low, *(np.ascontiguousarray(s) for s in specials)
+
+
+class _Signs:
+    """How many values of a sum are of each kind."""
+
+    def __init__(self, arrays: tuple[npt.NDArray[Any], ...], values: Ints, above: Ints, below: Ints) -> None:
+        none = np.zeros(len(values), np.int64)
+        specials: tuple[Ints, ...] = arrays[2:] if len(arrays) == 5 else (none, none, none)
+        self.nans, self.infinite, self.minus_infinite = specials
+        self.values = values
+        self.above = above - self.nans  # NaN is greater than any number
+        self.below = below
+        self.zeros = values - self.above - self.below - self.nans
+
+
+def _special_products(left: _Signs, right: _Signs, coefficient: float) -> npt.NDArray[np.int64]:
+    """NaN, inf and -inf among the products of all values of either side."""
+    if coefficient == 0:
+        infinite = (left.infinite + left.minus_infinite, right.infinite + right.minus_infinite)
+        own, other = left.nans + infinite[0], right.nans + infinite[1]
+        return np.stack([own * right.values + left.values * other - own * other, 0 * own, 0 * own])
+    nans = left.nans * right.values + left.values * right.nans - left.nans * right.nans
+    nans = nans + (left.infinite + left.minus_infinite) * right.zeros
+    nans = nans + left.zeros * (right.infinite + right.minus_infinite)
+    up, down = left.above - left.infinite, left.below - left.minus_infinite
+    positive = left.infinite * right.above + left.minus_infinite * right.below
+    positive = positive + up * right.infinite + down * right.minus_infinite
+    negative = left.infinite * right.below + left.minus_infinite * right.above
+    negative = negative + up * right.minus_infinite + down * right.infinite
+    return np.stack([nans, positive, negative] if coefficient > 0 else [nans, negative, positive])
 
 
 def _any_special(arrays: tuple[npt.NDArray[Any], ...]) -> Ints | np.int64:

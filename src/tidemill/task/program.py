@@ -115,11 +115,17 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Term:
-    """``coefficient * left * right``: products of one accumulator of either side, by position in their layouts."""
+    """``coefficient * left * right``: products of one accumulator of either side, by position in their layouts.
+
+    Of a product of two sums of doubles ``left_signs`` and ``right_signs`` are the accumulators that count values above
+    zero (NaN among them) and below zero: they decide what infinities become.
+    """
 
     coefficient: float
     left: int
     right: int
+    left_signs: tuple[int, int] | None = None
+    right_signs: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True)
