@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from tidemill.plan.algebra import Node
 from tidemill.plan.assemble import Assembler, ViewDefinition
+from tidemill.task.accumulators import OF_GROUP
 from tidemill.task.expressions import Call, Expression, Literal, Ref
 from tidemill.task.program import (
     Arrange,
@@ -126,7 +127,10 @@ def _describe_pair_sums(operation: PairSums) -> str:
 def _cost(operation: Operation) -> str:
     match operation:
         case GroupChanges():
-            extremes = any(a.recomputed for a in operation.partial.layout.accumulators)
+            kept = operation.partial.layout.accumulators
+            if any(a.kind in OF_GROUP for a in kept):
+                return "O(d log n), O(values of affected groups)"
+            extremes = any(a.recomputed for a in kept)
             return "O(d log n), O(affected groups)" if extremes else "O(d log n)"
         case JoinChanges() | SemiChanges():
             return "O(d log n + matches)" if operation.key_width else "O(n)"
