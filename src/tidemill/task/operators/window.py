@@ -7,12 +7,14 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from tidemill.state.accumulate import sum_int64
 from tidemill.state.columns import column, numbers
 from tidemill.state.keys import KeyColumn, decode, encode, group
 from tidemill.state.lookup import scan_prefix
 from tidemill.state.merge import MergeOp, Rows, merge
+from tidemill.state.sliding import runs_of_equal
 from tidemill.task.accumulators import AggregateLayout
 from tidemill.task.expressions import Expression, references
 from tidemill.task.functions.evaluate import evaluate
@@ -79,9 +81,8 @@ class WindowOperator(Operator):
         rows = rows.take(np.flatnonzero((weights[0] > 0) | (weights[1] > 0)))
         before, added = (numbers(v) for v in rows.values)
         columns = decode(rows.keys, table.key)
-        partitions, _ = group(key_prefixes(columns[:width], table, len(rows.keys)))
-        ordered = columns[: width + operation.order]
-        peers, _ = group(key_prefixes(ordered, table, len(rows.keys)))
+        partitions = runs_of_equal(columns[:width], len(rows.keys))
+        peers = runs_of_equal(columns[: width + operation.order], len(rows.keys))
         restored = restore(operation.rows, columns, np.arange(len(rows.keys)))
         affected = _Affected(restored, partitions, peers, np.maximum(before, 0), np.maximum(before + added, 0), {})
         for call in operation.calls:
@@ -129,18 +130,46 @@ class WindowOperator(Operator):
 
     def _difference(self, affected: _Affected, before: _Windowed, after: _Windowed) -> list[Output]:
         """What is in one and not in the other."""
-        which = np.concatenate([before.which, after.which])
-        results = [pa.concat_arrays(both) for both in zip(before.columns, after.columns, strict=True)]
-        weights = np.concatenate([np.full(len(before.which), -1), np.ones(len(after.which), np.int64)])
-        layout = [KeyColumn(pa.int64()), *(KeyColumn(r.type) for r in results)]
-        ids, first = group(encode([column(which), *results], layout, 0))
-        net = sum_int64(ids, column(weights.astype(np.int64)), None, len(first))
-        kept = np.flatnonzero(net)
-        if not len(kept):
-            return []
-        rows, index = column(which[first[kept]]), column(first[kept])
-        columns = [c.take(rows) for c in affected.columns] + [r.take(index) for r in results]
-        return [Output(Delta(batch_of(columns, len(kept)), net[kept]))]
+        # Rows that are there as often as before lie side by side: most of them are what they were.
+        same = affected.before == affected.after
+        kept = [np.flatnonzero(same[side.which]) for side in (before, after)]
+        changed = np.zeros(len(kept[0]), np.bool_)
+        for old, new in zip(before.columns, after.columns, strict=True):
+            changed |= _differ(old.take(column(kept[0])), new.take(column(kept[1])))
+        which, results = [], []
+        for side, stays in zip((before, after), kept, strict=True):
+            rows = np.concatenate([np.flatnonzero(~same[side.which]), stays[changed]])
+            which.append(side.which[rows])
+            results.append([c.take(column(rows)) for c in side.columns])
+        return _consolidated(affected, which, results)
+
+
+def _consolidated(affected: _Affected, which: list[Ints], results: list[list[pa.Array]]) -> list[Output]:
+    """The rows of before with -1 and those of now with +1; what is in both is left out."""
+    signs = np.concatenate([np.full(len(which[0]), -1, np.int64), np.ones(len(which[1]), np.int64)])
+    rows = np.concatenate(which)
+    columns = [pa.concat_arrays(both) for both in zip(*results, strict=True)]
+    layout = [KeyColumn(pa.int64()), *(KeyColumn(c.type) for c in columns)]
+    ids, first = group(encode([column(rows), *columns], layout, 0))
+    net = sum_int64(ids, column(signs), None, len(first))
+    kept = np.flatnonzero(net)
+    if not len(kept):
+        return []
+    index = column(first[kept])
+    inputs = column(rows[first[kept]])
+    output = [c.take(inputs) for c in affected.columns] + [c.take(index) for c in columns]
+    return [Output(Delta(batch_of(output, len(kept)), net[kept]))]
+
+
+def _differ(old: pa.Array, new: pa.Array) -> npt.NDArray[np.bool_]:
+    """Where two columns are not the same; NULL is the same as NULL, a float as one of equal bits."""
+    if pa.types.is_floating(old.type):
+        bits = pa.int64() if pa.types.is_float64(old.type) else pa.int32()
+        old, new = old.view(bits), new.view(bits)
+    other = pc.fill_null(pc.not_equal(old, new), False)
+    nulls = pc.xor(old.is_null(), new.is_null())
+    found: npt.NDArray[np.bool_] = pc.or_(other, nulls).to_numpy(zero_copy_only=False)
+    return found
 
 
 @dataclass(frozen=True, eq=False)
