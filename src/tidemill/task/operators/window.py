@@ -10,8 +10,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidemill.state.accumulate import sum_int64
+from tidemill.state.beginnings import scan_beginnings
 from tidemill.state.columns import column, numbers
-from tidemill.state.keys import KeyColumn, decode, encode, group
+from tidemill.state.keys import KeyColumn, Keys, decode, encode, group
 from tidemill.state.lookup import scan_prefix
 from tidemill.state.merge import MergeOp, Rows, merge
 from tidemill.state.sliding import runs_of_equal
@@ -29,6 +30,8 @@ from tidemill.task.window_frames import OrderedRows, RangeOrder, frame_bounds, o
 from tidemill.task.window_functions import aggregated, ranking, shifted, valued
 
 Ints = npt.NDArray[np.int64]
+
+_WEIGHTS = (MergeOp.SUM, MergeOp.SUM)
 
 
 class WindowOperator(Operator):
@@ -71,10 +74,7 @@ class WindowOperator(Operator):
         width = operation.partition
         prefixes = key_prefixes(decode(changes.keys, table.key[:width]), table, len(changes.keys))
         _, first = group(prefixes)
-        _, old = scan_prefix(self.context.runs(table), prefixes.take(first), table.ops, value_types=table.value_types)
-        # Two weights a row: that of before, and what the epoch adds to it.
-        parts = [_with_zeros(old, 0), _with_zeros(changes, 1)]
-        rows = merge(parts, (MergeOp.SUM, MergeOp.SUM), drop_zero=False)
+        rows = self._rows(changes, prefixes.take(first))
         before, added = (numbers(v) for v in rows.values)
         # History that is read beside new rows can bring the delete of a row before the row.
         weights = np.maximum(before, 0), np.maximum(before + added, 0)
@@ -91,10 +91,30 @@ class WindowOperator(Operator):
                     affected.evaluated[expression] = _evaluate(expression, restored, len(rows.keys))
         return affected
 
+    def _rows(self, changes: Rows, prefixes: Keys) -> Rows:
+        """Rows of some partitions with two weights each: that of before, and what the epoch adds to it."""
+        table, limit = self.operation.rows.table, self.operation.limit
+        runs = self.context.runs(table)
+        if limit is None:
+            _, old = scan_prefix(runs, prefixes, table.ops, value_types=table.value_types)
+            return merge([_with_zeros(old, 0), _with_zeros(changes, 1)], _WEIGHTS, drop_zero=False)
+
+        def enough(owners: Ints, values: tuple[pa.Array, ...]) -> npt.NDArray[np.bool_]:
+            before, added = (numbers(v) for v in values)
+            counts = [np.bincount(owners, np.maximum(w, 0), len(prefixes)) for w in (before, before + added)]
+            found: npt.NDArray[np.bool_] = np.minimum(*counts) >= limit
+            return found
+
+        parts = [*(_with_zeros(r, 0) for r in runs if len(r.keys)), _with_zeros(changes, 1)]
+        return scan_beginnings(parts, prefixes, _WEIGHTS, 2 * limit + 16, enough)
+
     def _windowed(self, affected: _Affected, weights: Ints) -> _Windowed:
         """The window functions over the rows with some weights; a row of weight 2 is two rows."""
         which = np.repeat(np.arange(len(weights)), weights)
         rows = ordered_rows(affected.partitions[which], affected.peers[which])
+        if self.operation.limit is not None:
+            which = which[np.arange(len(which)) - rows.first < self.operation.limit]
+            rows = ordered_rows(affected.partitions[which], affected.peers[which])
         calls = zip(self.operation.calls, self.operation.layouts, strict=True)
         return _Windowed(which, [self._column(affected, which, rows, c, layout) for c, layout in calls])
 
@@ -131,7 +151,8 @@ class WindowOperator(Operator):
     def _difference(self, affected: _Affected, before: _Windowed, after: _Windowed) -> list[Output]:
         """What is in one and not in the other."""
         # Rows that are there as often as before lie side by side: most of them are what they were.
-        same = affected.before == affected.after
+        counts = [np.bincount(side.which, minlength=len(affected.before)) for side in (before, after)]
+        same = counts[0] == counts[1]
         kept = [np.flatnonzero(same[side.which]) for side in (before, after)]
         changed = np.zeros(len(kept[0]), np.bool_)
         for old, new in zip(before.columns, after.columns, strict=True):
@@ -163,6 +184,8 @@ def _consolidated(affected: _Affected, which: list[Ints], results: list[list[pa.
 
 def _differ(old: pa.Array, new: pa.Array) -> npt.NDArray[np.bool_]:
     """Where two columns are not the same; NULL is the same as NULL, a float as one of equal bits."""
+    if pa.types.is_null(old.type):
+        return np.zeros(len(old), np.bool_)
     if pa.types.is_floating(old.type):
         bits = pa.int64() if pa.types.is_float64(old.type) else pa.int32()
         old, new = old.view(bits), new.view(bits)
