@@ -36,6 +36,9 @@ YOUNG = {
     "y_of_joined": "SELECT name, count(*) AS n FROM joined GROUP BY name",
     "y_of_everything": "SELECT c + 1 AS more, s FROM everything",
     "y_of_young": "SELECT max(c) AS c, count(*) AS n FROM y_of_rows",
+    "y_running": ALL["w_running"],
+    "y_top_n": ALL["w_top_n"],
+    "y_window_of_agg": "SELECT k, s, lag(s) OVER (ORDER BY c, k) AS l FROM agg",
 }
 
 
@@ -186,6 +189,8 @@ def test_compaction_and_short_history(mill_factory: MillFactory, tmp_path: Path,
         "of_agg": YOUNG["y_of_agg"],
         "extremes": ALL["g_minmax"],
         "set": ALL["g_distinct_rows"],
+        "running": ALL["w_running"],
+        "top_n": ALL["w_top_n"],
     }
     trial.create(views)
     assert trial.run(rng) >= 8

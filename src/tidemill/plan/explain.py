@@ -104,7 +104,8 @@ def _describe(operation: Operation) -> str:
             keys = [f"${c}" for c in operation.rows.columns]
             partition, order = keys[: operation.partition], keys[operation.partition :][: operation.order]
             calls = ", ".join(c.function for c in operation.calls)
-            return f"Window [{calls}] by [{', '.join(partition)}] order [{', '.join(order)}]"
+            first = "" if operation.limit is None else f" first {operation.limit}"
+            return f"Window [{calls}] by [{', '.join(partition)}] order [{', '.join(order)}]{first}"
         case JoinChanges():
             return f"Join on {operation.key_width} key{'s' if operation.key_width > 1 else ''}"
 
@@ -143,6 +144,8 @@ def _cost(operation: Operation) -> str:
         case TopChanges():
             return "O(d log n + limit)" if operation.limit is not None else "O(n)"
         case WindowChanges():
+            if operation.limit is not None:
+                return "O(d log n + affected partitions * limit)"
             return "O(d log n + affected partitions)" if operation.partition else "O(n)"
         case ViewSnapshot():
             return "O(n) once"

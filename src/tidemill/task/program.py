@@ -230,6 +230,8 @@ class WindowChanges:
     calls: tuple[WindowCall, ...]
     layouts: tuple[AggregateLayout | None, ...]
     """For each call that aggregates what it is made of."""
+    limit: int | None
+    """The first rows of each partition that come out; None for all."""
 
 
 @dataclass(frozen=True)
