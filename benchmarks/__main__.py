@@ -18,6 +18,7 @@ NAMES = (
     "tiny_epoch",
     "twenty_views",
     "state_growth",
+    "ordered_index",
 )
 
 

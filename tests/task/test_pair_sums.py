@@ -426,6 +426,23 @@ def test_nothing_comes_of_nothing() -> None:
     assert mill.epoch(None, rows) == 0, "5 > 5 does not hold: no group without pairs"
 
 
+def test_a_table_with_itself(seed: int) -> None:
+    """Both sides are one table and one stream."""
+    given = pair_sums([INT, DOUBLE], [INT, DOUBLE], 1, (0,), Comparison("value", "gt", 1))
+    operation = replace(given, right=given.left)
+    rng, rows, context, view = random.Random(seed), Counter[Row](), MemoryContext(), Views(operation)
+    operator = PairSumsOperator(0, operation)
+    for epoch in range(6):
+        changes = changed(rng, rows, operation.left.input_types, 1, SPECIALS)
+        items = [item for item, _ in keyed(operation.left, changes)] if len(changes) else []
+        for item in items:
+            context.write(operation.left.groups, item.rows)
+        for output in run(operator, context, [(item, port) for item in items for port in (0, 1)]):
+            assert isinstance(output.item, Keyed)
+            view.add(output.item.rows)
+        view.check(nested_loop(operation, rows, rows), f"epoch {epoch}, seed {seed}")
+
+
 def test_a_great_value_outside_a_range_leaves_no_trace() -> None:
     """1e300 comes first in the order: a difference of prefix sums would lose all that follows."""
     operation = pair_sums([INT, INT], [INT, INT], 1, (0, 1), Comparison("value", "gt", 1))
