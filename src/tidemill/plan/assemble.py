@@ -30,10 +30,13 @@ from tidemill.plan.algebra import (
     relations,
 )
 from tidemill.plan.codec import fingerprint
+from tidemill.plan.keyed_tables import append_only, contents_plan, message_steps
 from tidemill.state.keys import KeyColumn
 from tidemill.state.merge import MergeOp
 from tidemill.task.expressions import Ref, remap
 from tidemill.task.program import (
+    ApplyBook,
+    ApplyChangelog,
     Arrange,
     Calculate,
     Concatenate,
@@ -83,6 +86,10 @@ class Assembler:
 
     def program(self) -> Program:
         """The program of all views."""
+        for source in self.tables.values():
+            if source.changelog is not None:
+                self._columns[source.name] = source.changelog.rows.names
+                self._table_scan(source.name)
         for view in self.views.values():
             self._note_columns(view.root)
             _, top = _finishing(view.root)
@@ -95,7 +102,9 @@ class Assembler:
         return Program(steps, fingerprint_program(steps))
 
     def read_plan(self, name: str) -> ReadPlan:
-        """How a view's rows are read from state."""
+        """How the rows of a view, or of a keyed table, are read from state."""
+        if name in self.tables:
+            return contents_plan(self.tables[name])
         view = self.views[name]
         steps, top = _finishing(view.root)
         if isinstance(top, Aggregate):
@@ -126,7 +135,8 @@ class Assembler:
         match node:
             case Scan():
                 if node.relation in self.tables:
-                    return self.tables[node.relation].op_column is None
+                    source = self.tables[node.relation]
+                    return source.op_column is None if source.changelog is None else append_only(source)
                 return self.append_only(self.views[node.relation].root)
             case Union():
                 return all(self.append_only(c) for c in node.children)
@@ -141,7 +151,7 @@ class Assembler:
 
     def _note_columns(self, node: Node) -> None:
         """Columns of each table in use, in the table's order."""
-        if isinstance(node, Scan) and node.relation in self.tables:
+        if isinstance(node, Scan) and node.relation in self.tables and self.tables[node.relation].changelog is None:
             used = {*self._columns.get(node.relation, ()), *(c.name for c in node.columns)}
             names = self.tables[node.relation].schema.names
             self._columns[node.relation] = tuple(n for n in names if n in used)
@@ -199,7 +209,7 @@ class Assembler:
 
     def _fused(self, base: Node, operation: Calculate, born: int) -> tuple[Input, Calculate]:
         """A calculation directly over a shared scan reads the scan's columns, without a step in between."""
-        if not (isinstance(base, Scan) and base.relation in self.tables):
+        if not (isinstance(base, Scan) and base.relation in self.tables) or self._comes_later(base.relation, born):
             return self._rows(base, born), operation
         positions = self._scan_positions(base)
         expressions = operation.expressions
@@ -215,13 +225,29 @@ class Assembler:
         return {i: columns.index(f.name) for i, f in enumerate(node.columns)}
 
     def _table_scan(self, table: str) -> int:
-        return self._add(ScanStep(self.tables[table], self._columns[table]), (), 0)
+        """The step that gives a table's rows; those of a keyed table are kept once for all views."""
+        source = self.tables[table]
+        if source.changelog is None:
+            return self._add(ScanStep(source, self._columns[table]), (), 0)
+        scan, arrange, apply = message_steps(source)
+        arranged = self._add(arrange, (Input(self._add(scan, (), 0)),), 0)
+        return self._add(apply, (Input(arranged),), 0)
+
+    def _comes_later(self, table: str, born: int) -> bool:
+        """Whether a reader born at an epoch must begin with the rows that a keyed table had by then."""
+        changelog = self.tables[table].changelog
+        return changelog is not None and born > changelog.born
 
     def _scan(self, node: Scan, born: int) -> int:
         if node.relation in self.tables:
             positions = self._scan_positions(node)
             expressions = tuple(Ref(positions[i], f.type, f.nullable) for i, f in enumerate(node.columns))
-            return self._add(Calculate(None, expressions), (Input(self._table_scan(node.relation)),), born)
+            rows = self._add(Calculate(None, expressions), (Input(self._table_scan(node.relation)),), born)
+            if not self._comes_later(node.relation, born):
+                return rows
+            snapshot = self._add(ViewSnapshot(node.relation, contents_plan(self.tables[node.relation])), (), born)
+            first = self._add(Calculate(None, expressions), (Input(snapshot),), born)
+            return self._add(Concatenate(), (Input(rows), Input(first)), born)
         upstream = self.views[node.relation]
         changes = self._rows(upstream.root, upstream.born)
         names = upstream.root.schema.names
@@ -310,7 +336,9 @@ class Assembler:
         key = (operation, inputs, born)
         if key not in self._memo:
             depth = max((self._steps[i.step].depth for i in inputs), default=0)
-            if isinstance(operation, GroupChanges | JoinChanges | SemiChanges | TopChanges):
+            if isinstance(
+                operation, GroupChanges | JoinChanges | SemiChanges | TopChanges | ApplyChangelog | ApplyBook
+            ):
                 depth += 1
             self._memo[key] = len(self._steps)
             self._steps.append(Step(operation, inputs, depth, born, frozenset()))

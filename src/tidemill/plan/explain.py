@@ -8,7 +8,10 @@ from tidemill.plan.algebra import Node
 from tidemill.plan.assemble import Assembler, ViewDefinition
 from tidemill.task.expressions import Call, Expression, Literal, Ref
 from tidemill.task.program import (
+    ApplyBook,
+    ApplyChangelog,
     Arrange,
+    ArrangeMessages,
     Calculate,
     Concatenate,
     GroupChanges,
@@ -94,6 +97,12 @@ def _describe(operation: Operation) -> str:
             return f"{'Anti' if operation.anti else 'Semi'} join on {operation.key_width} keys"
         case TopChanges():
             return f"Top {'all' if operation.limit is None else operation.limit} after {operation.offset}"
+        case ArrangeMessages():
+            return "Arrange messages by key and place"
+        case ApplyChangelog():
+            return f"Apply changelog of [{', '.join(f'${k}' for k in operation.changelog.key)}]"
+        case ApplyBook():
+            return "Apply order book"
         case JoinChanges():
             return f"Join on {operation.key_width} key{'s' if operation.key_width > 1 else ''}"
 
@@ -109,7 +118,9 @@ def _cost(operation: Operation) -> str:
             return "O(d log n + limit)" if operation.limit is not None else "O(n)"
         case ViewSnapshot():
             return "O(n) once"
-        case GroupPartial() | Arrange() | StoreKeyed() | StoreRows():
+        case ApplyChangelog() | ApplyBook():
+            return "O(d log n)"
+        case GroupPartial() | Arrange() | ArrangeMessages() | StoreKeyed() | StoreRows():
             return "O(d log d)"
     return "O(d)"
 

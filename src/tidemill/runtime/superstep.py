@@ -150,7 +150,7 @@ def _superstep(
                 task.pending.result()
                 continue
             step, output = produced
-            for consumer, port, at in routes[(step, output.port)]:
+            for consumer, port, at in routes.get((step, output.port), ()):
                 out.extend(_pack(plan, partition, consumer, port, at, output))
         report.stats = task.stats()
         report.runs = context.seal()
