@@ -98,9 +98,12 @@ class Intake:
         budget = epoch_bytes
         sources = [*self._history.values(), *(p for t, p in self._live.items() if t in used)]
         waiting = [p for p in sources if not p.done]
+        shares: dict[str, int] = {}
         for number, progress in enumerate(sorted(waiting, key=lambda p: p.remaining)):
             table = self._tables[progress.table]
             share = max(1, budget // (len(waiting) - number))
+            if table.keyed:  # both books of one trace stay at the same message
+                share = shares.setdefault(table.path, share)
             most = table.limit("maxBytesPerTrigger")
             limit = share if most is None else min(share, most)
             most_files = table.limit("maxFilesPerTrigger")
