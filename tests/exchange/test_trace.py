@@ -11,7 +11,6 @@ import pytest
 
 from tidemill.exchange.trace import ACTIONS, TICK, Trace, generate, main
 
-
 DIGEST = "4aa8c9bb7c0e679b"
 
 

@@ -116,7 +116,8 @@ def random_line(rng: random.Random, kinds: dict[str, bool], wrapped: bool) -> st
 
 
 WRONG = (
-    "oops", "5", "[1]", "true", " null", '{"op":"c"}', "{}", '{"op":"t"}', '{"op":"c"} null', '{"op":"c"}null{"op":"c"}',
+    "oops", "5", "[1]", "true", " null", '{"op":"c"}', "{}", '{"op":"t"}', '{"op":"c"} null',
+    '{"op":"c"}null{"op":"c"}',
     '{"op":"c","after":{"k":1,"g":"x"}}{"op":"c","after":{"k":2,"g":"y"}}', '{"op":"c"', ',"after":{}}',
     '{"op":"c","after":{"k":null,"g":"x"}}', '{"op":"c","after":{"g":"x"}}', '{"op":"u","before":null,"after":null}',
     '{"op":"d","before":null}', '{"op":"d","before":{"k":1}}', '{"op":"c","after":{"k":1.5,"g":"x"}}',
@@ -126,7 +127,8 @@ WRONG = (
     '{"op":"c","after":{"k":1,"g":"x","m":12345678901,"day":"2020-02-28Z","at":"2020-01-01 10:11:12.1234567Z"}}',
     '{"op":"c","after":{"k":1,"g":"x","d":1e400,"b":"true","l":9223372036854775808}}',
     '{"op":"c","after":{"k":1,"g":"\\ud800"}}', '{"op":["c"],"after":{"k":1,"g":"x"}}',
-    '{"schema":null,"payload":null}', '{"payload":5}', '{"op":"c","op":"d","before":{"k":1,"g":"x"},"after":{"k":2,"g":"y"}}',
+    '{"schema":null,"payload":null}', '{"payload":5}',
+    '{"op":"c","op":"d","before":{"k":1,"g":"x"},"after":{"k":2,"g":"y"}}',
     '{"op":"c","after":{"k":1,"g":"x","local":"2020-01-01T00:00:00+01:00","at":"2020-01-01T00:00:00"}}',
     '{"op":"c","after":{"k":1,"g":"x","d":NaN,"f":Infinity}}', "  ", "\t{}", '{"op":"c","after":{"k":1,"g":"x"}} ',
 )  # fmt: skip

@@ -22,7 +22,7 @@ def with_primary_key(statement: CreateTable) -> CreateTable:
     ------
     TidemillError
         TM2030 for a column that does not exist, TM2031 when the format needs a key, TM2032 for opColumn beside a
-        format that has its own operations, TM2034 and TM2035 for an order book.
+        format that has its own operations, TM2034 and TM4030 for an order book.
     """
     statement = _order_book(statement) if statement.format == ORDER_BOOK else statement
     op_column = next((v for k, v in statement.options.items() if k.lower() == "opcolumn"), None)
@@ -64,7 +64,7 @@ def _order_book(statement: CreateTable) -> CreateTable:
     key = declared.names[order.index(ROWS.names.index("id"))]
     if statement.primary_key and tuple(n.lower() for n in statement.primary_key) != (key.lower(),):
         raise TidemillError(
-            "TM2035",
+            "TM2034",
             "the key of an order book is the order id",
             got=f"PRIMARY KEY ({', '.join(statement.primary_key)})",
             hint=f"PRIMARY KEY ({key}), or none",

@@ -55,7 +55,8 @@ class DebeziumFormat:
 def _layout(schema: Schema, options: Mapping[str, str]) -> Layout:
     unit = options.get("timestampunit", "micros").lower()
     if unit not in _UNITS:
-        raise TidemillError("TM4003", "bad value of option timestampUnit", got=repr(unit), hint="'micros' or 'millis'")
+        name = "timestampUnit"
+        raise TidemillError("TM4003", f"bad value of option {name}", got=repr(unit), hint="'micros' or 'millis'")
     csv = parse_options({"quote": "", **{k: v for k, v in options.items() if k == "mode"}})
     fields = tuple(f for f in schema if f.name != OPERATION)
     for field in fields:

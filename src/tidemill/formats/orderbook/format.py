@@ -81,7 +81,7 @@ def row_order(declared: Schema) -> tuple[int, ...]:
     Raises
     ------
     TidemillError
-        TM2034 when the columns are not those of an order book.
+        TM4030 when the columns are not those of an order book.
     """
     names = [n.lower() for n in declared.names]
     if sorted(names) == sorted(ROWS.names):
@@ -90,7 +90,7 @@ def row_order(declared: Schema) -> tuple[int, ...]:
         order = tuple(range(len(ROWS)))
     if len(declared) != len(ROWS) or any(f.type != ROWS.types[i] for f, i in zip(declared, order, strict=True)):
         raise TidemillError(
-            "TM2034",
+            "TM4030",
             "an order book has other columns",
             got=", ".join(f"{f.name} {type_to_ddl(f.type)}" for f in declared),
             hint=", ".join(f"{f.name} {type_to_ddl(f.type)}" for f in ROWS),
