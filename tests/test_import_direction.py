@@ -18,13 +18,13 @@ LAYERS = (
     {"runtime"},
     {"plan"},
     {"task"},
-    {"sources", "formats", "state"},
+    {"sources", "formats", "state", "exchange"},
     {"schema", "errors", "config", "kernel_cache"},
 )
 """From top to bottom. A room imports itself and the layers below; rooms of one layer do not know each other,
 except those at the top and the bottom."""
 
-CLOSED = {"sources", "formats", "state"}
+CLOSED = {"sources", "formats", "state", "exchange"}
 
 ENTRY = {"__init__"}
 """``tidemill/__init__.py`` names the public API and so may import anything; nobody inside imports it."""

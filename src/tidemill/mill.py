@@ -26,6 +26,7 @@ from tidemill.plan.statements import (
     Statement,
 )
 from tidemill.runtime.coordinator import Coordinator
+from tidemill.runtime.primary_key import with_primary_key
 from tidemill.runtime.report import EpochReport
 from tidemill.runtime.session import create_session
 from tidemill.runtime.snapshot import Snapshot, first_rows
@@ -168,11 +169,13 @@ class Mill:
         catalog = self._open().catalog
         if isinstance(statement, CreateTable) and statement.name in catalog.tables:
             table = catalog.tables[statement.name]
+            keyed = with_primary_key(statement)
             options = {k.lower(): v for k, v in statement.options.items()}
-            return (table.declared, table.format, dict(table.options)) == (
-                statement.schema,
-                statement.format,
+            return (table.declared, table.format, dict(table.options), table.primary_key) == (
+                keyed.schema,
+                keyed.format,
                 options,
+                keyed.primary_key,
             )
         if isinstance(statement, CreateView) and statement.name in catalog.views:
             return catalog.views[statement.name].query.split() == statement.query.split()

@@ -120,6 +120,52 @@ REFUSED = {
         "TM2011",
         "o",
     ),
+    # keyed tables
+    "key without column": (
+        "CREATE TABLE new (k INT, PRIMARY KEY (kk)) USING csv OPTIONS (path '{data}')",
+        "TM2030",
+        "k",
+    ),
+    "key column twice": (
+        "CREATE TABLE new (k INT, PRIMARY KEY (k, K)) USING csv OPTIONS (path '{data}')",
+        "TM2030",
+        "k",
+    ),
+    "key is the operation": (
+        "CREATE TABLE new (k INT, o STRING, PRIMARY KEY (o)) USING csv OPTIONS (path '{data}', opColumn 'o')",
+        "TM2030",
+        "o",
+    ),
+    "unique": ("CREATE TABLE new (k INT, UNIQUE (k)) USING csv OPTIONS (path '{data}')", "TM2033", "Unique"),
+    "debezium without key": ("CREATE TABLE new (k INT) USING debezium OPTIONS (path '{data}')", "TM2031", "new"),
+    "debezium with opColumn": (
+        "CREATE TABLE new (k INT PRIMARY KEY) USING debezium OPTIONS (path '{data}', opColumn 'op')",
+        "TM2032",
+        "op",
+    ),
+    "debezium binary": (
+        "CREATE TABLE new (k INT PRIMARY KEY, b BINARY) USING debezium OPTIONS (path '{data}')",
+        "TM4004",
+        "binary",
+    ),
+    "no book": ("CREATE TABLE new USING orderbook OPTIONS (path '{data}')", "TM4003", "asks"),
+    "bad book": ("CREATE TABLE new USING orderbook OPTIONS (path '{data}', book 'bid')", "TM4003", "bids"),
+    "book with other columns": (
+        "CREATE TABLE new (id BIGINT, price DOUBLE) USING orderbook OPTIONS (path '{data}', book 'bids')",
+        "TM4030",
+        "broker_id",
+    ),
+    "book with another key": (
+        "CREATE TABLE new (t DOUBLE, id BIGINT, b INT, v DOUBLE, p DOUBLE, PRIMARY KEY (t)) USING orderbook "
+        "OPTIONS (path '{data}', book 'bids')",
+        "TM2034",
+        "id",
+    ),
+    "book option": (
+        "CREATE TABLE new USING orderbook OPTIONS (path '{data}', book 'asks', broker 3)",
+        "TM4005",
+        "brokers",
+    ),
 }
 
 

@@ -213,7 +213,25 @@ def _create_table(plan: Any, source: Source) -> CreateTable:
     if spec.location().isDefined():
         options["path"] = spec.location().get()
     name = _identifier(plan.name())
-    return CreateTable(name, Schema(tuple(fields)), spec.provider().get().lower(), options, plan.ignoreIfExists())
+    schema, format_ = Schema(tuple(fields)), spec.provider().get().lower()
+    return CreateTable(name, schema, format_, options, plan.ignoreIfExists(), _primary_key(spec.constraints()))
+
+
+def _primary_key(constraints: Any) -> tuple[str, ...]:
+    """The columns of PRIMARY KEY, as written; Spark's parser allows it once."""
+    names: tuple[str, ...] = ()
+    for i in range(constraints.size()):
+        constraint = constraints.apply(i)
+        if constraint.getClass().getSimpleName() != "PrimaryKeyConstraint":
+            raise TidemillError(
+                "TM2033",
+                "this constraint of a table is not supported",
+                got=constraint.getClass().getSimpleName(),
+                hint="PRIMARY KEY (columns) and NOT NULL are",
+            )
+        columns = constraint.columns()
+        names = tuple(str(columns.apply(j)) for j in range(columns.size()))
+    return names
 
 
 def _create_view(plan: Any) -> CreateView:

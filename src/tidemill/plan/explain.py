@@ -9,7 +9,10 @@ from tidemill.plan.assemble import Assembler, ViewDefinition
 from tidemill.task.accumulators import OF_GROUP
 from tidemill.task.expressions import Call, Expression, Literal, Ref
 from tidemill.task.program import (
+    ApplyBook,
+    ApplyChangelog,
     Arrange,
+    ArrangeMessages,
     Calculate,
     Concatenate,
     GroupChanges,
@@ -106,6 +109,12 @@ def _describe(operation: Operation) -> str:
             calls = ", ".join(c.function for c in operation.calls)
             first = "" if operation.limit is None else f" first {operation.limit}"
             return f"Window [{calls}] by [{', '.join(partition)}] order [{', '.join(order)}]{first}"
+        case ArrangeMessages():
+            return "Arrange messages by key and place"
+        case ApplyChangelog():
+            return f"Apply changelog of [{', '.join(f'${k}' for k in operation.changelog.key)}]"
+        case ApplyBook():
+            return "Apply order book"
         case JoinChanges():
             return f"Join on {operation.key_width} key{'s' if operation.key_width > 1 else ''}"
 
@@ -149,7 +158,9 @@ def _cost(operation: Operation) -> str:
             return "O(d log n + affected partitions)" if operation.partition else "O(n)"
         case ViewSnapshot():
             return "O(n) once"
-        case GroupPartial() | Arrange() | StoreKeyed() | StoreRows():
+        case ApplyChangelog() | ApplyBook():
+            return "O(d log n)"
+        case GroupPartial() | Arrange() | ArrangeMessages() | StoreKeyed() | StoreRows():
             return "O(d log d)"
     return "O(d)"
 

@@ -35,13 +35,14 @@ class Source:
 
 @dataclass(frozen=True)
 class CreateTable:
-    """``CREATE TABLE [IF NOT EXISTS] name (columns) USING format OPTIONS (...)``."""
+    """``CREATE TABLE [IF NOT EXISTS] name (columns [, PRIMARY KEY (...)]) USING format OPTIONS (...)``."""
 
     name: str
     schema: Schema
     format: str
     options: Mapping[str, str]
     if_not_exists: bool = False
+    primary_key: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -9,14 +10,19 @@ from typing import Any
 import pyarrow as pa
 
 from tidemill.errors import TidemillError, nearest
+from tidemill.formats.csv.changes import DELETES_OPTION
+from tidemill.formats.debezium.format import KEY_OPTION, OPERATION
+from tidemill.formats.orderbook.format import parse_rules
+from tidemill.formats.orderbook.rules import MESSAGES
 from tidemill.formats.registry import lookup
 from tidemill.plan import codec
 from tidemill.plan.algebra import Node, relations
 from tidemill.plan.assemble import ViewDefinition
 from tidemill.plan.statements import CreateTable
+from tidemill.runtime.primary_key import DEBEZIUM, ORDER_BOOK, with_primary_key
 from tidemill.schema import Field, Schema
 from tidemill.sources import files
-from tidemill.task.program import ReadPlan, TableSource, multiset_table
+from tidemill.task.program import Changelog, ReadPlan, TableSource, multiset_table
 
 _OWN_OPTIONS = frozenset({"path", "opcolumn", "opinsert", "opdelete", "maxfilespertrigger", "maxbytespertrigger"})
 
@@ -40,7 +46,8 @@ class Table:
 
     ``schema`` is that of its rows. ``uid`` never names another table, not even a later one of the same name.
     ``options`` have lower-case names; ``path`` is the option of that name made absolute, so that a mill may be
-    restarted from another directory.
+    restarted from another directory. A table with a ``primary_key`` is *keyed*: its rows come from messages in
+    their order, and are kept from its creation after epoch ``born`` on, whether or not a view reads it.
     """
 
     name: str
@@ -49,6 +56,13 @@ class Table:
     declared: Schema
     options: Mapping[str, str]
     path: str
+    primary_key: tuple[str, ...] = ()
+    born: int = 0
+
+    @property
+    def keyed(self) -> bool:
+        """Whether the table is kept, row by row, from ordered messages."""
+        return bool(self.primary_key)
 
     @property
     def op_column(self) -> str | None:
@@ -76,7 +90,22 @@ class Table:
         options = tuple(sorted((k, v) for k, v in self.options.items() if k not in _OWN_OPTIONS))
         values = (self.options.get("opinsert", "I"), self.options.get("opdelete", "D"))
         errors = multiset_table(f"errors:{self.uid}", ERRORS_SCHEMA.types, 2)
-        return TableSource(self.name, self.uid, self.format, Schema(fields), options, self.op_column, values, errors)
+        schema, op_column = Schema(fields), self.op_column
+        if self.format == DEBEZIUM:
+            schema, op_column = Schema((*fields, Field(OPERATION, pa.string(), False))), OPERATION
+            options = (*options, (KEY_OPTION, json.dumps(self.primary_key)))
+        elif self.format == ORDER_BOOK:
+            schema = MESSAGES
+        elif self.keyed and op_column is not None:
+            rule = {"column": op_column, "value": values[1], "key": self.primary_key}
+            options = (*options, (DELETES_OPTION, json.dumps(rule)))
+        log = self._changelog() if self.keyed else None
+        return TableSource(self.name, self.uid, self.format, schema, options, op_column, values, errors, log)
+
+    def _changelog(self) -> Changelog:
+        rows = self.schema
+        book = parse_rules(self.options) if self.format == ORDER_BOOK else None
+        return Changelog(rows, tuple(rows.names.index(n) for n in self.primary_key), self.born, book)
 
     def errors_plan(self) -> ReadPlan:
         """How ``<table>__errors`` is read."""
@@ -112,20 +141,23 @@ class Catalog:
     views: Mapping[str, View] = field(default_factory=dict)
     next_uid: int = 1
 
-    def add_table(self, statement: CreateTable) -> Catalog:
-        """With one more table.
+    def add_table(self, statement: CreateTable, born: int = 0) -> Catalog:
+        """With one more table, created after epoch ``born``.
 
         Raises
         ------
         TidemillError
             TM2010 when the name is taken, TM4001 to TM4004 for format and options, TM2011 for opColumn,
-            TM5001 and TM5002 for the path.
+            TM5001 and TM5002 for the path; as :func:`with_primary_key` for the key.
         """
         self._check_free(statement.name)
+        statement = with_primary_key(statement)
         options = {k.lower(): v for k, v in statement.options.items()}
         path = files.local_pattern(options["path"]) if "path" in options else ""
         uid = f"{statement.name}#{self.next_uid}"
-        table = Table(statement.name, uid, statement.format, statement.schema, options, path)
+        table = Table(
+            statement.name, uid, statement.format, statement.schema, options, path, statement.primary_key, born
+        )
         _check_table(table, statement)
         return replace(self, tables={**self.tables, table.name: table}, next_uid=self.next_uid + 1)
 
@@ -175,6 +207,16 @@ class Catalog:
         """The tables that a query reads itself, not through another view."""
         return set(relations(root)) & self.tables.keys()
 
+    def keyed_tables(self) -> set[str]:
+        """Tables whose rows are kept, so that they can be read like views."""
+        return {t.name for t in self.tables.values() if t.keyed}
+
+    def begins_with_snapshot(self, view: View) -> bool:
+        """Whether a view begins with rows that an older view or keyed table had when it was created."""
+        births = [self.views[n].born for n in self.views_read_by(view.root)]
+        births += [self.tables[n].born for n in self.tables_read_by(view.root) & self.keyed_tables()]
+        return any(born < view.born for born in births)
+
     def views_read_by(self, root: Node) -> set[str]:
         """The views that a query reads itself."""
         return set(relations(root)) & self.views.keys()
@@ -217,7 +259,7 @@ class Catalog:
 
     @staticmethod
     def _from_json(data: Mapping[str, Any]) -> Catalog:
-        tables = {t["name"]: Table(**{**t, "declared": codec.decode(t["declared"])}) for t in data["tables"]}
+        tables = {t["name"]: _table_from_json(t) for t in data["tables"]}
         views = {v["name"]: View(**{**v, "root": codec.decode(v["root"])}) for v in data["views"]}
         return Catalog(tables, views, data["next_uid"])
 
@@ -225,6 +267,11 @@ class Catalog:
 def _plain(view: View) -> dict[str, Any]:
     names = ("name", "uid", "query", "born", "failure", "failed_at", "whole_since")
     return {n: getattr(view, n) for n in names}
+
+
+def _table_from_json(data: Mapping[str, Any]) -> Table:
+    key = tuple(data.get("primary_key", ()))
+    return Table(**{**data, "declared": codec.decode(data["declared"]), "primary_key": key})
 
 
 def _check_table(table: Table, statement: CreateTable) -> None:

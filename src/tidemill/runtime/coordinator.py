@@ -39,6 +39,7 @@ from tidemill.state.manifest import ManifestLog, root_directory
 from tidemill.state.store import RunStore
 from tidemill.state.version import Run, Version
 from tidemill.task.program import (
+    TABLE_STEPS,
     GroupChanges,
     Program,
     ScanStep,
@@ -118,7 +119,7 @@ class Coordinator:
         with self._lock, self._all_or_nothing():
             if statement.if_not_exists and statement.name in self.catalog.tables:
                 return
-            catalog = self.catalog.add_table(statement)
+            catalog = self.catalog.add_table(statement, self.version.epoch)
             table = catalog.tables[statement.name]
             self._intake.add_table(table)
             self._change(catalog)
@@ -149,7 +150,7 @@ class Coordinator:
             catalog = self.catalog.add_view(statement.name, statement.query, root, self.version.epoch)
             view = catalog.views[statement.name]
             self._assembler(catalog).program()  # raises for what cannot be maintained
-            for table in sorted(catalog.tables_read_by(root)):
+            for table in sorted(catalog.tables_read_by(root) - catalog.keyed_tables()):
                 self._intake.add_history(table, view.born)
             self._fresh.add(view.name)
             self._change(self._noting_whole(catalog))
@@ -232,7 +233,7 @@ class Coordinator:
             upstream = catalog.views_read_by(view.root)
             behind = remaining.get(view.born, 0) + sum(filling.get(n, 0) for n in upstream)
             waits = view.name in self._fresh and (
-                any(catalog.views[n].born < view.born for n in upstream) or assembler.begins_with_rows(view.name)
+                catalog.begins_with_snapshot(view) or assembler.begins_with_rows(view.name)
             )
             if behind or waits or any(n in filling for n in upstream):
                 filling[view.name] = behind
@@ -379,7 +380,7 @@ class Coordinator:
             try:
                 reports = self._jobs.run(plan, current.program.supersteps, work)
             except TidemillError as error:
-                certain = [s for s in splits if s.in_quotes is not None]
+                certain = [s for s in splits if s.in_quotes is not None and s.base == 0]
                 if error.number != "TM4020" or len(certain) == len(splits):
                     raise
                 splits, redone = (
@@ -446,6 +447,6 @@ class Coordinator:
 
 def _tables_of(step: Step, failed: dict[str, str]) -> list[str]:
     """State tables of a step that has a view which goes on; errors of a table belong to no view."""
-    if isinstance(step.operation, ScanStep) or step.views - failed.keys():
+    if isinstance(step.operation, TABLE_STEPS) or step.views - failed.keys():
         return [t.id for t in written_tables(step.operation)]
     return []

@@ -21,6 +21,7 @@ from tidemill.state.merge import MergeOp, Rows, consolidate, merge
 from tidemill.state.store import RunStore
 from tidemill.state.version import Run, Version
 from tidemill.task.changed_groups import changed_groups
+from tidemill.task.changed_rows import changed_rows
 from tidemill.task.operators.calculate import calculate
 from tidemill.task.program import ReadPlan
 from tidemill.task.read_view import empty_rows, finish_rows, read_view, zero_row
@@ -68,16 +69,19 @@ class Snapshot:
         table = self.catalog.tables.get(name.removesuffix(ERRORS_SUFFIX))
         if table is not None and name.endswith(ERRORS_SUFFIX):
             return table.errors_plan()
-        if name not in self.catalog.views:
+        keyed = name in self.catalog.tables and self.catalog.tables[name].keyed
+        if name not in self.catalog.views and not keyed:
             raise self.catalog.unknown(name, "view")
         views = [v.definition() for v in self.catalog.views.values()]
         sources = {t.name: t.source() for t in self.catalog.tables.values()}
         return Assembler(views, sources).read_plan(name)
 
     def readable(self, name: str) -> bool:
-        """Whether there is a view, or an errors table, of this name."""
-        return name in self.catalog.views or (
-            name.endswith(ERRORS_SUFFIX) and name.removesuffix(ERRORS_SUFFIX) in self.catalog.tables
+        """Whether there is a view, a keyed table, or an errors table, of this name."""
+        return (
+            name in self.catalog.views
+            or name in self.catalog.keyed_tables()
+            or (name.endswith(ERRORS_SUFFIX) and name.removesuffix(ERRORS_SUFFIX) in self.catalog.tables)
         )
 
     def status(self) -> list[tuple[str, str, int, str]]:
@@ -168,6 +172,9 @@ class Snapshot:
             self.check_readable(name, epoch - 1)
         plan = self.plan(name)
         changed = [self.store.open(r) for r in self.version.changes(plan.table.id, epoch)]
+        if plan.layout is None and not plan.table.is_multiset:
+            before = [self.store.open(r) for r in self.runs(plan, epoch - 1)] if epoch else []
+            return _weighted(plan, changed_rows(plan, before, changed))
         if plan.layout is None:
             return _weighted(plan, finish_rows(plan, _merged(plan, changed, drop_zero=True)))
         before = [self.store.open(r) for r in self.runs(plan, epoch - 1)]
@@ -189,7 +196,7 @@ class Snapshot:
         """The first epoch at which a view stood for all rows; 0 for the errors of a table."""
         view = self.catalog.views.get(name)
         if view is None:
-            return 0
+            return self.catalog.tables[name].born if name in self.catalog.tables else 0
         return view.born if view.whole_since is None else view.whole_since
 
     def check_readable(self, name: str, epoch: int | None) -> None:

@@ -54,6 +54,7 @@ def query_views(spark: SparkSession, snapshot: Snapshot, text: str, epoch: int |
         and snapshot.whole_since(v.name) <= at
         and (v.failed_at is None or at < v.failed_at)
     ]
+    names += [t.name for t in snapshot.catalog.tables.values() if t.keyed and t.born <= at]
     for name in [*names, *(t + ERRORS_SUFFIX for t in snapshot.catalog.tables)]:
         view_frame(session, snapshot, name, epoch).createOrReplaceTempView(f"`{name}`")
     try:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from tidemill.task import program
 from tidemill.task.operator import Operator
+from tidemill.task.operators.apply_book import ApplyBookOperator
+from tidemill.task.operators.apply_changelog import ApplyChangelogOperator
 from tidemill.task.operators.arrange import ArrangeOperator
+from tidemill.task.operators.arrange_messages import ArrangeMessagesOperator
 from tidemill.task.operators.calculate import CalculateOperator
 from tidemill.task.operators.concatenate import ConcatenateOperator
 from tidemill.task.operators.group_changes import GroupChangesOperator
@@ -50,3 +53,9 @@ def build(step: int, operation: program.Operation) -> Operator:
             return StoreKeyedOperator(step, operation)
         case program.StoreRows():
             return StoreRowsOperator(step, operation)
+        case program.ArrangeMessages():
+            return ArrangeMessagesOperator(step, operation)
+        case program.ApplyChangelog():
+            return ApplyChangelogOperator(step, operation)
+        case program.ApplyBook():
+            return ApplyBookOperator(step, operation)
