@@ -14,6 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from tidemill.config import Settings
 from tidemill.errors import TidemillError
 from tidemill.plan import statements
+from tidemill.plan.catalyst_frames import description
 from tidemill.plan.statements import (
     CreateTable,
     CreateView,
@@ -178,14 +179,34 @@ class Mill:
             return catalog.views[statement.name].query.split() == statement.query.split()
         return False
 
-    def explain(self, query: str) -> str:
+    def create_view(self, name: str, frame: DataFrame) -> None:
+        """Keep the result of a DataFrame as a materialized view.
+
+        Parameters
+        ----------
+        name : str
+            Of the new view.
+        frame : DataFrame
+            Built on :meth:`table`, :meth:`relation` or a SELECT given to :meth:`sql`. Whatever these read now,
+            the view is over all rows, as if its query had been written in SQL.
+
+        Raises
+        ------
+        TidemillError
+            TM2006 when it reads something else, TM2106 for a Python function, TM2017 for another time zone,
+            otherwise as ``CREATE MATERIALIZED VIEW``; nothing has been changed then.
+        """
+        coordinator = self._open()
+        coordinator.create_view(CreateView(name.lower(), description(frame)), frame)
+
+    def explain(self, query: str | DataFrame) -> str:
         """The incremental plan of a query, as text. Errors as for creating a view of it."""
         return self._open().explain(query)
 
     def explain_views(self) -> list[tuple[str, str]]:
         """Name and incremental plan of every view."""
         views = self._open().catalog.views.values()
-        return [(v.name, self._open().explain(v.query)) for v in views]
+        return [(v.name, self._open().explain(v.root)) for v in views]
 
     def query(self, text: str) -> DataFrame:
         """Any Spark SQL over the views, at one sealed epoch.
@@ -196,7 +217,8 @@ class Mill:
             TM2001 when it cannot be parsed, TM2004 when a name does not resolve, which includes views
             that are still being filled.
         """
-        return query_views(self.spark, self._open().snapshot(), text)
+        coordinator = self._open()
+        return query_views(self.spark, coordinator.snapshot(), text, frame_of=coordinator.view_frame)
 
     def _show(self, kind: str) -> DataFrame:
         return self.spark.createDataFrame(self._open().snapshot().show(kind))
@@ -316,15 +338,32 @@ class Mill:
         """The newest sealed epoch, for reading without Spark."""
         return self._coordinator.snapshot()
 
-    def table(self, view: str, epoch: int | None = None) -> DataFrame:
-        """A view as a Spark DataFrame of one sealed epoch (the newest by default).
+    def table(self, name: str, epoch: int | None = None) -> DataFrame:
+        """A view as a Spark DataFrame of one sealed epoch (the newest by default), or a table to query.
+
+        What is built on it can be given to :meth:`create_view`, unless ``epoch`` was given. The rows of a
+        table cannot be read by themselves: executing its DataFrame fails with TM1034.
 
         Raises
         ------
         TidemillError
-            TM2012 no such view, TM1030 still being filled, TM1031 epoch not available.
+            TM2012 no such table or view, TM1030 still being filled (:meth:`relation` does not mind), TM1031 epoch
+            not available.
         """
-        return view_frame(self.spark, self._open().snapshot(), view.lower(), epoch)
+        coordinator = self._open()
+        if name.lower() in coordinator.catalog.tables:
+            return coordinator.relation(name.lower())
+        return coordinator.view_frame(self.spark, coordinator.snapshot(), name.lower(), epoch)
+
+    def relation(self, name: str) -> DataFrame:
+        """A table or view, filled or not, as a DataFrame to build queries of; it cannot be executed.
+
+        Raises
+        ------
+        TidemillError
+            TM2012 no such table or view.
+        """
+        return self._open().relation(name.lower())
 
     def read(self, view: str, epoch: int | None = None) -> pa.Table:
         """A view as an Arrow table, read in this process. Errors as :meth:`table`."""

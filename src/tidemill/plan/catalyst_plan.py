@@ -45,7 +45,9 @@ class _Bound:
     inputs: Mapping[int, int]
 
 
-def read_plan(nodes: list[dict[str, Any]], relations: Mapping[int, str]) -> Node:
+def read_plan(
+    nodes: list[dict[str, Any]], relations: Mapping[int, str], marks: Mapping[str, str] | None = None
+) -> Node:
     """The algebra of an optimised logical plan.
 
     Parameters
@@ -54,13 +56,15 @@ def read_plan(nodes: list[dict[str, Any]], relations: Mapping[int, str]) -> Node
         As :func:`~tidemill.plan.catalyst_tree.read_plan` gives them.
     relations : dict
         RDD id to name of every relation that a view may read.
+    marks : dict, optional
+        RDD name to relation, for leaves of DataFrames.
 
     Raises
     ------
     TidemillError
         TM2006 for a foreign relation; TM2101, TM2102, TM2103 or TM2104 for what is not supported yet.
     """
-    reader = _PlanReader(relations)
+    reader = _PlanReader(relations, marks or {})
     bound = reader.read(read_tree(nodes))
     return bound.node
 
@@ -79,8 +83,9 @@ def _id(tree: JsonTree) -> int:
 
 
 class _PlanReader:
-    def __init__(self, relations: Mapping[int, str]) -> None:
+    def __init__(self, relations: Mapping[int, str], marks: Mapping[str, str]) -> None:
         self._relations = relations
+        self._marks = marks
 
     def read(self, tree: JsonTree) -> _Bound:
         match tree.name:
@@ -102,6 +107,8 @@ class _PlanReader:
                 return self._top(tree)
             case "Sort" | "SubqueryAlias" | "RepartitionByExpression" | "Repartition" | "RebalancePartitions":
                 return self.read(tree.children[0])  # the order of a view's rows is nobody's promise
+        if tree.name in _FOREIGN:
+            raise _foreign(_FOREIGN[tree.name])
         raise TidemillError(
             "TM2103",
             "this part of a query is not supported yet in a materialized view",
@@ -115,14 +122,9 @@ class _PlanReader:
             Field(a.fields["name"], type_from_spark(a.fields["dataType"]), bool(a.fields["nullable"]))
             for a in attributes
         )
-        relation = self._relations.get(tree.fields["rddId"])
+        relation = self._relations.get(tree.fields["rddId"]) or self._marks.get(tree.fields.get("rddName") or "")
         if relation is None:
-            raise TidemillError(
-                "TM2006",
-                "a view can only read tables and views of its mill",
-                got="a Spark table or DataFrame",
-                hint="CREATE TABLE ... USING ... first",
-            )
+            raise _foreign("a Spark table or DataFrame")
         return _Bound(Scan(relation, fields), {_id(a): i for i, a in enumerate(attributes)})
 
     def _filter(self, tree: JsonTree) -> _Bound:
@@ -404,7 +406,29 @@ def _conjuncts(tree: JsonTree) -> list[JsonTree]:
     return [tree]
 
 
+def _foreign(what: str) -> TidemillError:
+    return TidemillError(
+        "TM2006",
+        "a view can only read tables and views of its mill",
+        got=what,
+        hint="CREATE TABLE ... USING ... first",
+    )
+
+
+_FOREIGN = {
+    "LogicalRelation": "files or a table of Spark",
+    "HiveTableRelation": "a table of Hive",
+    "DataSourceV2Relation": "a table of Spark",
+    "DataSourceV2ScanRelation": "a table of Spark",
+    "StreamingRelation": "a stream of Spark",
+    "StreamingRelationV2": "a stream of Spark",
+    "InMemoryRelation": "a cached DataFrame",
+    "ExternalRDD": "a DataFrame",
+}
+
 _NAMES = {
+    "Sample": "sample() of rows",
+    "Deduplicate": "dropDuplicates",
     "Window": "a window function",
     "Generate": "explode or LATERAL VIEW",
     "LocalRelation": "VALUES",

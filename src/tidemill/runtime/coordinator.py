@@ -16,13 +16,14 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from pyspark import Broadcast
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from tidemill.config import Settings
 from tidemill.errors import TidemillError
 from tidemill.plan.algebra import Node
 from tidemill.plan.assemble import Assembler, state_tables
 from tidemill.plan.catalyst import Catalyst
+from tidemill.plan.catalyst_frames import marked_frame, unreadable_frame
 from tidemill.plan.explain import explain
 from tidemill.plan.rules import rewrite
 from tidemill.plan.statements import CreateTable, CreateView
@@ -34,6 +35,7 @@ from tidemill.runtime.intake import Intake
 from tidemill.runtime.report import EpochReport, epoch_report
 from tidemill.runtime.snapshot import RUNS, Snapshot
 from tidemill.runtime.superstep import EpochPlan, TaskReport, Work
+from tidemill.runtime.view_frame import view_frame
 from tidemill.sources.split import Split, SplitResult
 from tidemill.state.manifest import ManifestLog, root_directory
 from tidemill.state.store import RunStore
@@ -124,8 +126,13 @@ class Coordinator:
             self._change(catalog)
             self.catalyst.register(table.name, table.schema)
 
-    def create_view(self, statement: CreateView) -> None:
+    def create_view(self, statement: CreateView, frame: DataFrame | None = None) -> None:
         """Add a view; it is filled from history in the epochs that follow, while the others go on.
+
+        Parameters
+        ----------
+        frame : DataFrame, optional
+            Stands for the query; the text of the statement only describes it then.
 
         Raises
         ------
@@ -137,7 +144,7 @@ class Coordinator:
                 return
             for name in statement.properties:
                 raise TidemillError("TM2014", "unknown property of a view", got=name, hint="none exist yet")
-            root = self.plan(statement.query)
+            root = self.plan(statement.query if frame is None else frame)
             for name in self.catalog.views_read_by(root):
                 if self.catalog.views[name].failure is not None:
                     raise TidemillError(
@@ -155,16 +162,17 @@ class Coordinator:
             self._change(self._noting_whole(catalog))
             self.catalyst.register(view.name, root.schema)
 
-    def plan(self, query: str) -> Node:
+    def plan(self, query: str | DataFrame) -> Node:
         """The algebra of a query, rewritten. Errors as :meth:`Catalyst.plan`."""
         return rewrite(self.catalyst.plan(query))
 
-    def explain(self, query: str) -> str:
+    def explain(self, query: str | DataFrame | Node) -> str:
         """The incremental plan of a query as text. Errors as :meth:`plan`, and what cannot be maintained."""
         with self._lock:
+            root = self.plan(query) if isinstance(query, str | DataFrame) else query
             views = [v.definition() for v in self.catalog.active_views()]
             sources = {t.name: t.source() for t in self.catalog.tables.values()}
-            return explain(views, sources, self.plan(query))
+            return explain(views, sources, root)
 
     def drop(self, kind: str, name: str, if_exists: bool) -> None:
         """Remove a table or view and its state. Errors as :meth:`Catalog.without`."""
@@ -211,6 +219,26 @@ class Coordinator:
         return state_tables(Assembler(views, sources).program())
 
     # -- reading ------------------------------------------------------------------------------------
+
+    def relation(self, name: str) -> DataFrame:
+        """A table or view as a DataFrame to build queries of, which does not read. TM2012 when there is none."""
+        with self._lock:
+            found = self.catalog.tables.get(name)
+            if found is not None:
+                schema, uid = found.schema, found.uid
+            elif name in self.catalog.views:
+                schema, uid = self.catalog.views[name].root.schema, self.catalog.views[name].uid
+            else:
+                raise self.catalog.unknown(name)
+            return unreadable_frame(self.spark, name, schema, self.catalyst.mark(name, uid))
+
+    def view_frame(self, session: SparkSession, snapshot: Snapshot, name: str, epoch: int | None = None) -> DataFrame:
+        """A view as a DataFrame that can be read and that queries of views can be built of. Errors as reading it."""
+        frame = view_frame(session, snapshot, name, epoch)
+        view = snapshot.catalog.views.get(name)
+        if view is None or epoch is not None:
+            return frame
+        return marked_frame(frame, name, view.root.schema, self.catalyst.mark(name, view.uid))
 
     def snapshot(self) -> Snapshot:
         """The newest sealed version."""

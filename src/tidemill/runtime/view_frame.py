@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -37,8 +37,16 @@ def view_frame(spark: SparkSession, snapshot: Snapshot, name: str, epoch: int | 
     )
 
 
-def query_views(spark: SparkSession, snapshot: Snapshot, text: str, epoch: int | None = None) -> DataFrame:
+def query_views(
+    spark: SparkSession,
+    snapshot: Snapshot,
+    text: str,
+    epoch: int | None = None,
+    frame_of: Callable[[SparkSession, Snapshot, str, int | None], DataFrame] = view_frame,
+) -> DataFrame:
     """Any Spark SQL over the views of a snapshot, all at one epoch, in a session of its own.
+
+    ``frame_of`` makes the DataFrame of a view; only views that the text mentions are asked for.
 
     Raises
     ------
@@ -55,7 +63,8 @@ def query_views(spark: SparkSession, snapshot: Snapshot, text: str, epoch: int |
         and (v.failed_at is None or at < v.failed_at)
     ]
     for name in [*names, *(t + ERRORS_SUFFIX for t in snapshot.catalog.tables)]:
-        view_frame(session, snapshot, name, epoch).createOrReplaceTempView(f"`{name}`")
+        if name in text.lower():
+            frame_of(session, snapshot, name, epoch).createOrReplaceTempView(f"`{name}`")
     try:
         return session.sql(text)
     except PySparkException as error:
