@@ -13,7 +13,7 @@ import tidemill
 PACKAGE = Path(tidemill.__file__).parent
 
 LAYERS = (
-    {"cli", "running", "progress_display", "output", "testing"},
+    {"cli", "running", "pipelines", "progress_display", "output", "testing"},
     {"mill"},
     {"runtime"},
     {"plan"},

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from types import TracebackType
 
 import pyarrow as pa
@@ -27,6 +27,7 @@ from tidemill.plan.statements import (
     Statement,
 )
 from tidemill.runtime.coordinator import Coordinator
+from tidemill.runtime.datasets import Dataset, Resolver, add_dataset
 from tidemill.runtime.report import EpochReport
 from tidemill.runtime.session import create_session
 from tidemill.runtime.snapshot import Snapshot, first_rows
@@ -198,6 +199,44 @@ class Mill:
         """
         coordinator = self._open()
         coordinator.create_view(CreateView(name.lower(), description(frame)), frame)
+
+    def create_datasets(self, functions: Mapping[str, Dataset], views: Sequence[Source] = ()) -> list[str]:
+        """Create views that are declared by functions or statements, in the order in which they read each other.
+
+        What exists with the same plan is left alone; with another plan it is replaced.
+
+        Returns
+        -------
+        list of str
+            Names of the views, upstream first.
+
+        Raises
+        ------
+        TidemillError
+            TM7020 to TM7024 for what is wrong with a declaration, before anything is created; then as
+            :meth:`create_view`, with the place of the declaration.
+        """
+        coordinator = self._open()
+        datasets = dict(functions)
+        for source in views:
+            parsed = coordinator.catalyst.parse(source)
+            assert isinstance(parsed, CreateView)
+            place = f"the statement that creates {parsed.name}"
+            add_dataset(datasets, Dataset(parsed.name, parsed.query, place, parsed.properties))
+        resolved = Resolver(coordinator, datasets).resolve_all()
+        for found in resolved:
+            name, properties = found.dataset.name, found.dataset.properties
+            try:
+                if isinstance(found.query, str):
+                    coordinator.create_view(CreateView(name, found.query, properties, or_replace=True))
+                else:
+                    text = description(found.query)
+                    coordinator.create_view(CreateView(name, text, properties, or_replace=True), found.query)
+            except TidemillError as error:
+                place = f"in {found.dataset.place}"
+                hint = f"{error.hint}\n        {place}" if error.hint else place
+                raise type(error)(error.number, error.what, error.got, hint) from error
+        return [r.dataset.name for r in resolved]
 
     def explain(self, query: str | DataFrame) -> str:
         """The incremental plan of a query, as text. Errors as for creating a view of it."""

@@ -130,7 +130,7 @@ class Catalyst:
         except ParseException as error:
             raise _parse_error(error, Source(text)) from error
         except (AnalysisException, PySparkException) as error:
-            raise _analysis_error(error, text) from error
+            raise analysis_error(error, text) from error
         nodes = catalyst_expressions.read_plan(plan)
         node = catalyst_plan.read_plan(nodes, self._relations, self._marks)
         names = tuple(frame.columns)
@@ -280,7 +280,8 @@ def _parse_error(error: ParseException, source: Source) -> TidemillError:
     )
 
 
-def _analysis_error(error: PySparkException, query: str) -> TidemillError:
+def analysis_error(error: PySparkException, query: str) -> TidemillError:
+    """TM2004 for what Spark's analyser says of a query, with the place in its text."""
     got = str(error).split(";")[0].splitlines()[0]
     hint = ""
     contexts = error.getQueryContext() or []

@@ -35,10 +35,10 @@ def struct(spark: SparkSession, schema: Schema) -> StructType:
     return StructType.fromJson(json.loads(text))
 
 
-def unreadable_frame(spark: SparkSession, name: str, schema: Schema, mark: str) -> DataFrame:
+def unreadable_frame(spark: SparkSession, name: str, columns: StructType, mark: str) -> DataFrame:
     """A DataFrame that stands for a relation in queries; it fails with TM1034 when it is executed."""
     rows = spark.sparkContext.parallelize([0], 1).mapPartitions(partial(_refuse, name))
-    frame = spark.createDataFrame(rows, struct(spark, schema), verifySchema=False)
+    frame = spark.createDataFrame(rows, columns, verifySchema=False)
     frame._jdf.queryExecution().analyzed().collectLeaves().apply(0).rdd().setName(mark)
     return frame.alias(name)
 

@@ -46,12 +46,17 @@ class CreateTable:
 
 @dataclass(frozen=True)
 class CreateView:
-    """``CREATE MATERIALIZED VIEW [IF NOT EXISTS] name [TBLPROPERTIES (...)] AS query``."""
+    """``CREATE [OR REPLACE] MATERIALIZED VIEW [IF NOT EXISTS] name [TBLPROPERTIES (...)] AS query``.
+
+    ``at`` is the line and column at which the query begins in the script.
+    """
 
     name: str
     query: str
     properties: Mapping[str, str] = field(default_factory=dict)
     if_not_exists: bool = False
+    or_replace: bool = False
+    at: tuple[int, int] = (1, 1)
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ from tidemill.errors import TidemillError
 from tidemill.plan.algebra import Node
 from tidemill.plan.assemble import Assembler, state_tables
 from tidemill.plan.catalyst import Catalyst
-from tidemill.plan.catalyst_frames import marked_frame, unreadable_frame
+from tidemill.plan.catalyst_frames import marked_frame, struct, unreadable_frame
 from tidemill.plan.explain import explain
 from tidemill.plan.rules import rewrite
 from tidemill.plan.statements import CreateTable, CreateView
@@ -145,6 +145,9 @@ class Coordinator:
             for name in statement.properties:
                 raise TidemillError("TM2014", "unknown property of a view", got=name, hint="none exist yet")
             root = self.plan(statement.query if frame is None else frame)
+            present = self.catalog.views.get(statement.name)
+            if statement.or_replace and present is not None and present.root == root:
+                return
             for name in self.catalog.views_read_by(root):
                 if self.catalog.views[name].failure is not None:
                     raise TidemillError(
@@ -230,7 +233,7 @@ class Coordinator:
                 schema, uid = self.catalog.views[name].root.schema, self.catalog.views[name].uid
             else:
                 raise self.catalog.unknown(name)
-            return unreadable_frame(self.spark, name, schema, self.catalyst.mark(name, uid))
+            return unreadable_frame(self.spark, name, struct(self.spark, schema), self.catalyst.mark(name, uid))
 
     def view_frame(self, session: SparkSession, snapshot: Snapshot, name: str, epoch: int | None = None) -> DataFrame:
         """A view as a DataFrame that can be read and that queries of views can be built of. Errors as reading it."""
