@@ -117,7 +117,7 @@ class Mill:
         return self._execute(found[0])
 
     def script(self, text: str) -> list[DataFrame | str | None]:
-        """Execute a script; a CREATE that repeats what exists word for word is skipped.
+        """Execute a script; a CREATE that repeats what exists, word for word or with the same plan, is skipped.
 
         So the same script can be run again on the same root. Errors as :meth:`sql`; statements before the
         one that failed have been executed.
@@ -166,7 +166,7 @@ class Mill:
         return None
 
     def _exists(self, statement: Statement) -> bool:
-        """Whether a statement would create what is there already, word for word."""
+        """Whether a statement would create what is there already."""
         catalog = self._open().catalog
         if isinstance(statement, CreateTable) and statement.name in catalog.tables:
             table = catalog.tables[statement.name]
@@ -176,11 +176,9 @@ class Mill:
                 statement.format,
                 options,
             )
-        if isinstance(statement, CreateView) and statement.name in catalog.views:
-            return catalog.views[statement.name].query.split() == statement.query.split()
-        return False
+        return isinstance(statement, CreateView) and not statement.or_replace and self._open().has_view(statement)
 
-    def create_view(self, name: str, frame: DataFrame) -> None:
+    def create_view(self, name: str, frame: DataFrame, *, replace: bool = False) -> None:
         """Keep the result of a DataFrame as a materialized view.
 
         Parameters
@@ -190,6 +188,8 @@ class Mill:
         frame : DataFrame
             Built on :meth:`table`, :meth:`relation` or a SELECT given to :meth:`sql`. Whatever these read now,
             the view is over all rows, as if its query had been written in SQL.
+        replace : bool
+            As ``CREATE OR REPLACE``: the view of this name goes on until this one can take its place.
 
         Raises
         ------
@@ -198,7 +198,7 @@ class Mill:
             otherwise as ``CREATE MATERIALIZED VIEW``; nothing has been changed then.
         """
         coordinator = self._open()
-        coordinator.create_view(CreateView(name.lower(), description(frame)), frame)
+        coordinator.create_view(CreateView(name.lower(), description(frame), or_replace=replace), frame)
 
     def create_datasets(self, functions: Mapping[str, Dataset], views: Sequence[Source] = ()) -> list[str]:
         """Create views that are declared by functions or statements, in the order in which they read each other.
@@ -434,7 +434,8 @@ class Mill:
         ------
         (epoch, pyarrow.Table)
             The view's columns and int64 ``__weight``. Epochs that changed nothing are left out. The sum of
-            everything yielded is the view.
+            everything yielded is the view. An epoch at which a view was replaced by one of other columns is
+            yielded twice: all old rows out, then all new rows in.
 
         Raises
         ------
@@ -453,8 +454,7 @@ class Mill:
             snapshot = self._coordinator.snapshot()
             while epoch < snapshot.version.epoch:
                 epoch += 1
-                delta = snapshot.changes(view, epoch)
-                if delta.num_rows:
+                for delta in snapshot.change_tables(view, epoch):
                     yield epoch, delta
             if not self._wait_beyond(epoch, timeout):
                 return

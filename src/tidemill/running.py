@@ -110,8 +110,7 @@ def follow(root: str, view: str, from_epoch: int) -> Iterator[tuple[int, pa.Tabl
         snapshot = Snapshot.open(root)
         while epoch < snapshot.version.epoch:
             epoch += 1
-            changes = snapshot.changes(view, epoch)
-            if changes.num_rows:
+            for changes in snapshot.change_tables(view, epoch):
                 yield epoch, changes
         if not alive:
             return

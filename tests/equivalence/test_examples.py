@@ -23,7 +23,8 @@ _EXAMPLE = Path(__file__).parents[2] / "examples" / "flights.sql"
 _PIPELINE = _EXAMPLE.with_name("flights_pipeline.py")
 _PIPELINE_QUERIES = {
     "carrier_delays": """SELECT carrier, count(*) AS flights, avg(dep_delay) AS avg_delay,
-        sum(CASE WHEN dep_delay > 15 THEN 1 ELSE 0 END) * 100.0D / count(*) AS pct_late FROM flights GROUP BY carrier""",
+        sum(CASE WHEN dep_delay > 15 THEN 1 ELSE 0 END) * 100.0D / count(*) AS pct_late
+        FROM flights GROUP BY carrier""",
     "carrier_ranking": """SELECT name, flights, round(avg_delay, 2) AS avg_delay
         FROM carrier_delays JOIN airlines USING (carrier)""",
     "late_carriers": """SELECT name, pct_late FROM carrier_delays JOIN airlines USING (carrier) WHERE pct_late >

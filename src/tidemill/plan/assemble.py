@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import pickle
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
@@ -27,9 +27,9 @@ from tidemill.plan.algebra import (
     TopRows,
     Union,
     children,
-    relations,
 )
 from tidemill.plan.codec import fingerprint
+from tidemill.plan.traverse import map_children
 from tidemill.state.keys import KeyColumn
 from tidemill.state.merge import MergeOp
 from tidemill.task.expressions import Ref, remap
@@ -302,9 +302,14 @@ class Assembler:
         self._sinks[self._lowering].append(step)
 
     def _identity(self, node: Node) -> str:
-        """Names a stateful node: equal for equal work on the same relations."""
-        uids = tuple(self.views[r].uid if r in self.views else self.tables[r].uid for r in relations(node))
-        return fingerprint((node, uids))
+        """Names a stateful node: equal for equal work on the same relations, whatever they are called."""
+        return fingerprint(self._with_uids(node))
+
+    def _with_uids(self, node: Node) -> Node:
+        if isinstance(node, Scan):
+            known = self.views.get(node.relation) or self.tables[node.relation]
+            return replace(node, relation=known.uid)
+        return map_children(node, self._with_uids)
 
     def _add(self, operation: Operation, inputs: tuple[Input, ...], born: int) -> int:
         key = (operation, inputs, born)

@@ -79,6 +79,10 @@ class Catalyst:
         self._marks[mark] = name
         return mark
 
+    def unmark(self, name: str, uid: str) -> None:
+        """DataFrames over this relation stand for something that is no longer there."""
+        self._marks.pop(f"tidemill {self._token} {uid} {name}", None)
+
     def parse(self, source: Source) -> Statement:
         """The statement in a text.
 
@@ -90,15 +94,16 @@ class Catalyst:
         statement = statements.classify(source)
         if statement is not None:
             return statement
+        text, or_replace = statements.without_or_replace(source.text)
         try:
-            plan = self._spark._jsparkSession.sessionState().sqlParser().parsePlan(source.text)
+            plan = self._spark._jsparkSession.sessionState().sqlParser().parsePlan(text)
         except ParseException as error:
             raise _parse_error(error, source) from error
         match plan.getClass().getSimpleName():
             case "CreateTable":
                 return _create_table(plan, source)
             case "CreateMaterializedViewAsSelect":
-                return _create_view(plan)
+                return _create_view(plan, source, or_replace)
         if statements.words(source.text, 1)[0][0] in ("(", "TABLE"):
             return Query(source.text)
         raise TidemillError(
@@ -224,14 +229,16 @@ def _create_table(plan: Any, source: Source) -> CreateTable:
     return CreateTable(name, Schema(tuple(fields)), spec.provider().get().lower(), options, plan.ignoreIfExists())
 
 
-def _create_view(plan: Any) -> CreateView:
+def _create_view(plan: Any, source: Source, or_replace: bool) -> CreateView:
     properties = plan.tableSpec().properties()
     iterator = properties.iterator()
     found = {}
     while iterator.hasNext():
         entry = iterator.next()
         found[entry._1()] = entry._2()
-    return CreateView(_identifier(plan.name()), plan.originalText(), found, plan.ifNotExists())
+    query = plan.originalText()
+    at = source.place(max(0, source.text.rfind(query)))
+    return CreateView(_identifier(plan.name()), query, found, plan.ifNotExists(), or_replace, at)
 
 
 def _identifier(unresolved: Any) -> str:

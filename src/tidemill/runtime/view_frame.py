@@ -27,7 +27,7 @@ def view_frame(spark: SparkSession, snapshot: Snapshot, name: str, epoch: int | 
     The DataFrame stays on that epoch however often it is evaluated. Errors as :meth:`Snapshot.read`.
     """
     snapshot.check_readable(name, epoch)
-    plan = snapshot.plan(name)
+    plan = snapshot.plan(name, epoch)
     runs = snapshot.runs(plan, epoch)
     rows = sum(r.rows for r in runs)
     partitions = max(1, min(spark.sparkContext.defaultParallelism * 4, rows // _ROWS_PER_PARTITION))
@@ -55,13 +55,7 @@ def query_views(
     """
     session = spark.newSession()
     at = snapshot.version.epoch if epoch is None else epoch
-    names = [
-        v.name
-        for v in snapshot.catalog.views.values()
-        if v.name not in snapshot.filling
-        and snapshot.whole_since(v.name) <= at
-        and (v.failed_at is None or at < v.failed_at)
-    ]
+    names = [name for name in snapshot.catalog.views if snapshot.readable_at(name, at)]
     for name in [*names, *(t + ERRORS_SUFFIX for t in snapshot.catalog.tables)]:
         if name in text.lower():
             frame_of(session, snapshot, name, epoch).createOrReplaceTempView(f"`{name}`")
