@@ -161,7 +161,9 @@ def test_a_restart_in_between(mill_factory: MillFactory, tmp_path: Path) -> None
     pending = trial.mill.snapshot().catalog.pending
     settings = trial.mill.settings
     trial.mill.close()
-    trial.mill = mill_factory(epoch_bytes=settings.epoch_bytes, split_bytes=settings.split_bytes, partitions=3)
+    trial.mill = mill_factory(
+        epoch_bytes=settings.epoch_bytes, split_bytes=settings.split_bytes, partitions=settings.partitions
+    )
     assert trial.mill.snapshot().catalog.pending == pending
     trial.run(rng)
     assert queries(trial)["base"] == NEW_BASE

@@ -533,7 +533,9 @@ class Coordinator:
         self._fresh.clear()
         self._settle(failed)
         self._checkpoints.submit(self._sealed())
-        self._compactor.start(self.version, {**current.tables, **self._intake.state_tables()})
+        filling = self._filling()
+        unsettled = {t for name in filling for t in state_tables(current.program, name)}
+        self._compactor.start(self.version, {**current.tables, **self._intake.state_tables()}, unsettled)
         return runs
 
     def _settle(self, failed: dict[str, str]) -> None:
