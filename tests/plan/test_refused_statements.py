@@ -24,7 +24,13 @@ REFUSED = {
     "unknown function": (VIEW + "SELECT frobnicate(k) FROM t", "TM2004", "frobnicate"),
     "wrong type": (VIEW + "SELECT sum(day) FROM t", "TM2004", "day"),
     "not grouped": (VIEW + "SELECT k, s FROM t GROUP BY k", "TM2004", '"s"'),
-    "itself": (VIEW + "SELECT k FROM new", "TM2004", "new"),
+    "itself": (VIEW + "SELECT k FROM new", "TM2019", "new reads new"),
+    "replaced by itself": ("CREATE OR REPLACE MATERIALIZED VIEW v AS SELECT k, c FROM v", "TM2019", "v reads v"),
+    "in a circle": (
+        "CREATE OR REPLACE MATERIALIZED VIEW v AS SELECT c AS k, c FROM over",
+        "TM2019",
+        "v reads over reads v",
+    ),
     "duplicate columns": (VIEW + "SELECT k, x AS K FROM t", "TM2005", "k"),
     "duplicate columns of a join": (VIEW + "SELECT * FROM t JOIN u ON t.k = u.k", "TM2005", "k"),
     # what is not maintained
@@ -94,7 +100,23 @@ REFUSED = {
     "drop a view as a table": ("DROP TABLE over", "TM2012", "over"),
     "describe nothing": ("DESCRIBE nowhere", "TM2012", "nowhere"),
     "create view": ("CREATE VIEW new AS SELECT 1", "TM2003", "CREATE VIEW"),
-    "create or replace": ("CREATE OR REPLACE MATERIALIZED VIEW v AS SELECT k FROM u", "TM2003", "CREATE OR REPLACE"),
+    "other columns": ("CREATE OR REPLACE MATERIALIZED VIEW v AS SELECT k FROM u", "TM2018", "read by over"),
+    "columns that may be null": (
+        "CREATE OR REPLACE MATERIALIZED VIEW v AS SELECT k, sum(k) AS c FROM u GROUP BY k",
+        "TM2018",
+        "c BIGINT NOT NULL",
+    ),
+    "bad replacement": ("CREATE OR REPLACE MATERIALIZED VIEW over AS SELECT nope FROM u", "TM2004", "nope"),
+    "value of a property": (
+        "CREATE MATERIALIZED VIEW new TBLPROPERTIES ('emptySum' = 'zer') AS SELECT k FROM t",
+        "TM2014",
+        "'zero'",
+    ),
+    "name of a property": (
+        "CREATE MATERIALIZED VIEW new TBLPROPERTIES ('emptysums' = 'zero') AS SELECT k FROM t",
+        "TM2014",
+        "'emptySum'",
+    ),
     "insert": ("INSERT INTO t VALUES (1)", "TM2003", "INSERT"),
     "update": ("UPDATE t SET k = 1", "TM2003", "UPDATE"),
     # tables

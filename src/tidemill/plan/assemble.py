@@ -30,11 +30,11 @@ from tidemill.plan.algebra import (
     Union,
     Window,
     children,
-    relations,
 )
 from tidemill.plan.codec import fingerprint
 from tidemill.plan.keyed_tables import append_only, contents_plan, message_key, message_steps
 from tidemill.plan.placement import NOWHERE, ONE_PLACE, Placement, after_calculation
+from tidemill.plan.traverse import map_children
 from tidemill.plan.windows import window_changes
 from tidemill.state.keys import KeyColumn
 from tidemill.state.merge import MergeOp
@@ -504,9 +504,14 @@ class Assembler:
         self._sinks.setdefault(self._lowering, []).append(step)
 
     def _identity(self, node: Node) -> str:
-        """Names a stateful node: equal for equal work on the same relations."""
-        uids = tuple(self.views[r].uid if r in self.views else self.tables[r].uid for r in relations(node))
-        return fingerprint((node, uids))
+        """Names a stateful node: equal for equal work on the same relations, whatever they are called."""
+        return fingerprint(self._with_uids(node))
+
+    def _with_uids(self, node: Node) -> Node:
+        if isinstance(node, Scan):
+            known = self.views.get(node.relation) or self.tables[node.relation]
+            return replace(node, relation=known.uid)
+        return map_children(node, self._with_uids)
 
     def _add(self, operation: Operation, inputs: tuple[Input, ...], born: int, *moves: bool) -> int:
         """The step that does this. ``moves`` tells which inputs need an exchange: of all, when it is one."""

@@ -29,6 +29,9 @@ _OWN_OPTIONS = frozenset({"path", "opcolumn", "opinsert", "opdelete", "maxfilesp
 ERRORS_SUFFIX = "__errors"
 """``<table>__errors`` reads as a view with one row per malformed field or row."""
 
+NEXT = " (replacement)"
+"""The inner name of a view that is being built to replace another ends so."""
+
 ERRORS_SCHEMA = Schema(
     (
         Field("file", pa.string(), False),
@@ -117,6 +120,7 @@ class View:
     """A view as created; ``failure`` is set once a row has made one of its expressions fail.
 
     ``whole_since`` is the first epoch at which it stands for all rows admitted; None while it is being filled.
+    ``refused`` says why the last attempt to replace it was given up.
     """
 
     name: str
@@ -127,6 +131,8 @@ class View:
     failure: str | None = None
     failed_at: int | None = None
     whole_since: int | None = None
+    properties: Mapping[str, str] = field(default_factory=dict)
+    refused: str | None = None
 
     def definition(self) -> ViewDefinition:
         """What the assembler needs."""
@@ -134,12 +140,26 @@ class View:
 
 
 @dataclass(frozen=True)
+class Former:
+    """A view that another has taken the place of: what its name stands for at epochs before ``until``."""
+
+    view: View
+    until: int
+
+
+@dataclass(frozen=True)
 class Catalog:
-    """All tables and views, in the order they were created. Immutable; part of every version."""
+    """All tables and views, in the order they were created. Immutable; part of every version.
+
+    ``pending`` has the views that are being built to replace those of these names (``runtime/replacements.py``),
+    ``former`` those that were replaced, the oldest first.
+    """
 
     tables: Mapping[str, Table] = field(default_factory=dict)
     views: Mapping[str, View] = field(default_factory=dict)
     next_uid: int = 1
+    pending: Mapping[str, View] = field(default_factory=dict)
+    former: tuple[Former, ...] = ()
 
     def add_table(self, statement: CreateTable, born: int = 0) -> Catalog:
         """With one more table, created after epoch ``born``.
@@ -161,10 +181,12 @@ class Catalog:
         _check_table(table, statement)
         return replace(self, tables={**self.tables, table.name: table}, next_uid=self.next_uid + 1)
 
-    def add_view(self, name: str, query: str, root: Node, born: int) -> Catalog:
+    def add_view(
+        self, name: str, query: str, root: Node, born: int, properties: Mapping[str, str] | None = None
+    ) -> Catalog:
         """With one more view. TM2010 when the name is taken."""
         self._check_free(name)
-        view = View(name, f"{name}#{self.next_uid}", query, root, born)
+        view = View(name, f"{name}#{self.next_uid}", query, root, born, properties=dict(properties or {}))
         return replace(self, views={**self.views, name: view}, next_uid=self.next_uid + 1)
 
     def without(self, kind: str, name: str) -> Catalog:
@@ -178,7 +200,8 @@ class Catalog:
         present: Mapping[str, Any] = self.tables if kind == "table" else self.views
         if name not in present:
             raise self.unknown(name, kind)
-        readers = [v.name for v in self.views.values() if name in relations(v.root)]
+        others = [v for v in self.everything.values() if v.name.removesuffix(NEXT) != name]
+        readers = [v.name for v in others if {name, name + NEXT} & set(relations(v.root))]
         if readers:
             raise TidemillError(
                 "TM2013",
@@ -187,7 +210,26 @@ class Catalog:
                 hint="drop those views first",
             )
         kept: dict[str, Any] = {k: v for k, v in present.items() if k != name}
-        return replace(self, tables=kept) if kind == "table" else replace(self, views=kept)
+        former = self._former_without(name)
+        if kind == "table":
+            return replace(self, tables=kept, former=former)
+        pending = {k: v for k, v in self.pending.items() if k != name}
+        return replace(self, views=kept, pending=pending, former=former)
+
+    def _former_without(self, name: str) -> tuple[Former, ...]:
+        """Former views that can still be read when a relation is gone: neither it, nor what read it, nor older."""
+        gone: list[Former] = []
+        while True:
+            kept = [f for f in self.former if f not in gone]
+            more = [
+                f
+                for f in kept
+                if name in (reads := {f.view.name, *relations(f.view.root)})
+                or any(g.view.name in reads and f.until <= g.until for g in gone)
+            ]
+            if not more:
+                return tuple(kept)
+            gone += more
 
     def with_failure(self, name: str, failure: str, epoch: int) -> Catalog:
         """With a view marked as failed."""
@@ -195,13 +237,27 @@ class Catalog:
         return replace(self, views={**self.views, name: failed})
 
     def with_whole(self, names: Collection[str], epoch: int) -> Catalog:
-        """With some views marked as standing for all rows from an epoch on."""
-        views = {n: replace(v, whole_since=epoch) if n in names else v for n, v in self.views.items()}
-        return replace(self, views=views)
+        """With some views, or replacements, marked as standing for all rows from an epoch on."""
+        views = {n: replace(v, whole_since=epoch) if v.name in names else v for n, v in self.views.items()}
+        pending = {n: replace(v, whole_since=epoch) if v.name in names else v for n, v in self.pending.items()}
+        return replace(self, views=views, pending=pending)
+
+    @property
+    def everything(self) -> dict[str, View]:
+        """Views and replacements by their (inner) names."""
+        return {v.name: v for v in (*self.views.values(), *self.pending.values())}
 
     def active_views(self) -> list[View]:
-        """Views that are still maintained, in the order they were created."""
-        return [v for v in self.views.values() if v.failure is None]
+        """Views and replacements that are maintained, each after those it reads."""
+        return [v for v in self.everything.values() if v.failure is None]
+
+    def views_at(self, epoch: int) -> dict[str, View]:
+        """The views as they were at an epoch, as far as that is remembered."""
+        views = dict(self.views)
+        for former in sorted(self.former, key=lambda f: -f.until):
+            if former.until > epoch:
+                views[former.view.name] = former.view
+        return views
 
     def tables_read_by(self, root: Node) -> set[str]:
         """The tables that a query reads itself, not through another view."""
@@ -213,13 +269,13 @@ class Catalog:
 
     def begins_with_snapshot(self, view: View) -> bool:
         """Whether a view begins with rows that an older view or keyed table had when it was created."""
-        births = [self.views[n].born for n in self.views_read_by(view.root)]
+        births = [self.everything[n].born for n in self.views_read_by(view.root)]
         births += [self.tables[n].born for n in self.tables_read_by(view.root) & self.keyed_tables()]
         return any(born < view.born for born in births)
 
     def views_read_by(self, root: Node) -> set[str]:
         """The views that a query reads itself."""
-        return set(relations(root)) & self.views.keys()
+        return set(relations(root)) & self.everything.keys()
 
     def unknown(self, name: str, kind: str = "table or view") -> TidemillError:
         """TM2012: no such table or view."""
@@ -228,7 +284,8 @@ class Catalog:
         return TidemillError("TM2012", f"there is no {kind} of this name", got=name, hint=hint)
 
     def _check_free(self, name: str) -> None:
-        if name in self.tables or name in self.views or name.removesuffix(ERRORS_SUFFIX) in self.tables:
+        taken = name in self.tables or name in self.views or name.endswith(NEXT)
+        if taken or name.removesuffix(ERRORS_SUFFIX) in self.tables:
             raise TidemillError(
                 "TM2010",
                 "this name is taken",
@@ -241,8 +298,13 @@ class Catalog:
         tables = [
             {**vars(t), "declared": codec.encode(t.declared), "options": dict(t.options)} for t in self.tables.values()
         ]
-        views = [{**_plain(v), "root": codec.encode(v.root)} for v in self.views.values()]
-        return {"tables": tables, "views": views, "next_uid": self.next_uid}
+        return {
+            "tables": tables,
+            "views": [_view_to_json(v) for v in self.views.values()],
+            "next_uid": self.next_uid,
+            "pending": [_view_to_json(v) for v in self.pending.values()],
+            "former": [{"view": _view_to_json(f.view), "until": f.until} for f in self.former],
+        }
 
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> Catalog:
@@ -260,13 +322,35 @@ class Catalog:
     @staticmethod
     def _from_json(data: Mapping[str, Any]) -> Catalog:
         tables = {t["name"]: _table_from_json(t) for t in data["tables"]}
-        views = {v["name"]: View(**{**v, "root": codec.decode(v["root"])}) for v in data["views"]}
-        return Catalog(tables, views, data["next_uid"])
+        views = {v["name"]: _view_from_json(v) for v in data["views"]}
+        pending = {v["name"].removesuffix(NEXT): _view_from_json(v) for v in data.get("pending", ())}
+        former = tuple(Former(_view_from_json(f["view"]), f["until"]) for f in data.get("former", ()))
+        return Catalog(tables, views, data["next_uid"], pending, former)
 
 
-def _plain(view: View) -> dict[str, Any]:
-    names = ("name", "uid", "query", "born", "failure", "failed_at", "whole_since")
-    return {n: getattr(view, n) for n in names}
+def _view_to_json(view: View) -> dict[str, Any]:
+    names = ("name", "uid", "query", "born", "failure", "failed_at", "whole_since", "refused")
+    plain = {n: getattr(view, n) for n in names}
+    return {**plain, "properties": dict(view.properties), "root": codec.encode(view.root)}
+
+
+def _view_from_json(data: Mapping[str, Any]) -> View:
+    return View(**{**data, "root": codec.decode(data["root"])})
+
+
+PROPERTIES: Mapping[str, tuple[str, ...]] = {"emptySum": ("null", "zero")}
+"""Properties of a view, and the values of each."""
+
+
+def check_properties(properties: Mapping[str, str]) -> None:
+    """TM2014 for a property of a view, or a value of one, that does not exist."""
+    for name, value in properties.items():
+        if name not in PROPERTIES:
+            raise TidemillError("TM2014", "unknown property of a view", got=name, hint=nearest(name, PROPERTIES))
+        if value not in PROPERTIES[name]:
+            raise TidemillError(
+                "TM2014", f"bad value of property {name}", got=value, hint=nearest(value, PROPERTIES[name])
+            )
 
 
 def _table_from_json(data: Mapping[str, Any]) -> Table:
