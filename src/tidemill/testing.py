@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from tidemill.errors import EvaluationError
-from tidemill.schema import WEIGHT
+from tidemill.schema import WEIGHT, nullable_type
 from tidemill.sources.split import SplitResult
 from tidemill.state.keys import decode
 from tidemill.state.merge import Rows
@@ -71,18 +71,43 @@ def weighted_rows(delta_: Delta | pa.Table) -> dict[Row, int]:
         columns = [delta_.column(n) for n in delta_.column_names if n != WEIGHT]
         weighted = WEIGHT in delta_.column_names
         weights = delta_.column(WEIGHT).to_pylist() if weighted else [1] * delta_.num_rows
-    values = [c.to_pylist() for c in columns]
+    values = [plain_values(c) for c in columns]
     found: Counter[Row] = Counter()
     for row, weight in zip(zip(*values, strict=True) if values else [()] * len(weights), weights, strict=True):
         found[tuple("NaN" if isinstance(v, float) and math.isnan(v) else v for v in row)] += weight
     return {row: weight for row, weight in found.items() if weight}
 
 
+def plain_values(column: pa.Array | pa.ChunkedArray) -> list[Any]:
+    """Values that can be hashed: arrays are tuples, structs and maps tuples of (name, value), maps sorted.
+
+    Inside nested values NaN is ``math.nan``, one object, and -0.0 is 0.0.
+    """
+    if not pa.types.is_nested(column.type):
+        return column.to_pylist()  # type: ignore[no-any-return]
+    return [_plain(value, column.type) for value in column.to_pylist(maps_as_pydicts=None)]
+
+
+def _plain(value: Any, type_: pa.DataType) -> Any:
+    if value is None:
+        return None
+    if pa.types.is_list(type_):
+        return tuple(_plain(v, type_.value_type) for v in value)
+    if pa.types.is_struct(type_):
+        return tuple((f.name, _plain(value[f.name], f.type)) for f in type_)
+    if pa.types.is_map(type_):
+        pairs = ((_plain(k, type_.key_type), _plain(v, type_.item_type)) for k, v in value)
+        return tuple(sorted(pairs, key=lambda pair: repr(pair[0])))
+    if isinstance(value, float):
+        return math.nan if math.isnan(value) else value + 0.0
+    return value
+
+
 def keyed_rows(table: StateTable, keyed: Keyed | Rows) -> list[Row]:
     """Rows of a keyed stream, key columns then values, sorted by value (streams are sorted by vnode first)."""
     rows = keyed.rows if isinstance(keyed, Keyed) else keyed
     columns = [*decode(rows.keys, table.key), *rows.values]
-    found = zip(*(c.to_pylist() for c in columns), strict=True)
+    found = zip(*(plain_values(c) for c in columns), strict=True)
     return sorted(found, key=lambda row: [(v is not None, v) for v in row])
 
 
@@ -144,7 +169,7 @@ def difference(actual: pa.Table, expected: pa.Table, relative: float = 1e-9) -> 
     """
     if actual.column_names != expected.column_names:
         return f"columns {actual.column_names}, expected {expected.column_names}"
-    if actual.schema.types != expected.schema.types:
+    if [nullable_type(t) for t in actual.schema.types] != [nullable_type(t) for t in expected.schema.types]:
         return f"types {actual.schema.types}, expected {expected.schema.types}"
     found, wanted = _multiset(actual), _multiset(expected)
     extra, missing = found - wanted, wanted - found
@@ -162,7 +187,7 @@ def assert_same_rows(actual: pa.Table, expected: pa.Table, what: str = "") -> No
 
 
 def _multiset(table: pa.Table) -> Counter[Row]:
-    columns = [_comparable(c.to_pylist()) for c in table.columns]
+    columns = [_comparable(plain_values(c)) for c in table.columns]
     return Counter(zip(*columns, strict=True) if columns else [()] * table.num_rows)
 
 
@@ -186,4 +211,6 @@ def _take_close(row: Row, among: Counter[Row], relative: float) -> bool:
 def _close(a: Any, b: Any, relative: float) -> bool:
     if isinstance(a, float) and isinstance(b, float):
         return math.isclose(a, b, rel_tol=relative)
+    if isinstance(a, tuple) and isinstance(b, tuple):
+        return len(a) == len(b) and all(_close(x, y, relative) for x, y in zip(a, b, strict=True))
     return bool(a == b)

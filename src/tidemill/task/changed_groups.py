@@ -12,6 +12,8 @@ import pyarrow.compute as pc
 from tidemill.state.columns import column, numbers
 from tidemill.state.keys import decode
 from tidemill.state.lookup import get
+from tidemill.state.nested import is_nested
+from tidemill.state.ordering import compare_rows
 from tidemill.state.merge import Rows, merge
 from tidemill.task.accumulators import AggregateLayout
 from tidemill.task.finish import finish
@@ -77,6 +79,9 @@ def _differ(before: list[pa.Array], after: list[pa.Array], both: _Bools) -> _Boo
     """Where two rows that both exist are not the same (NaN equals NaN, NULL equals NULL)."""
     result = np.zeros(len(both), np.bool_)
     for b, a in zip(before, after, strict=True):
+        if is_nested(b.type):
+            result |= compare_rows(b, a) != 0
+            continue
         if pa.types.is_floating(b.type):
             same_bits = pc.equal(b.view(_bits(b.type)), a.view(_bits(a.type)))
         else:
