@@ -19,6 +19,7 @@ from tidemill.plan.aggregates import layout
 from tidemill.plan.algebra import (
     Aggregate,
     Filter,
+    Generate,
     Join,
     Node,
     Project,
@@ -37,6 +38,7 @@ from tidemill.task.program import (
     Arrange,
     Calculate,
     Concatenate,
+    Explode,
     GroupChanges,
     GroupPartial,
     Input,
@@ -132,7 +134,7 @@ class Assembler:
                 return all(self.append_only(c) for c in node.children)
             case Join():
                 return self.append_only(node.left) and self.append_only(node.right)
-            case Project() | Filter():
+            case Project() | Filter() | Generate():
                 return self.append_only(node.child)
             case SemiJoin():
                 return not node.anti and self.append_only(node.left) and self.append_only(node.right)
@@ -196,6 +198,9 @@ class Assembler:
                 return self._semi_join(node, born)
             case TopRows():
                 return self._top(node, born)
+            case Generate():
+                explode = Explode(node.argument, node.kept, node.position, node.spread, node.outer)
+                return Input(self._add(explode, (self._rows(node.child, born),), born))
 
     def _fused(self, base: Node, operation: Calculate, born: int) -> tuple[Input, Calculate]:
         """A calculation directly over a shared scan reads the scan's columns, without a step in between."""

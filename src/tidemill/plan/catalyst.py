@@ -8,6 +8,7 @@ id of that RDD, which survives self-joins.
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 from pyspark.errors import AnalysisException, ParseException, PySparkException
@@ -17,6 +18,7 @@ from pyspark.sql.types import StructType
 from tidemill.errors import TidemillError
 from tidemill.plan import catalyst_expressions, catalyst_plan, statements
 from tidemill.plan.algebra import Node, Project
+from tidemill.plan.catalyst_rules import session_windows
 from tidemill.plan.statements import CreateTable, CreateView, Query, Source, Statement
 from tidemill.schema import Field, Schema, type_from_spark
 from tidemill.task.expressions import Ref
@@ -45,6 +47,9 @@ _CHANGING = {
     "SparkPartitionID": "spark_partition_id()",
     "InputFileName": "input_file_name()",
 }
+
+
+_SESSION_WINDOW = re.compile(r"\bsession_window\b`?\s*(/\*.*?\*/\s*)*\(", re.IGNORECASE | re.DOTALL)
 
 
 class Catalyst:
@@ -111,7 +116,7 @@ class Catalyst:
         try:
             frame = self._spark.sql(query)
             execution = frame._jdf.queryExecution()
-            self._check_deterministic(execution.analyzed())
+            self._check_deterministic(execution.analyzed(), query)
             plan = self._optimized(execution)
         except ParseException as error:
             raise _parse_error(error, Source(query)) from error
@@ -153,8 +158,10 @@ class Catalyst:
             else:
                 sessions.clearActiveSession()
 
-    def _check_deterministic(self, analyzed: Any) -> None:
+    def _check_deterministic(self, analyzed: Any, query: str) -> None:
         text = analyzed.toJSON()
+        if '"name":"session_window"' in text and _SESSION_WINDOW.search(query):
+            raise session_windows()
         for name, shown in _CHANGING.items():
             if f"expressions.{name}" + '"' in text:
                 raise TidemillError(

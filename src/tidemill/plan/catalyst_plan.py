@@ -27,13 +27,16 @@ from tidemill.plan.algebra import (
 )
 from tidemill.plan.catalyst_expressions import JsonTree, translate
 from tidemill.plan.catalyst_expressions import tree as read_tree
+from tidemill.plan.catalyst_generate import generate
 from tidemill.plan.catalyst_joins import build_join, projection
+from tidemill.plan.codec import spark_type
 from tidemill.schema import Field, type_from_spark, type_to_ddl
 from tidemill.task.expressions import Call, Expression, Literal, Ref
 
 _AGGREGATES = {"Sum": "sum", "Count": "count", "Average": "avg", "Min": "min", "Max": "max"}
 _SUPPORTED_NODES = (
-    "SELECT, WHERE, all joins, subqueries, GROUP BY with ROLLUP and CUBE, HAVING, DISTINCT, UNION, ORDER BY with LIMIT"
+    "SELECT, WHERE, all joins, subqueries, GROUP BY with ROLLUP and CUBE, HAVING, DISTINCT, UNION, "
+    "ORDER BY with LIMIT, explode, window()"
 )
 
 
@@ -98,6 +101,8 @@ class _PlanReader:
                 return self._aggregate(tree)
             case "Expand":
                 return self._expand(tree)
+            case "Generate":
+                return self._generate(tree)
             case "GlobalLimit" | "LocalLimit" | "Offset":
                 return self._top(tree)
             case "Sort" | "SubqueryAlias" | "RepartitionByExpression" | "Repartition" | "RebalancePartitions":
@@ -184,6 +189,17 @@ class _PlanReader:
             parts.append(Project(child.node, tuple(typed), tuple(f.name for f in fields)))
         return _Bound(Union(tuple(parts)), {_id(o): i for i, o in enumerate(outputs)})
 
+    def _generate(self, tree: JsonTree) -> _Bound:
+        child = self.read(tree.children[0])
+        (generator,) = _expressions(tree.fields["generator"])
+        listed = [int(i) for i in tree.fields["keptIds"]]
+        outputs = _expressions(tree.fields["generatorOutput"])
+        kept = tuple(child.inputs[i] for i in listed)
+        names = tuple(str(o.fields["name"]) for o in outputs)
+        node = generate(child.node, generator, child.inputs, kept, bool(tree.fields["outer"]), names)
+        ids = [*listed, *(_id(o) for o in outputs)]
+        return _Bound(node, {identity: i for i, identity in enumerate(ids)})
+
     def _top(self, tree: JsonTree) -> _Bound:
         """LIMIT and OFFSET over ORDER BY."""
         limit: int | None = None
@@ -255,7 +271,7 @@ class _PlanReader:
             inputs[identity] = position
             fields = {
                 "name": "subquery",
-                "dataType": type_to_spark(field.type),
+                "dataType": spark_type(field.type),
                 "nullable": True,
                 "exprId": {"id": identity},
             }
@@ -289,7 +305,7 @@ class _PlanReader:
             inputs[-1 - position] = len(groups) + position
             fields = {
                 "name": call.function,
-                "dataType": type_to_spark(call.type),
+                "dataType": spark_type(call.type),
                 "nullable": call.nullable,
                 "exprId": {"id": -1 - position},
             }
@@ -373,13 +389,6 @@ def _result_type(function: str, value: Expression | None, node: JsonTree) -> tup
     )
 
 
-def type_to_spark(type_: pa.DataType) -> str:
-    """Spark's JSON name of an atomic type."""
-    names = {"tinyint": "byte", "smallint": "short", "int": "integer", "bigint": "long"}
-    ddl = type_to_ddl(type_)
-    return names.get(ddl, ddl)
-
-
 def _join_kind(field: Any) -> tuple[str, int | None]:
     """Catalyst's join type, and for an existence join the id of the attribute it adds."""
     if isinstance(field, str):
@@ -406,7 +415,6 @@ def _conjuncts(tree: JsonTree) -> list[JsonTree]:
 
 _NAMES = {
     "Window": "a window function",
-    "Generate": "explode or LATERAL VIEW",
     "LocalRelation": "VALUES",
     "OneRowRelation": "SELECT without FROM",
     "Intersect": "INTERSECT",

@@ -31,6 +31,7 @@ _CLASSES: dict[str, type] = {
         algebra.SemiJoin,
         algebra.SortKey,
         algebra.TopRows,
+        algebra.Generate,
         algebra.AggregateCall,
         algebra.Aggregate,
         expressions.Ref,
@@ -55,7 +56,7 @@ def encode(value: Any) -> Any:
     if isinstance(value, decimal.Decimal):
         return {"$decimal": str(value)}
     if isinstance(value, pa.DataType):
-        return {"$type": _encode_type(value)}
+        return {"$type": spark_type(value)}
     if isinstance(value, tuple | list):
         return [encode(v) for v in value]
     if dataclasses.is_dataclass(value) and type(value).__name__ in _CLASSES:
@@ -88,14 +89,15 @@ def fingerprint(value: Any) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def _encode_type(type_: pa.DataType) -> Any:
+def spark_type(type_: pa.DataType) -> Any:
+    """A type in Spark's JSON form."""
     if pa.types.is_list(type_):
-        return {"type": "array", "elementType": _encode_type(type_.value_type), "containsNull": True}
+        return {"type": "array", "elementType": spark_type(type_.value_type), "containsNull": True}
     if pa.types.is_map(type_):
-        key, item = _encode_type(type_.key_type), _encode_type(type_.item_type)
+        key, item = spark_type(type_.key_type), spark_type(type_.item_type)
         return {"type": "map", "keyType": key, "valueType": item, "valueContainsNull": True}
     if pa.types.is_struct(type_):
-        fields = [{"name": f.name, "type": _encode_type(f.type), "nullable": f.nullable, "metadata": {}} for f in type_]
+        fields = [{"name": f.name, "type": spark_type(f.type), "nullable": f.nullable, "metadata": {}} for f in type_]
         return {"type": "struct", "fields": fields}
     name = type_to_ddl(type_)
     return _SPARK_NAMES.get(name, name)

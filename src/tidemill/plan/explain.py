@@ -11,6 +11,7 @@ from tidemill.task.program import (
     Arrange,
     Calculate,
     Concatenate,
+    Explode,
     GroupChanges,
     GroupPartial,
     JoinChanges,
@@ -75,6 +76,8 @@ def _describe(operation: Operation) -> str:
             if operation.expressions is not None:
                 parts.append("[" + ", ".join(show(e) for e in operation.expressions) + "]")
             return "Calculate " + " ".join(parts)
+        case Explode():
+            return f"Explode{' outer' if operation.outer else ''} {show(operation.argument)}"
         case Concatenate():
             return "Concatenate"
         case GroupPartial():
@@ -111,6 +114,8 @@ def _cost(operation: Operation) -> str:
             return "O(n) once"
         case GroupPartial() | Arrange() | StoreKeyed() | StoreRows():
             return "O(d log d)"
+        case Explode():
+            return "O(elements of d)"
     return "O(d)"
 
 

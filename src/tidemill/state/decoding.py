@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 from numba import types
 
-from tidemill.state.encoding import VNODE_BYTES, KeyColumn, body_width, is_bytes
 from tidemill.state.columns import column
+from tidemill.state.encoding import VNODE_BYTES, KeyColumn, body_width, is_bytes
 from tidemill.state.nested import (
     count_elements,
     entry_type,

@@ -12,9 +12,9 @@ import pyarrow.compute as pc
 from tidemill.state.columns import column, numbers
 from tidemill.state.keys import decode
 from tidemill.state.lookup import get
+from tidemill.state.merge import Rows, merge
 from tidemill.state.nested import is_nested
 from tidemill.state.ordering import compare_rows
-from tidemill.state.merge import Rows, merge
 from tidemill.task.accumulators import AggregateLayout
 from tidemill.task.finish import finish
 from tidemill.task.program import StateTable
