@@ -47,7 +47,7 @@ def with_epoch(table: pa.Table, epoch: int) -> pa.Table:
 
 def _write_table(table: pa.Table, stream: IO[bytes]) -> None:
     names = table.column_names
-    columns = [[_shown(v) for v in column.to_pylist()] for column in table.columns]
+    columns = [[_shown(v) for v in _readable(column)] for column in table.columns]
     widths = [max([len(n), *(len(v) for v in c)]) for n, c in zip(names, columns, strict=True)]
     right = [
         pa.types.is_integer(f.type) or pa.types.is_floating(f.type) or pa.types.is_decimal(f.type) for f in table.schema
@@ -81,6 +81,27 @@ def _text(value: Any) -> str:
     return str(value)
 
 
+def _readable(column: pa.ChunkedArray) -> list[Any]:
+    """The values of a column; those of arrays, structs and maps as Spark casts them to text."""
+    values: list[Any] = column.to_pylist()
+    if not pa.types.is_nested(column.type):
+        return values
+    return [None if v is None else _nested_text(v, column.type) for v in values]
+
+
+def _nested_text(value: Any, type_: pa.DataType) -> str:
+    if value is None:
+        return "NULL"
+    if pa.types.is_list(type_):
+        return "[" + ", ".join(_nested_text(v, type_.value_type) for v in value) + "]"
+    if pa.types.is_struct(type_):
+        return "{" + ", ".join(_nested_text(value[f.name], f.type) for f in type_) + "}"
+    if pa.types.is_map(type_):
+        pairs = (f"{_nested_text(k, type_.key_type)} -> {_nested_text(v, type_.item_type)}" for k, v in value)
+        return "{" + ", ".join(pairs) + "}"
+    return str(value).lower() if isinstance(value, bool) else _text(value)
+
+
 def _write_csv(table: pa.Table, stream: IO[bytes]) -> None:
     options = pyarrow.csv.WriteOptions(quoting_style="needed")
     pyarrow.csv.write_csv(_printable(table), stream, options)
@@ -93,16 +114,33 @@ def _printable(table: pa.Table) -> pa.Table:
         type_ = column.type
         if pa.types.is_binary(type_) or pa.types.is_timestamp(type_) or pa.types.is_nested(type_):
             column = pa.chunked_array(
-                [pa.array([None if v is None else _text(v) for v in column.to_pylist()], pa.string())]
+                [pa.array([None if v is None else _text(v) for v in _readable(column)], pa.string())]
             )
         columns.append(column)
     return pa.Table.from_arrays(columns, names=table.column_names)
 
 
 def _write_json(table: pa.Table, stream: IO[bytes]) -> None:
-    for row in table.to_pylist():
-        values = {name: _json_value(value) for name, value in row.items()}
+    columns = [
+        [_json_nested(v, c.type) for v in c.to_pylist()] if pa.types.is_nested(c.type) else c.to_pylist()
+        for c in table.columns
+    ]
+    for row in zip(*columns, strict=True):
+        values = {name: _json_value(value) for name, value in zip(table.column_names, row, strict=True)}
         stream.write(json.dumps(values, ensure_ascii=False, allow_nan=False).encode() + b"\n")
+
+
+def _json_nested(value: Any, type_: pa.DataType) -> Any:
+    """Maps as objects, below any other value."""
+    if value is None:
+        return None
+    if pa.types.is_list(type_):
+        return [_json_nested(v, type_.value_type) for v in value]
+    if pa.types.is_struct(type_):
+        return {f.name: _json_nested(value[f.name], f.type) for f in type_}
+    if pa.types.is_map(type_):
+        return {_nested_text(k, type_.key_type): _json_nested(v, type_.item_type) for k, v in value}
+    return value
 
 
 def _json_value(value: Any) -> Any:

@@ -79,13 +79,25 @@ def type_from_spark(spec: Any) -> pa.DataType:
     elif spec.get("type") == "map":
         return pa.map_(type_from_spark(spec["keyType"]), type_from_spark(spec["valueType"]))
     elif spec.get("type") == "struct":
-        return pa.struct([pa.field(f["name"], type_from_spark(f["type"]), f["nullable"]) for f in spec["fields"]])
+        # Fields may always be NULL: what Catalyst knows about that must not make two types of one.
+        return pa.struct([pa.field(f["name"], type_from_spark(f["type"])) for f in spec["fields"]])
     raise TidemillError(
         "TM2002",
         "this type cannot be stored",
         got=spec if isinstance(spec, str) else json.dumps(spec),
         hint="supported: " + ", ".join(sorted(_ATOMIC)) + ", decimal(p,s), array, map, struct",
     )
+
+
+def nullable_type(type_: pa.DataType) -> pa.DataType:
+    """The type with every element and field nullable and named as here: how Tidemill writes nested types."""
+    if pa.types.is_list(type_):
+        return pa.list_(nullable_type(type_.value_type))
+    if pa.types.is_map(type_):
+        return pa.map_(nullable_type(type_.key_type), nullable_type(type_.item_type))
+    if pa.types.is_struct(type_):
+        return pa.struct([pa.field(f.name, nullable_type(f.type)) for f in type_])
+    return type_
 
 
 def type_to_ddl(type_: pa.DataType) -> str:
@@ -99,7 +111,7 @@ def type_to_ddl(type_: pa.DataType) -> str:
     if pa.types.is_map(type_):
         return f"map<{type_to_ddl(type_.key_type)},{type_to_ddl(type_.item_type)}>"
     if pa.types.is_struct(type_):
-        inner = ",".join(f"`{f.name}`:{type_to_ddl(f.type)}" for f in type_)
+        inner = ",".join(f"`{f.name.replace('`', '``')}`:{type_to_ddl(f.type)}" for f in type_)
         return f"struct<{inner}>"
     raise TidemillError("TM2002", "this type cannot be stored", got=str(type_))
 

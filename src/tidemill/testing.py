@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from tidemill.errors import EvaluationError
-from tidemill.schema import WEIGHT
+from tidemill.schema import WEIGHT, nullable_type
 from tidemill.sources.split import SplitResult
 from tidemill.state.keys import decode
 from tidemill.state.merge import Rows
@@ -71,7 +71,7 @@ def weighted_rows(delta_: Delta | pa.Table) -> dict[Row, int]:
         columns = [delta_.column(n) for n in delta_.column_names if n != WEIGHT]
         weighted = WEIGHT in delta_.column_names
         weights = delta_.column(WEIGHT).to_pylist() if weighted else [1] * delta_.num_rows
-    values = [c.to_pylist() for c in columns]
+    values = [plain_values(c) for c in columns]
     found: Counter[Row] = Counter()
     for row, weight in zip(zip(*values, strict=True) if values else [()] * len(weights), weights, strict=True):
         found[tuple(_hashable(v) for v in row)] += weight
@@ -79,16 +79,39 @@ def weighted_rows(delta_: Delta | pa.Table) -> dict[Row, int]:
 
 
 def _hashable(value: Any) -> Any:
-    if isinstance(value, list):
-        return tuple(_hashable(v) for v in value)
     return "NaN" if isinstance(value, float) and math.isnan(value) else value
+
+
+def plain_values(column: pa.Array | pa.ChunkedArray) -> list[Any]:
+    """Values that can be hashed: arrays are tuples, structs and maps tuples of (name, value), maps sorted.
+
+    Inside nested values NaN is ``math.nan``, one object, and -0.0 is 0.0.
+    """
+    if not pa.types.is_nested(column.type):
+        return column.to_pylist()  # type: ignore[no-any-return]
+    return [_plain(value, column.type) for value in column.to_pylist(maps_as_pydicts=None)]
+
+
+def _plain(value: Any, type_: pa.DataType) -> Any:
+    if value is None:
+        return None
+    if pa.types.is_list(type_):
+        return tuple(_plain(v, type_.value_type) for v in value)
+    if pa.types.is_struct(type_):
+        return tuple((f.name, _plain(value[f.name], f.type)) for f in type_)
+    if pa.types.is_map(type_):
+        pairs = ((_plain(k, type_.key_type), _plain(v, type_.item_type)) for k, v in value)
+        return tuple(sorted(pairs, key=lambda pair: repr(pair[0])))
+    if isinstance(value, float):
+        return math.nan if math.isnan(value) else value + 0.0
+    return value
 
 
 def keyed_rows(table: StateTable, keyed: Keyed | Rows) -> list[Row]:
     """Rows of a keyed stream, key columns then values, sorted by value (streams are sorted by vnode first)."""
     rows = keyed.rows if isinstance(keyed, Keyed) else keyed
     columns = [*decode(rows.keys, table.key), *rows.values]
-    found = zip(*(c.to_pylist() for c in columns), strict=True)
+    found = zip(*(plain_values(c) for c in columns), strict=True)
     return sorted(found, key=lambda row: [(v is not None, v) for v in row])
 
 
@@ -150,7 +173,7 @@ def difference(actual: pa.Table, expected: pa.Table, relative: float = 1e-9) -> 
     """
     if actual.column_names != expected.column_names:
         return f"columns {actual.column_names}, expected {expected.column_names}"
-    if any(not _same_type(a, b) for a, b in zip(actual.schema.types, expected.schema.types, strict=True)):
+    if [nullable_type(t) for t in actual.schema.types] != [nullable_type(t) for t in expected.schema.types]:
         return f"types {actual.schema.types}, expected {expected.schema.types}"
     found, wanted = _multiset(actual), _multiset(expected)
     extra, missing = found - wanted, wanted - found
@@ -168,7 +191,7 @@ def assert_same_rows(actual: pa.Table, expected: pa.Table, what: str = "") -> No
 
 
 def _multiset(table: pa.Table) -> Counter[Row]:
-    columns = [_comparable(c.to_pylist()) for c in table.columns]
+    columns = [_comparable(plain_values(c)) for c in table.columns]
     return Counter(zip(*columns, strict=True) if columns else [()] * table.num_rows)
 
 
@@ -179,13 +202,6 @@ def _comparable(values: Iterable[Any]) -> list[Any]:
         else (("NaN" if math.isnan(v) else v + 0.0) if isinstance(v, float) else v)  # -0.0 + 0.0 is 0.0
         for v in values
     ]
-
-
-def _same_type(left: pa.DataType, right: pa.DataType) -> bool:
-    """Equal but for whether elements of lists may be NULL."""
-    if pa.types.is_list(left) and pa.types.is_list(right):
-        return _same_type(left.value_type, right.value_type)
-    return bool(left == right)
 
 
 def _take_close(row: Row, among: Counter[Row], relative: float) -> bool:
@@ -203,4 +219,6 @@ def _close(a: Any, b: Any, relative: float) -> bool:
         return len(a) == len(b) and all(_close(x, y, relative) for x, y in zip(a, b, strict=True))
     if isinstance(a, float) and isinstance(b, float):
         return math.isclose(a, b, rel_tol=relative)
+    if isinstance(a, tuple) and isinstance(b, tuple):
+        return len(a) == len(b) and all(_close(x, y, relative) for x, y in zip(a, b, strict=True))
     return bool(a == b)

@@ -6,6 +6,7 @@ import random
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
@@ -146,8 +147,8 @@ def as_table(rows: Mapping[tuple[object, ...], int], schema: pa.Schema) -> pa.Ta
     for values, column in zip(columns, schema, strict=True):
         if pa.types.is_floating(column.type):
             values = tuple(float(v) if v == "NaN" else v for v in values)
-        elif pa.types.is_list(column.type) and pa.types.is_floating(column.type.value_type):
-            values = tuple(v and [float(x) if x == "NaN" else x for x in v] for v in values)
+        if pa.types.is_nested(column.type):
+            values = tuple(_arrow_value(v, column.type) for v in values)
         arrays.append(pa.array(values, column.type))
     return pa.table(arrays, schema=schema)
 
@@ -171,6 +172,19 @@ def with_sorted_lists(query: str) -> str:
         parts += [query[at : found.start()], f"sort_array({query[found.start() : end]})"]
         at = end
     return "".join((*parts, query[at:]))
+
+
+def _arrow_value(value: Any, type_: pa.DataType) -> Any:
+    """What :func:`tidemill.testing.plain_values` gave, as Arrow takes it."""
+    if value is None:
+        return None
+    if pa.types.is_list(type_):
+        return [_arrow_value(v, type_.value_type) for v in value]
+    if pa.types.is_struct(type_):
+        return {f.name: _arrow_value(v, f.type) for f, (_, v) in zip(type_, value, strict=True)}
+    if pa.types.is_map(type_):
+        return [(_arrow_value(k, type_.key_type), _arrow_value(v, type_.item_type)) for k, v in value]
+    return value
 
 
 def usual_tables(rng: random.Random, directory: Path, rows: int = 160) -> list[RandomTable]:

@@ -174,6 +174,40 @@ class TopRows:
 
 
 @dataclass(frozen=True)
+class Generate:
+    """One row per element of an array or map: some columns of the input, then what the element gives.
+
+    ``kept`` are column positions of the child. ``position`` adds a column that counts from 0; ``spread`` makes a
+    column of each field of the elements (of a map: key and value). ``outer`` keeps a row without elements, once,
+    with NULLs. ``names`` are those of the new columns.
+    """
+
+    child: Node
+    argument: Expression
+    kept: tuple[int, ...]
+    position: bool
+    spread: bool
+    outer: bool
+    names: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        width = len(self.child.schema)
+        _check_references("Generate", (self.argument, *(Ref(k, pa.null()) for k in self.kept)), width)
+
+    @cached_property
+    def schema(self) -> Schema:
+        """Kept columns, then the position, then the element or its fields."""
+        fields = [self.child.schema.fields[k] for k in self.kept]
+        types = [pa.int32()] if self.position else []
+        type_ = self.argument.type
+        if pa.types.is_map(type_):
+            types += [type_.key_type, type_.item_type]
+        else:
+            types += [f.type for f in type_.value_type] if self.spread else [type_.value_type]
+        return Schema((*fields, *(Field(n, t) for n, t in zip(self.names, types, strict=True))))
+
+
+@dataclass(frozen=True)
 class AggregateCall:
     """``function([DISTINCT] column)``; ``argument`` is a column position of the child, None for ``COUNT(*)``.
 
@@ -286,7 +320,7 @@ class Window:
         return Schema(self.child.schema.fields + results)
 
 
-Node: TypeAlias = Scan | Project | Filter | Union | Join | SemiJoin | TopRows | Aggregate | Window
+Node: TypeAlias = Scan | Project | Filter | Union | Join | SemiJoin | TopRows | Generate | Aggregate | Window
 
 
 def children(node: Node) -> tuple[Node, ...]:

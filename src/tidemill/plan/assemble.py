@@ -19,6 +19,7 @@ from tidemill.plan.aggregates import layout
 from tidemill.plan.algebra import (
     Aggregate,
     Filter,
+    Generate,
     Join,
     Node,
     Pairs,
@@ -44,6 +45,7 @@ from tidemill.task.program import (
     Arrange,
     Calculate,
     Concatenate,
+    Explode,
     GroupChanges,
     GroupPartial,
     Input,
@@ -163,7 +165,7 @@ class Assembler:
                 return all(self.append_only(c) for c in node.children)
             case Join():
                 return self.append_only(node.left) and self.append_only(node.right)
-            case Project() | Filter():
+            case Project() | Filter() | Generate():
                 return self.append_only(node.child)
             case SemiJoin():
                 return not node.anti and self.append_only(node.left) and self.append_only(node.right)
@@ -245,6 +247,9 @@ class Assembler:
                 return self._top(node, born)
             case Window():
                 return self._window(node, born)
+            case Generate():
+                explode = Explode(node.argument, node.kept, node.position, node.spread, node.outer)
+                return Input(self._add(explode, (self._rows(node.child, born),), born))
 
     def _place(self, rows: Input) -> Placement:
         """Where the rows of a stream are."""

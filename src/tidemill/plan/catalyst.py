@@ -8,6 +8,7 @@ id of that RDD, which survives self-joins.
 from __future__ import annotations
 
 import json
+import re
 import uuid
 from typing import Any
 
@@ -17,6 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 from tidemill.errors import TidemillError
 from tidemill.plan import catalyst_expressions, catalyst_frames, catalyst_plan, statements
 from tidemill.plan.algebra import Node, Project
+from tidemill.plan.catalyst_rules import session_windows
 from tidemill.plan.statements import CreateTable, CreateView, Query, Source, Statement
 from tidemill.schema import Field, Schema, type_from_spark
 from tidemill.task.expressions import Ref
@@ -46,6 +48,9 @@ _CHANGING = {
     "SparkPartitionID": "spark_partition_id()",
     "InputFileName": "input_file_name()",
 }
+
+
+_SESSION_WINDOW = re.compile(r"\bsession_window\b`?\s*(/\*.*?\*/\s*)*\(", re.IGNORECASE | re.DOTALL)
 
 
 class Catalyst:
@@ -132,7 +137,7 @@ class Catalyst:
             else:
                 frame = catalyst_frames.moved(query, self._spark)
             execution = frame._jdf.queryExecution()
-            self._check_deterministic(execution.analyzed())
+            self._check_deterministic(execution.analyzed(), query)
             plan = self._optimized(execution)
         except ParseException as error:
             raise _parse_error(error, Source(text)) from error
@@ -175,8 +180,10 @@ class Catalyst:
             else:
                 sessions.clearActiveSession()
 
-    def _check_deterministic(self, analyzed: Any) -> None:
+    def _check_deterministic(self, analyzed: Any, query: str) -> None:
         text = analyzed.toJSON()
+        if '"name":"session_window"' in text and _SESSION_WINDOW.search(query):
+            raise session_windows()
         catalyst_frames.check_python(text)
         catalyst_frames.check_settings(text)
         for name, shown in _CHANGING.items():

@@ -12,6 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 from tidemill.errors import TidemillError
+from tidemill.plan.catalyst_nested import NESTED_RULES, nested_literal
 from tidemill.plan.catalyst_rules import (
     Rule,
     Translator,
@@ -22,13 +23,14 @@ from tidemill.plan.catalyst_rules import (
     fixed,
     literal,
     only,
+    session_windows,
     type_of,
     unsupported,
 )
 from tidemill.plan.catalyst_time import TIME_RULES
 from tidemill.plan.catalyst_tree import JsonTree, read_expression, read_plan, tree
 from tidemill.schema import type_to_ddl
-from tidemill.task.expressions import Call, Expression, Literal, Ref
+from tidemill.task.expressions import Expression, Literal, Ref
 from tidemill.task.functions import patterns
 from tidemill.task.functions.cast import cast_can_fail, castable
 from tidemill.task.functions.decimal_types import arithmetic_type, rounded_type
@@ -54,7 +56,7 @@ def translate(node: JsonTree, inputs: Mapping[int, int]) -> Expression:
     if node.name == "AttributeReference":
         return _attribute(node, inputs)
     if node.name == "Literal":
-        return literal(node)
+        return nested_literal(node) if isinstance(node.fields["dataType"], dict) else literal(node)
     rule = _RULES.get(node.name)
     if rule is None:
         raise unsupported(_shown(node))
@@ -79,6 +81,8 @@ def _attribute(node: JsonTree, inputs: Mapping[int, int]) -> Ref:
 
 
 def _first(node: JsonTree, to: Translator) -> Expression:
+    if node.fields.get("sessionWindow"):
+        raise session_windows()
     return to.arg(node, 0)
 
 
@@ -134,30 +138,12 @@ def _in_set(node: JsonTree, to: Translator) -> Expression:
 
 
 def _in(node: JsonTree, to: Translator) -> Expression:
-    args = to.args(node)
-    if pa.types.is_nested(args[0].type):
-        raise unsupported(f"IN of {type_to_ddl(args[0].type)}")
-    return call("in", args, pa.bool_())
-
-
-def _compared(function: str, type_: pa.DataType | None = None, nullable: bool | None = None) -> Rule:
-    plain = fixed(function, type_, nullable)
-
-    def rule(node: JsonTree, to: Translator) -> Expression:
-        result = plain(node, to)
-        assert isinstance(result, Call)
-        if any(pa.types.is_nested(arg.type) for arg in result.args):
-            raise unsupported(f"{node.name} of {type_to_ddl(result.args[0].type)}")
-        return result
-
-    return rule
+    return call("in", to.args(node), pa.bool_())
 
 
 def _extreme(function: str) -> Rule:
     def rule(node: JsonTree, to: Translator) -> Expression:
         args = to.args(node)
-        if pa.types.is_nested(args[0].type):
-            raise unsupported(f"{function} of {type_to_ddl(args[0].type)}")
         return call(function, args, args[0].type, all(arg.nullable for arg in args))
 
     return rule
@@ -311,14 +297,6 @@ def _locate(node: JsonTree, to: Translator) -> Expression:
     return call("locate", args, pa.int32(), text.nullable, search=to.constant(node, 0))
 
 
-def _element_at(node: JsonTree, to: Translator) -> Expression:
-    split = node.children[0]
-    if split.name != "StringSplitSQL":
-        raise unsupported("element_at")
-    args = (to.arg(split, 0), to.arg(node, 1))
-    return call("split_part", args, pa.string(), delimiter=to.constant(split, 1))
-
-
 def _digest(node: JsonTree, to: Translator) -> Expression:
     bits = to.constant(node, 1) if node.name == "Sha2" else 0
     names = {"Md5": {0: "md5"}, "Sha1": {0: "sha1"}, "Sha2": {0: "sha256", 224: "sha224", 256: "sha256"}}
@@ -349,13 +327,13 @@ _RULES: dict[str, Rule] = {
         }.items()
     },
     **{
-        name: _compared(function, pa.bool_())
+        name: fixed(function, pa.bool_())
         for name, function in {
             "EqualTo": "eq", "LessThan": "lt", "LessThanOrEqual": "le", "GreaterThan": "gt",
             "GreaterThanOrEqual": "ge",
         }.items()
     },
-    "EqualNullSafe": _compared("eq_null_safe", pa.bool_(), False),
+    "EqualNullSafe": fixed("eq_null_safe", pa.bool_(), False),
     "UnaryMinus": fixed("negate"), "Abs": fixed("abs"), "Cast": _cast, "AnsiCast": _cast,
     "And": fixed("and", pa.bool_()), "Or": fixed("or", pa.bool_()), "Not": fixed("not", pa.bool_()),
     "IsNull": fixed("is_null", pa.bool_(), False), "IsNotNull": fixed("is_not_null", pa.bool_(), False),
@@ -370,14 +348,14 @@ _RULES: dict[str, Rule] = {
     "Upper": fixed("upper"), "Lower": fixed("lower"), "InitCap": fixed("initcap"),
     "Length": fixed("length", _INT), "OctetLength": fixed("octet_length", _INT),
     "BitLength": fixed("bit_length", _INT),
-    "Concat": only("concat", (_TEXT, _BYTES)), "ConcatWs": only("concat_ws", (_TEXT,)),
-    "Substring": only("substring", (_TEXT, _BYTES)), "Reverse": only("reverse", (_TEXT,)),
+    "ConcatWs": only("concat_ws", (_TEXT,)),
+    "Substring": only("substring", (_TEXT, _BYTES)),
     "StringTrim": _trim("trim"), "StringTrimLeft": _trim("ltrim"), "StringTrimRight": _trim("rtrim"),
     "StringReplace": _with_constants("replace", (0,), _STRING, search=1, replacement=2),
     "StringTranslate": _with_constants("translate", (0,), _STRING, source=1, target=2),
     "SubstringIndex": _with_constants("substring_index", (0,), _STRING, delimiter=1, count=2),
     "StringLPad": _pad("lpad"), "StringRPad": _pad("rpad"), "StringRepeat": fixed("repeat"),
-    "StringInstr": _locate, "StringLocate": _locate, "ElementAt": _element_at,
+    "StringInstr": _locate, "StringLocate": _locate,
     "Ascii": fixed("ascii", _INT), "Chr": fixed("chr", _STRING),
     "Hex": only("hex", (_TEXT, _BYTES, _WHOLE), _STRING), "Md5": _digest, "Sha1": _digest, "Sha2": _digest,
     "Round": _round("round"), "BRound": _round("bround"), "Ceil": _ceil_floor("ceil"), "Floor": _ceil_floor("floor"),
@@ -402,5 +380,6 @@ _RULES: dict[str, Rule] = {
     "ShiftLeft": fixed("shift_left"), "ShiftRight": fixed("shift_right"),
     "ShiftRightUnsigned": fixed("shift_right_unsigned"),
     **TIME_RULES,
+    **NESTED_RULES,
     "UnscaledValue": fixed("unscaled_value", _LONG), "MakeDecimal": _make_decimal,
 }  # fmt: skip

@@ -27,6 +27,7 @@ from tidemill.plan.algebra import (
 from tidemill.plan.catalyst_aggregates import aggregate_call
 from tidemill.plan.catalyst_expressions import JsonTree, translate
 from tidemill.plan.catalyst_expressions import tree as read_tree
+from tidemill.plan.catalyst_generate import generate
 from tidemill.plan.catalyst_joins import build_join, projection
 from tidemill.plan.catalyst_windows import read_window
 from tidemill.plan.codec import spark_type
@@ -35,7 +36,7 @@ from tidemill.task.expressions import Expression, Literal, Ref
 
 _SUPPORTED_NODES = (
     "SELECT, WHERE, all joins, subqueries, GROUP BY with ROLLUP and CUBE, HAVING, DISTINCT, UNION, "
-    "ORDER BY with LIMIT, window functions"
+    "ORDER BY with LIMIT, window functions, explode, window()"
 )
 
 
@@ -108,6 +109,8 @@ class _PlanReader:
             case "Window":
                 child = self.read(tree.children[0])
                 return _Bound(*read_window(tree, child.node, child.inputs, aggregate_call))
+            case "Generate":
+                return self._generate(tree)
             case "GlobalLimit" | "LocalLimit" | "Offset":
                 return self._top(tree)
             case "Sort" | "SubqueryAlias" | "RepartitionByExpression" | "Repartition" | "RebalancePartitions":
@@ -190,6 +193,17 @@ class _PlanReader:
             ]
             parts.append(Project(child.node, tuple(typed), tuple(f.name for f in fields)))
         return _Bound(Union(tuple(parts)), {_id(o): i for i, o in enumerate(outputs)})
+
+    def _generate(self, tree: JsonTree) -> _Bound:
+        child = self.read(tree.children[0])
+        (generator,) = _expressions(tree.fields["generator"])
+        listed = [int(i) for i in tree.fields["keptIds"]]
+        outputs = _expressions(tree.fields["generatorOutput"])
+        kept = tuple(child.inputs[i] for i in listed)
+        names = tuple(str(o.fields["name"]) for o in outputs)
+        node = generate(child.node, generator, child.inputs, kept, bool(tree.fields["outer"]), names)
+        ids = [*listed, *(_id(o) for o in outputs)]
+        return _Bound(node, {identity: i for i, identity in enumerate(ids)})
 
     def _top(self, tree: JsonTree) -> _Bound:
         """LIMIT and OFFSET over ORDER BY."""

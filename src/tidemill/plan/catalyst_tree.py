@@ -69,6 +69,8 @@ def _complete_plan(nodes: Iterator[dict[str, Any]], plan: Any) -> None:
     if fields["class"].endswith(".LogicalRDD"):
         fields["rddId"] = plan.rdd().id()
         fields["rddName"] = plan.rdd().name()
+    elif fields["class"].endswith(".Generate"):
+        fields["keptIds"] = [int(a.exprId().id()) for a in _elements(plan.requiredChildOutput())]
     listed = list(_expression_lists(fields))
     if fields["num-children"] or any(len(nodes_) > 1 for nodes_ in listed):
         for nodes_, expression in zip(listed, _elements(plan.expressions()), strict=True):
@@ -113,6 +115,9 @@ def _complete(nodes: list[dict[str, Any]], expression: Any) -> None:
         elif name == "Literal" and isinstance(fields["dataType"], dict) and java.value() is not None:
             if fields["dataType"].get("elementType") == "double":
                 fields["doubles"] = list(java.value().toDoubleArray())
+            fields["nested"] = _java_nested(java.value(), java.dataType())
+        elif name == "Alias" and fields["name"] == "session_window":
+            fields["sessionWindow"] = "essionWindow" in java.metadata().json()
         elif isinstance(fields.get("plan"), list) and hasattr(java, "plan"):
             _complete_plan(iter(fields["plan"]), java.plan())
         if fields["num-children"]:
@@ -120,6 +125,28 @@ def _complete(nodes: list[dict[str, Any]], expression: Any) -> None:
                 visit(child)
 
     visit(expression)
+
+
+def _java_nested(value: Any, type_: Any) -> Any:
+    """A constant array or struct as a list of its parts, a map as a list of pairs."""
+    kind = type_.typeName()
+    if kind == "array":
+        element = type_.elementType()
+        return [_java_part(value, i, element) for i in range(value.numElements())]
+    if kind == "struct":
+        fields = type_.fields()
+        return [_java_part(value, i, field.dataType()) for i, field in enumerate(fields)]
+    if kind == "map":
+        keys, values = value.keyArray(), value.valueArray()
+        return [
+            [_java_part(keys, i, type_.keyType()), _java_part(values, i, type_.valueType())]
+            for i in range(value.numElements())
+        ]
+    return _java_value(value)
+
+
+def _java_part(parent: Any, position: int, type_: Any) -> Any:
+    return None if parent.isNullAt(position) else _java_nested(parent.get(position, type_), type_)
 
 
 def _java_value(value: Any) -> Any:

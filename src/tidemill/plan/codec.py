@@ -31,6 +31,7 @@ _CLASSES: dict[str, type] = {
         algebra.SemiJoin,
         algebra.SortKey,
         algebra.TopRows,
+        algebra.Generate,
         algebra.AggregateCall,
         algebra.PairTerm,
         algebra.Pairs,

@@ -15,6 +15,7 @@ from tidemill.task.program import (
     ArrangeMessages,
     Calculate,
     Concatenate,
+    Explode,
     GroupChanges,
     GroupPartial,
     JoinChanges,
@@ -82,6 +83,8 @@ def _describe(operation: Operation) -> str:
             if operation.expressions is not None:
                 parts.append("[" + ", ".join(show(e) for e in operation.expressions) + "]")
             return "Calculate " + " ".join(parts)
+        case Explode():
+            return f"Explode{' outer' if operation.outer else ''} {show(operation.argument)}"
         case Concatenate():
             return "Concatenate"
         case GroupPartial():
@@ -162,6 +165,8 @@ def _cost(operation: Operation) -> str:
             return "O(d log n)"
         case GroupPartial() | Arrange() | ArrangeMessages() | StoreKeyed() | StoreRows():
             return "O(d log d)"
+        case Explode():
+            return "O(elements of d)"
     return "O(d)"
 
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 from tidemill.plan.algebra import (
     Aggregate,
     Filter,
+    Generate,
     Join,
     Node,
     Pairs,
@@ -33,5 +34,5 @@ def map_children(node: Node, change: Callable[[Node], Node]) -> Node:
             left, right = change(pairs.left), change(pairs.right)
             assert isinstance(left, Aggregate) and isinstance(right, Aggregate)
             return replace(node, child=change(node.child), pairs=replace(pairs, left=left, right=right))
-        case Project() | Filter() | TopRows() | Aggregate() | Window():
+        case Project() | Filter() | TopRows() | Generate() | Aggregate() | Window():
             return replace(node, child=change(node.child))

@@ -9,7 +9,17 @@ import numpy as np
 import pyarrow as pa
 from numba import types
 
+from tidemill.state.columns import column
 from tidemill.state.encoding import VNODE_BYTES, KeyColumn, body_width, is_bytes
+from tidemill.state.nested import (
+    count_elements,
+    entry_type,
+    find_elements,
+    is_nested,
+    map_array,
+    program,
+    stack_depth,
+)
 from tidemill.state.words import (
     BOOL_OUT,
     I64,
@@ -106,14 +116,56 @@ def _from_words(words: Words, type_: pa.DataType, valid: Bools) -> pa.Array:
     return pa.Array.from_buffers(type_, len(words), [bitmap(valid), pa.py_buffer(values)])
 
 
+def _inner(type_: pa.DataType, descending: bool) -> KeyColumn:
+    """How a datum inside a nested value is written: NULL first, all bits inverted when descending."""
+    return KeyColumn(type_, descending, nulls_first=not descending)
+
+
+def _read_lists(data: Bytes, cursors: Ints, key: KeyColumn, low: Word) -> pa.Array:
+    """Arrays and maps; the elements of all rows are read as one column."""
+    rows, mapped = len(cursors), pa.types.is_map(key.type)
+    element = entry_type(key.type) if mapped else key.type.value_type
+    codes = program(element, body_width)
+    depth = stack_depth(codes)
+    offsets, ends = np.empty(rows + 1, np.int64), np.empty(rows, np.int64)
+    valid = np.empty(rows, np.bool_)
+    count_elements(data, cursors, key.tags[1], low, codes, depth, offsets, valid, ends)
+    places = find_elements(data, cursors, low, codes, depth, offsets)
+    cursors[:] = ends
+    values = _read_column(data, places, _inner(element, key.descending))
+    if mapped:
+        return map_array(key.type, offsets, values, bitmap(valid))
+    buffers = [bitmap(valid), pa.py_buffer(offsets.astype(np.int32))]
+    return pa.Array.from_buffers(key.type, rows, buffers, children=[values])
+
+
+def _read_structs(data: Bytes, cursors: Ints, key: KeyColumn) -> pa.Array:
+    valid = data[cursors] != key.tags[1]
+    cursors += 1
+    present = np.flatnonzero(valid)
+    inside = cursors[present]
+    fields = [_read_column(data, inside, _inner(f.type, key.descending)) for f in key.type]
+    cursors[present] = inside
+    if len(present) < len(cursors):
+        scatter = np.zeros(len(cursors), np.int64)
+        scatter[present] = np.arange(len(present))
+        index = column(scatter, ~valid)
+        fields = [f.take(index) for f in fields]
+    return pa.Array.from_buffers(key.type, len(cursors), [bitmap(valid)], children=fields)
+
+
 def _read_column(data: Bytes, cursors: Ints, key: KeyColumn) -> pa.Array:
     rows = len(cursors)
     null_tag = key.tags[1]
     flip = np.uint64(0xFFFFFFFFFFFFFFFF if key.descending else 0)
+    low = np.uint8(flip & np.uint64(255))
+    if is_nested(key.type):
+        return (
+            _read_structs(data, cursors, key) if pa.types.is_struct(key.type) else _read_lists(data, cursors, key, low)
+        )
     valid = np.empty(rows, np.bool_)
     if is_bytes(key.type):
         offsets = np.empty(rows + 1, np.int64)
-        low = np.uint8(flip & np.uint64(255))
         _measure_bytes(data, cursors, null_tag, low, offsets, valid)
         content = np.empty(offsets[-1], np.uint8)
         _read_bytes(data, cursors, low, offsets, valid, content)

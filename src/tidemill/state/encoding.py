@@ -14,6 +14,7 @@ decimal128(p, s)       16 bytes big endian, sign bit flipped. Orders values of o
 string, binary         empty: 00. Else 01, then groups of 8 zero padded bytes, each followed by the number of
                        bytes used if last, or by 9
 null                   none
+array, struct, map     see :mod:`tidemill.state.nested`
 =====================  ===========================================================================
 """
 
@@ -28,6 +29,7 @@ import pyarrow as pa
 from numba import types
 
 from tidemill.errors import TidemillError
+from tidemill.state.nested import bodies, is_nested, write_bodies
 from tidemill.state.words import (
     I64,
     I64_OUT,
@@ -59,7 +61,8 @@ class KeyColumn:
     Attributes
     ----------
     type : pa.DataType
-        bool, signed integer, float, decimal128, string, binary, date32, timestamp in microseconds, or null.
+        bool, signed integer, float, decimal128, string, binary, date32, timestamp in microseconds, null, or an
+        array, struct or map of these.
     descending : bool
         Whether greater values come first.
     nulls_first : bool
@@ -88,7 +91,7 @@ def is_bytes(type_: pa.DataType) -> bool:
 
 
 def body_width(type_: pa.DataType) -> int:
-    """Bytes of the body of a value, 0 for null, -1 where it depends on the value.
+    """Bytes of the body of a value, 0 for null, -1 for strings of bytes, -2 for nested values.
 
     Raises
     ------
@@ -107,11 +110,14 @@ def body_width(type_: pa.DataType) -> int:
         return 0
     if is_bytes(type_):
         return -1
+    if is_nested(type_) and all(body_width(type_.field(i).type) >= -2 for i in range(type_.num_fields)):
+        return -2
     raise TidemillError(
         "TM1101",
         "this type cannot be part of a key",
         got=str(type_),
-        hint="usable: bool, int8 to int64, float32/64, decimal128, string, binary, date32, timestamp[us]",
+        hint="usable: bool, int8 to int64, float32/64, decimal128, string, binary, date32, timestamp[us], and arrays, "
+        "structs and maps of these",
     )
 
 
@@ -289,6 +295,8 @@ def _add_lengths(lengths: Ints, starts: Ints, width: int, bitmap: Bytes, offset:
             lengths[i] += 1
         elif width >= 0:
             lengths[i] += 1 + width
+        elif width == -2:
+            lengths[i] += 1 + starts[i + 1] - starts[i]
         else:
             lengths[i] += 2 + 9 * ((starts[i + 1] - starts[i] + 7) >> 3)
 
@@ -312,27 +320,75 @@ def hash_rows(offsets: Ints, data: Bytes) -> Words:
     return result
 
 
-def _offsets(columns: Sequence[pa.Array], rows: int) -> Ints:
-    """Offsets of the encoded rows (int64, rows + 1)."""
-    base = VNODE_BYTES
+def nested_bodies(column: pa.Array) -> tuple[Ints, Bytes]:
+    """The encoded bodies of a nested column as byte strings; NULL rows may have any length."""
+    return bodies(column, encode_datums, validity(column))
+
+
+def encode_datums(columns: Sequence[pa.Array]) -> tuple[Ints, Bytes]:
+    """Columns side by side, each datum with its tag: what a nested value is made of. NULL comes first."""
+    layout = [KeyColumn(c.type) for c in columns]
+    parts = _nested_parts(columns)
+    offsets = _offsets(columns, parts, len(columns[0]), 0)
+    data = np.empty(offsets[-1], np.uint8)
+    cursors = offsets[:-1].copy()
+    for column, key, part in zip(columns, layout, parts):
+        _write_column(data, cursors, column, key, part)
+    return offsets, data
+
+
+def _nested_parts(columns: Sequence[pa.Array]) -> list[tuple[Ints, Bytes] | None]:
+    return [nested_bodies(c) if is_nested(c.type) else None for c in columns]
+
+
+def _offsets(
+    columns: Sequence[pa.Array], parts: Sequence[tuple[Ints, Bytes] | None], rows: int, base: int = VNODE_BYTES
+) -> Ints:
+    """Offsets of the encoded rows (int64, rows + 1); ``base`` bytes come before the columns."""
     varying = []
-    for column in columns:
+    for column, part in zip(columns, parts):
         width = body_width(column.type)
         if width >= 0 and (width == 0 or column.null_count == 0):
             base += 1 + width
         else:
-            varying.append(column)
+            varying.append((column, part))
     if not varying:
-        return np.arange(0, (rows + 1) * base, base, dtype=np.int64)
+        return np.arange(rows + 1, dtype=np.int64) * base
     offsets = np.zeros(rows + 1, np.int64)
     lengths = offsets[1:]
     lengths += base
-    for column in varying:
+    for column, part in varying:
         width = body_width(column.type)
-        starts = byte_strings(column)[0] if width < 0 else np.empty(0, np.int64)
+        starts = np.empty(0, np.int64)
+        if part is not None:
+            starts = part[0]
+        elif width < 0:
+            starts = byte_strings(column)[0]
         _add_lengths(lengths, starts, width, *validity(column))
     np.cumsum(lengths, out=lengths)
     return offsets
+
+
+def _write_column(
+    data: Bytes, cursors: Ints, column: pa.Array, key: KeyColumn, part: tuple[Ints, Bytes] | None
+) -> None:
+    """Write one column at the cursors, which move on."""
+    width = body_width(key.type)
+    flip = np.uint64(0xFFFFFFFFFFFFFFFF if key.descending else 0)
+    if width == 0:
+        data[cursors] = key.tags[1]
+        cursors += 1
+        return
+    if part is not None:
+        write_bodies(data, cursors, *part, *validity(column), *key.tags, np.uint8(flip & np.uint64(255)))
+        return
+    rest: tuple[Any, ...] = (*validity(column), *key.tags, flip)
+    if width < 0:
+        _write_bytes(data, cursors, *byte_strings(column), *rest)
+    elif width == 16:
+        _write_decimal(data, cursors, *ordered_decimals(column), *rest)
+    else:
+        _write_fixed(data, cursors, ordered_words(column), width, *rest)
 
 
 def encode_columns(columns: Sequence[pa.Array], layout: Sequence[KeyColumn], distribution: int) -> tuple[Ints, Bytes]:
@@ -356,25 +412,14 @@ def encode_columns(columns: Sequence[pa.Array], layout: Sequence[KeyColumn], dis
                 got=f"{len(column)} rows of {column.type}",
                 hint=f"expected {rows} rows of {key.type}",
             )
-    offsets = _offsets(columns, rows)
+    parts = _nested_parts(columns)
+    offsets = _offsets(columns, parts, rows)
     data = np.empty(offsets[-1], np.uint8)
     cursors = offsets[:-1] + VNODE_BYTES
     if distribution == 0:
         _write_vnodes(data, offsets, cursors, 0)
-    for index, (column, key) in enumerate(zip(columns, layout)):
-        width = body_width(key.type)
-        flip = np.uint64(0xFFFFFFFFFFFFFFFF if key.descending else 0)
-        if width == 0:
-            data[cursors] = key.tags[1]
-            cursors += 1
-        else:
-            rest: tuple[Any, ...] = (*validity(column), *key.tags, flip)
-            if width < 0:
-                _write_bytes(data, cursors, *byte_strings(column), *rest)
-            elif width == 16:
-                _write_decimal(data, cursors, *ordered_decimals(column), *rest)
-            else:
-                _write_fixed(data, cursors, ordered_words(column), width, *rest)
+    for index, (column, key, part) in enumerate(zip(columns, layout, parts)):
+        _write_column(data, cursors, column, key, part)
         if index + 1 == distribution:
             _write_vnodes(data, offsets, cursors, VNODES - 1)
     return offsets, data

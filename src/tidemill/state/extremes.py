@@ -7,7 +7,7 @@ import pyarrow as pa
 from numba import types
 
 from tidemill.state.columns import column
-from tidemill.state.encoding import body_width, byte_strings, ordered_decimals, ordered_words, validity
+from tidemill.state.encoding import body_width, byte_strings, nested_bodies, ordered_decimals, ordered_words, validity
 from tidemill.state.words import I64, I64_OUT, U8, U64, Bytes, Ints, Words, compare, is_valid, kernel
 
 
@@ -77,7 +77,8 @@ def winners(array: pa.Array, rows: Ints, ids: Ints, groups: int, largest: bool) 
     if width == 0:
         return np.full(groups, -1, np.int64)
     if width < 0:
-        return _winners_of_bytes(rows, ids, groups, *byte_strings(array), *validity(array), largest)
+        texts = byte_strings(array) if width == -1 else nested_bodies(array)
+        return _winners_of_bytes(rows, ids, groups, *texts, *validity(array), largest)
     if width == 16:
         high, low = ordered_decimals(array)
     else:

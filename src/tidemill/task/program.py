@@ -104,6 +104,17 @@ class Calculate:
 
 
 @dataclass(frozen=True)
+class Explode:
+    """One row per element of an array or map: the ``kept`` columns, then position, element or its fields."""
+
+    argument: Expression
+    kept: tuple[int, ...]
+    position: bool
+    spread: bool
+    outer: bool
+
+
+@dataclass(frozen=True)
 class Concatenate:
     """All rows of all inputs."""
 
@@ -336,6 +347,7 @@ class ReadPlan:
 Operation: TypeAlias = (
     ScanStep
     | Calculate
+    | Explode
     | Concatenate
     | GroupPartial
     | StoreKeyed

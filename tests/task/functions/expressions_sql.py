@@ -27,6 +27,49 @@ least(dt, dt2) | greatest(b, b2) | dt in (date'2020-02-29', date'1970-01-01') | 
 equal_null(d, d2) | i = '1' | dt > date'1582-10-10' | dec in (1,2,3,4,5,6,7,8,9,10,11,12.5)
 year(dt) in (1,2,3,4,5,6,7,8,9,1582,2020,1970) | to_date(ts) in (date'2020-02-29', dt)
 d in (1,2,3,4,5,6,7,8,9,10,11,0.5)""",
+    "nested": """
+array(i, i2) | array(s, null, s2) | array(array(i), null, array(i2, 3)) | struct(i, s)
+named_struct('a', d, 'b', array(d, d2)) | array(1, 2, null) | array(named_struct('x', 1, 'y', 'a'))
+map('a', i, 'b', i2) | map(1, s) | array(null) | struct(i, s).i | named_struct('x', i, 'y', struct(s, d)).y.d
+array(struct(i, s), named_struct("i", i2, "s", s2)).s | array(i, i2, l)[1] | array(i, i2)[cast(b as int)]
+get(array(i, i2), i8) | try_element_at(array(i, i2), 3 - cast(b as int)) | element_at(array(i, i2), 2)
+element_at(array(i, i2), -1) | map('a', i, 'b', i2)['b'] | map('a', i)[s] | element_at(map(1, s, 2, s2), i)
+map(0.0D, s, double('nan'), s2)[d] | size(array(i, null)) | size(if(b, array(i), null)) | cardinality(map(1, i))
+array_size(array(i)) | size(split(s, 'a')) | array_contains(array(i, i2), 1) | array_contains(array(i, null), i2)
+array_contains(array(d, d2), double('nan')) | array_contains(array(0.0D, d), d2) | array_contains(array(s, s2), s)
+array_position(array(i, i2, 7), i2) | array_position(array(d, d2), double('nan'))
+array_remove(array(i, i2, null), i2) | split(s, ',') | split(s, 'b') | split(s, '[ab]') | split(s, '\\\\.')
+split(s, 'a', 2) | split(s, '\\\\s+') | split(s, 'a+', 0) | split(s, 'ab', -1) | sort_array(array(i, i2, null, 3))
+sort_array(array(d, d2, 0.0D, -0.0D, null), false) | sort_array(split(s, 'a')) | array_sort(array(i, i2, null, 3))
+array_sort(array(d, null, d2)) | array_sort(array(s, s2, 'b'))
+sort_array(array(struct(i, s), named_struct("i", i2, "s", s2), null))
+sort_array(array(array(i, i2), array(i), null, array(null, 1))) | array_distinct(array(i, i2, i, null, null))
+array_distinct(array(d, d2, double('nan'))) | array_distinct(array(s, s2)) | concat(array(i), array(i2, null))
+concat(array(i), if(b, array(i2), null)) | array(i) || array(i2) | array_join(array(s, s2), ',')
+array_join(array(s, null, s2), s2) | array_join(array(s, null, s2), '-', 'none') | array_join(array(i, i2), '+')
+array_join(array(s, s2), '-', s) | array_join(array(s), null) | sequence(1, 5) | sequence(i8, 3Y) | sequence(5, 1)
+sequence(1L, 10L, 4L) | sequence(i16, -2S) | sequence(10, i8, if(i8 > 10, 7, -3)) | map_keys(map('b', i, 'a', i2))
+map_values(map('b', i, 'a', i2)) | map_entries(map(1, s, 2, s2)) | map_from_arrays(array(1, 2), array(s, s2))
+map_contains_key(map('a', i), s) | map_concat(map('a', i), map('b', i2)) | slice(array(i, i2, 3), 2, 5)
+slice(array(i, i2, 3), -2, 1) | slice(array(i, i2), 3, 1) | slice(array(i, i2), -3, 2) | slice(array(i, i2), 1, 0)
+reverse(array(i, i2, null)) | reverse(split(s, 'a')) | flatten(array(array(i, i2), array(null)))
+flatten(array(array(i), if(b, array(i2), null))) | array_repeat(s, 2) | array_repeat(i, i % 5)
+array_min(array(i, null, i2)) | array_max(array(d, d2)) | array_min(array(d, d2)) | array_max(array(s, s2))
+array_min(array(if(b, i, null))) | array_union(array(i, i2, null), array(i, 7, null)) | array_append(array(i), i2)
+array_intersect(array(d, d2), array(d2, 1.0D)) | array_except(array(i, i2, null, 1), array(i2))
+arrays_overlap(array(i), array(i2, null)) | arrays_overlap(array(d), array(d2)) | array_prepend(array(s), s2)
+array_compact(array(i, null, i2)) | array(i, i2) = array(i2, i) | array(i, null) = array(i2, null)
+array(i) < array(i2, 1) | struct(i, s) >= named_struct("i", i2, "s", s2)
+struct(d, s) = named_struct("d", d2, "s", s) | struct(d) <=> named_struct("d", d2)
+array(d) <=> if(b, array(d2), null)
+struct(i, s) in (named_struct("i", i2, "s", s), named_struct("i", 1, "s", "a"))
+array(i) in (array(1), array(i2), null) | greatest(array(i), array(i2, 1))
+least(struct(i, s), named_struct("i", i2, "s", s2)) | cast(array(i, null) as array<bigint>)
+cast(array(i, i2) as array<string>) | cast(struct(i, s) as struct<a:double,b:string>)
+cast(map('a', i) as map<string,string>) | coalesce(if(b, array(i), null), array(0))
+if(b, struct(i), named_struct("i", i2)) | case when b then map('a', i) when b2 then map('b', i2) end
+array(i) is null | if(b, array(s), null) is not null | array(cast(null as int)) | if(b, array(), array(i))
+try_cast(array(sn) as array<int>) | array(dec, dec) | array(dt, dt2, null) | struct(ts, tn, bin, dec2)""",
     "logic": """
 b and b2 | b or b2 | not b | b and null | b or null | not (b and b2) | b is null | b is not null | b is true
 b is not false | b is unknown | i > 0 and s = 'a' | i > 0 or d > 1 | (b or i > 1) and not b2 | s is null or s = ''
@@ -138,6 +181,12 @@ def listed(family: str) -> list[str]:
 
 
 FAILURES: list[tuple[str, str]] = [
+    ("TM3010", "array(i, i2)[i8]"), ("TM3010", "element_at(array(i, i2), i8)"), ("TM3010", "array(i, i2)[2]"),
+    ("TM3010", "element_at(array(i), i2)"), ("TM3010", "try_element_at(array(i), i8)"),
+    ("TM3004", "slice(array(i), i2, 1)"),
+    ("TM3004", "slice(array(i), 1, i2)"), ("TM3004", "sequence(1, i8, -1)"), ("TM3004", "sequence(1, i8, 0)"),
+    ("TM3004", "sequence(1, l)"), ("TM3004", "map(i, 1, i2, 2)"), ("TM3004", "map(s, 1)"),
+    ("TM3004", "map_from_arrays(array(1), array(i, i2))"), ("TM3003", "cast(array(s) as array<int>)"),
     ("TM3001", "i / 0"), ("TM3001", "i div i2"), ("TM3001", "i % 0"), ("TM3001", "pmod(i, 0)"), ("TM3001", "dec / 0"),
     ("TM3001", "dec % 0"), ("TM3001", "dec div 0"), ("TM3001", "case when i2 = 0 then i / i2 else 1 end"),
     ("TM3001", "i2 = 0 and i % i2 = 1"), ("TM3001", "coalesce(cast(null as int), i / 0)"),

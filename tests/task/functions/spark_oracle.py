@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.functions import col
 
 from tidemill.plan.catalyst_expressions import read_plan, translate, tree
-from tidemill.schema import TIMESTAMP, TIMESTAMP_NTZ, type_to_ddl
+from tidemill.schema import TIMESTAMP, TIMESTAMP_NTZ, nullable_type, type_to_ddl
 from tidemill.task.expressions import Expression
 from tidemill.task.functions.evaluate import evaluate
 
@@ -154,7 +154,11 @@ def answers(spark: SparkSession, kind: str, sqls: list[str]) -> pa.Table:
 
 
 def same(left: Any, right: Any) -> bool:
-    """Equal values: floats to 1e-12, NaN equal to NaN."""
+    """Equal values: floats to 1e-12, NaN equal to NaN; also inside arrays, structs and maps."""
+    if isinstance(left, list | tuple) and isinstance(right, list | tuple):
+        return len(left) == len(right) and all(same(a, b) for a, b in zip(left, right, strict=True))
+    if isinstance(left, dict) and isinstance(right, dict):
+        return left.keys() == right.keys() and all(same(left[k], right[k]) for k in left)
     if isinstance(left, float) and isinstance(right, float):
         return (left != left and right != right) or left == right or math.isclose(left, right, rel_tol=1e-12)
     return bool(left == right)
@@ -172,7 +176,7 @@ def comparable(array: Any) -> list[Any]:
 def differences(sql: str, expression: Expression, batch: pa.RecordBatch, expected: pa.ChunkedArray) -> list[str]:
     """How our column differs from Spark's; empty when it does not."""
     actual = evaluate(expression, batch)
-    if actual.type != expected.type:
+    if nullable_type(actual.type) != nullable_type(expected.type):
         return [f"{sql}: type {actual.type}, Spark {expected.type}"]
     found = []
     for row, (mine, theirs) in enumerate(zip(comparable(actual), comparable(expected), strict=True)):

@@ -11,11 +11,12 @@ import pyarrow.compute as pc
 
 from tidemill.errors import TidemillError
 from tidemill.schema import TIMESTAMP, TIMESTAMP_NTZ, type_to_ddl
-from tidemill.task.expressions import Call
+from tidemill.task.expressions import Call, Ref
 from tidemill.task.functions import failures, time_text
 from tidemill.task.functions import number_text as text
 from tidemill.task.functions.arithmetic import from_numpy, to_numpy
 from tidemill.task.functions.decimals import WIDEST, fit, relabel, to_integer, widen
+from tidemill.task.functions.lists import Lists, put_together, take_apart
 from tidemill.task.functions.registry import Value, as_array, fails_unless_try, function
 
 Cast: TypeAlias = Callable[[pa.Array, pa.DataType], pa.Array]
@@ -211,6 +212,8 @@ def castable(source: pa.DataType, target: pa.DataType) -> bool:
     """Whether a cast between the two types is implemented."""
     if source == target and _kind(source) != "nested":
         return True
+    if _kind(source) == _kind(target) == "nested":
+        return bool(parts := nested_parts(source, target)) and all(castable(*pair) for pair in parts)
     return _kind(source) == "void" or (_kind(source), _kind(target)) in _CASTS
 
 
@@ -218,6 +221,8 @@ def cast_can_fail(source: pa.DataType, target: pa.DataType) -> bool:
     """Whether some value of ``source`` cannot be cast to ``target``."""
     if source == target or _kind(source) == "void":
         return False
+    if _kind(source) == "nested":
+        return any(cast_can_fail(*pair) for pair in nested_parts(source, target))
     if _kind(source) == _kind(target) == "integer":
         return bool(target.bit_width < source.bit_width)
     if _kind(target) == "decimal":
@@ -227,6 +232,39 @@ def cast_can_fail(source: pa.DataType, target: pa.DataType) -> bool:
         if _kind(source) == "integer":
             return bool(room < {8: 3, 16: 5, 32: 10, 64: 19}[source.bit_width])
     return _CASTS[_kind(source), _kind(target)][1]
+
+
+def nested_parts(source: pa.DataType, target: pa.DataType) -> list[tuple[pa.DataType, pa.DataType]]:
+    """The casts that a cast of arrays, structs or maps consists of; none where their shapes differ."""
+    if pa.types.is_list(source) and pa.types.is_list(target):
+        return [(source.value_type, target.value_type)]
+    if pa.types.is_struct(source) and pa.types.is_struct(target) and source.num_fields == target.num_fields:
+        return [(s.type, t.type) for s, t in zip(source, target, strict=True)]
+    if pa.types.is_map(source) and pa.types.is_map(target) and source.key_type == target.key_type:
+        return [(source.item_type, target.item_type)]
+    return []
+
+
+def _cast_nested(call: Call, array: pa.Array) -> pa.Array:
+    """Every part cast by itself: NULLs of parts stay, and what fails fails as outside."""
+
+    def part(values: pa.Array, target: pa.DataType) -> pa.Array:
+        if values.type == target:
+            return values
+        return _cast(Call("cast", (Ref(0, values.type),), target, True, call.options), [values], len(values))
+
+    if pa.types.is_struct(array.type):
+        present = array.is_valid()
+        fields = [part(f, t.type) for f, t in zip(array.flatten(), call.type, strict=True)]
+        return pa.StructArray.from_arrays(fields, fields=list(call.type), mask=pc.invert(present))
+    lists = take_apart(array, len(array))
+    values = lists.values
+    if pa.types.is_map(array.type):
+        items = part(values.field(1), call.type.item_type)
+        values = pa.StructArray.from_arrays([values.field(0), items], names=["key", "value"])
+    else:
+        values = part(values, call.type.value_type)
+    return put_together(call.type, Lists(lists.valid, lists.offsets, values))
 
 
 def _fails(call: Call) -> bool:
@@ -240,6 +278,8 @@ def _cast(call: Call, args: list[Value], rows: int) -> Value:
         return array
     if pa.types.is_null(array.type):
         return pa.nulls(rows, call.type)
+    if nested_parts(array.type, call.type):
+        return _cast_nested(call, array)
     entry = _CASTS.get((_kind(array.type), _kind(call.type)))
     if entry is None:
         raise TidemillError(

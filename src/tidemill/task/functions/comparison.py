@@ -4,9 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tidemill.state.columns import column
+from tidemill.state.nested import is_nested
+from tidemill.state.ordering import compare_rows
 from tidemill.task.expressions import Call
 from tidemill.task.functions.registry import Value, as_array, function
 
@@ -19,6 +24,8 @@ def equal(left: Value, right: Value) -> Value:
     """``left = right``, NULL when either is NULL."""
     if pa.types.is_null(left.type) or pa.types.is_null(right.type):
         return pa.scalar(None, pa.bool_())
+    if is_nested(left.type):
+        return _ordered(left, right, np.array([False, True, False]))
     result = pc.equal(_comparable(left), _comparable(right))
     if pa.types.is_floating(left.type):
         result = pc.or_(result, pc.and_(pc.is_nan(left), pc.is_nan(right)))
@@ -29,15 +36,29 @@ def less(left: Value, right: Value) -> Value:
     """``left < right``, NULL when either is NULL."""
     if pa.types.is_null(left.type) or pa.types.is_null(right.type):
         return pa.scalar(None, pa.bool_())
+    if is_nested(left.type):
+        return _ordered(left, right, np.array([True, False, False]))
     result = pc.less(_comparable(left), _comparable(right))
     if pa.types.is_floating(left.type):
         result = pc.or_(result, pc.and_not(pc.is_nan(right), pc.is_nan(left)))
     return result
 
 
+def _ordered(left: Value, right: Value, holds: npt.NDArray[np.bool_]) -> Value:
+    """``holds`` for before, equal and after, by nested values; NULL inside them is before everything."""
+    if isinstance(left, pa.Scalar) and isinstance(right, pa.Scalar):
+        return _ordered(as_array(left, 1), as_array(right, 1), holds)[0]
+    rows = len(right) if isinstance(left, pa.Scalar) else len(left)
+    left, right = as_array(left, rows), as_array(right, rows)
+    missing = ~(left.is_valid().to_numpy(zero_copy_only=False) & right.is_valid().to_numpy(zero_copy_only=False))
+    return column(holds[compare_rows(left, right) + 1], missing)
+
+
 def member(values: pa.Array, constants: list[Any]) -> pa.Array:
     """``values IN (constants)``: true, or NULL where unknown, or false."""
     present = [constant for constant in constants if constant is not None]
+    if not present:
+        return pa.nulls(len(values), pa.bool_())
     if pa.types.is_floating(values.type):
         # is_in compares bits: fold -0.0 into 0.0 and let NaN match NaN.
         values = pc.add(values, pa.scalar(0.0, values.type))

@@ -2,6 +2,8 @@
 
 from tidemill.task.functions import (
     arithmetic,
+    array_elements,
+    arrays,
     bitwise,
     cast,
     comparison,
@@ -12,12 +14,15 @@ from tidemill.task.functions import (
     patterns,
     rounding,
     strings,
+    structs,
     text_positions,
     timestamps,
 )
 
 __all__ = [
     "arithmetic",
+    "array_elements",
+    "arrays",
     "bitwise",
     "cast",
     "comparison",
@@ -28,6 +33,7 @@ __all__ = [
     "patterns",
     "rounding",
     "strings",
+    "structs",
     "text_positions",
     "timestamps",
 ]

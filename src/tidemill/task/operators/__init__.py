@@ -10,6 +10,7 @@ from tidemill.task.operators.arrange import ArrangeOperator
 from tidemill.task.operators.arrange_messages import ArrangeMessagesOperator
 from tidemill.task.operators.calculate import CalculateOperator
 from tidemill.task.operators.concatenate import ConcatenateOperator
+from tidemill.task.operators.explode import ExplodeOperator
 from tidemill.task.operators.group_changes import GroupChangesOperator
 from tidemill.task.operators.group_partial import GroupPartialOperator
 from tidemill.task.operators.join import JoinOperator
@@ -31,6 +32,8 @@ def build(step: int, operation: program.Operation) -> Operator:
             return ViewSnapshotOperator(step, operation)
         case program.Calculate():
             return CalculateOperator(step, operation)
+        case program.Explode():
+            return ExplodeOperator(step, operation)
         case program.Concatenate():
             return ConcatenateOperator(step)
         case program.GroupPartial():
