@@ -199,7 +199,9 @@ class BookRows:
     rows: Counter[Row] = field(default_factory=Counter)
 
 
-def books(rng: random.Random, directory: Path, count: int, files: int = 3, strange: float = 0.1) -> list[ChangeTable]:
+def books(
+    rng: random.Random, directory: Path, count: int, files: int = 3, strange: float = 0.1, brokers: int | None = None
+) -> list[ChangeTable]:
     """``bids`` and ``asks`` over one generated trace; some messages have known ids, unknown ids or unknown letters."""
     lines = generate(count, rng.randrange(10**6), resting=max(4, count // 12)).lines().splitlines()
     for number, line in enumerate(lines):
@@ -208,7 +210,7 @@ def books(rng: random.Random, directory: Path, count: int, files: int = 3, stran
             known = rng.choice(lines[: number + 1]).split(",")[1]
             lines[number] = ",".join((t, known, rng.choice((action, "B", "S", "E", "C", "Q")), volume, price))
     made = ChangeFiles.cut(rng, directory, lines, files)
-    brokers = rng.choice((1, 3, 10))
+    brokers = brokers or rng.choice((1, 3, 10))
 
     def apply(book: BookRows, number: int, insert: str) -> None:
         t, name, action, volume, price = lines[number].split(",")
@@ -279,6 +281,8 @@ class KeyedTrial:
         assert not report.failed, report.failed
         for table in self.tables.values():
             table.admit(table.files.admitted((p, a, b) for name, p, a, b in report.read if name == table.name))
+        for files in self.files:
+            assert len({t.next for t in self.tables.values() if t.files is files}) == 1, "both books at one message"
         self.compare()
         self._remember()
         return True

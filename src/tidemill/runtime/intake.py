@@ -82,10 +82,13 @@ class Intake:
     def list_files(self, seconds: float) -> None:
         """Look for new files, not more often than every ``seconds`` while known ones wait. TM5001 as in listing."""
         now = time.monotonic()
+        found: dict[str, list[files.FileInfo]] = {}
         for name, table in self._tables.items():
             progress = self._live[name]
             if progress.done or now - self._listed.get(name, -1e9) >= seconds:
-                progress.discover(files.listing(table.path))
+                if table.path not in found:
+                    found[table.path] = list(files.listing(table.path))
+                progress.discover(found[table.path])
                 self._listed[name] = now
 
     def admit(self, epoch_bytes: int, split_bytes: int, used: Collection[str], tasks: int = 1) -> list[Split]:
