@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import random
-import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
 from random_tables import COLUMNS, DIMENSION, RandomTable, random_table
+from sorted_lists import with_sorted_lists
 
 from tidemill.mill import Mill
 from tidemill.runtime.report import EpochReport
@@ -25,10 +25,6 @@ _ONE_TASK = {
     "spark.sql.ansi.enabled": "true",
     "spark.sql.session.timeZone": "UTC",
 }
-
-
-_COLLECTED = re.compile(r"\b(?:collect_list|collect_set|array_agg)\(", re.IGNORECASE)
-_FILTER = re.compile(r"\s*FILTER\s*\(", re.IGNORECASE)
 
 
 class Oracle:
@@ -146,31 +142,8 @@ def as_table(rows: Mapping[tuple[object, ...], int], schema: pa.Schema) -> pa.Ta
     for values, column in zip(columns, schema, strict=True):
         if pa.types.is_floating(column.type):
             values = tuple(float(v) if v == "NaN" else v for v in values)
-        elif pa.types.is_list(column.type) and pa.types.is_floating(column.type.value_type):
-            values = tuple(v and [float(x) if x == "NaN" else x for x in v] for v in values)
         arrays.append(pa.array(values, column.type))
     return pa.table(arrays, schema=schema)
-
-
-def with_sorted_lists(query: str) -> str:
-    """The query with the lists of ``collect_list`` and ``collect_set`` in order, which Spark leaves open."""
-    if _COLLECTED.search(query) is None:
-        return query
-    parts, at = [], 0
-    for found in _COLLECTED.finditer(query):
-        end, depth = found.end(), 1
-        while depth:
-            depth += {"(": 1, ")": -1}.get(query[end], 0)
-            end += 1
-        clause = _FILTER.match(query, end)
-        if clause is not None:
-            end, depth = clause.end(), 1
-            while depth:
-                depth += {"(": 1, ")": -1}.get(query[end], 0)
-                end += 1
-        parts += [query[at : found.start()], f"sort_array({query[found.start() : end]})"]
-        at = end
-    return "".join((*parts, query[at:]))
 
 
 def usual_tables(rng: random.Random, directory: Path, rows: int = 160) -> list[RandomTable]:
