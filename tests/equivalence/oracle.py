@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import SparkSession
 from random_tables import COLUMNS, DIMENSION, RandomTable, random_table
+from sorted_lists import with_sorted_lists
 
 from tidemill.mill import Mill
 from tidemill.runtime.report import EpochReport
@@ -26,10 +26,6 @@ _ONE_TASK = {
     "spark.sql.ansi.enabled": "true",
     "spark.sql.session.timeZone": "UTC",
 }
-
-
-_COLLECTED = re.compile(r"\b(?:collect_list|collect_set|array_agg)\(", re.IGNORECASE)
-_FILTER = re.compile(r"\s*FILTER\s*\(", re.IGNORECASE)
 
 
 class Oracle:
@@ -151,27 +147,6 @@ def as_table(rows: Mapping[tuple[object, ...], int], schema: pa.Schema) -> pa.Ta
             values = tuple(_arrow_value(v, column.type) for v in values)
         arrays.append(pa.array(values, column.type))
     return pa.table(arrays, schema=schema)
-
-
-def with_sorted_lists(query: str) -> str:
-    """The query with the lists of ``collect_list`` and ``collect_set`` in order, which Spark leaves open."""
-    if _COLLECTED.search(query) is None:
-        return query
-    parts, at = [], 0
-    for found in _COLLECTED.finditer(query):
-        end, depth = found.end(), 1
-        while depth:
-            depth += {"(": 1, ")": -1}.get(query[end], 0)
-            end += 1
-        clause = _FILTER.match(query, end)
-        if clause is not None:
-            end, depth = clause.end(), 1
-            while depth:
-                depth += {"(": 1, ")": -1}.get(query[end], 0)
-                end += 1
-        parts += [query[at : found.start()], f"sort_array({query[found.start() : end]})"]
-        at = end
-    return "".join((*parts, query[at:]))
 
 
 def _arrow_value(value: Any, type_: pa.DataType) -> Any:

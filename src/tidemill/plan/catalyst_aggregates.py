@@ -163,7 +163,7 @@ def _options(name: str, tree: JsonTree) -> tuple[tuple[str, Option], ...]:
         raise _unsupported("percentile with a frequency", "leave the third argument out")
     constant = tree.children[1]
     many = not isinstance(constant.fields.get("dataType"), str)
-    listed = constant.fields.get("doubles") if many else [constant.fields.get("value")]
+    listed = constant.fields.get("nested") if many else [constant.fields.get("value")]
     if listed is None or constant.name != "Literal" or None in listed:
         raise _unsupported(f"{name} whose percentage is not a constant", "write it as a constant")
     percentages = tuple(float(str(p)) for p in listed)

@@ -113,8 +113,6 @@ def _complete(nodes: list[dict[str, Any]], expression: Any) -> None:
         elif name == "Literal" and fields["dataType"] == "binary":
             fields["value"] = java.value()
         elif name == "Literal" and isinstance(fields["dataType"], dict) and java.value() is not None:
-            if fields["dataType"].get("elementType") == "double":
-                fields["doubles"] = list(java.value().toDoubleArray())
             fields["nested"] = _java_nested(java.value(), java.dataType())
         elif name == "Alias" and fields["name"] == "session_window":
             fields["sessionWindow"] = "essionWindow" in java.metadata().json()

@@ -100,7 +100,7 @@ def fingerprint(value: Any) -> str:
 
 
 def spark_type(type_: pa.DataType) -> Any:
-    """A type as Spark writes it in JSON; the reverse of :func:`tidemill.schema.type_from_spark`."""
+    """A type in Spark's JSON form."""
     if pa.types.is_list(type_):
         return {"type": "array", "elementType": spark_type(type_.value_type), "containsNull": True}
     if pa.types.is_map(type_):
