@@ -132,11 +132,12 @@ class WindowOperator(Operator):
         def bound(end: Bound) -> pa.Array | None:
             return None if end is None or isinstance(end, int) else affected.evaluated[end].take(index)
 
+        lower, upper = bound(call.frame.lower), bound(call.frame.upper)
         order = None
-        if self.operation.range_order is not None:
+        if self.operation.range_order is not None and (lower is not None or upper is not None):
             at, key = self.operation.range_order
             order = RangeOrder(affected.columns[at].take(index), key)
-        starts, ends = frame_bounds(call.frame, rows, order, bound(call.frame.lower), bound(call.frame.upper))
+        starts, ends = frame_bounds(call.frame, rows, order, lower, upper)
         if layout is None:
             return valued(call, values[0], starts, ends)
         alone = np.arange(len(which))
