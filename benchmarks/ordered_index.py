@@ -151,8 +151,8 @@ def duckdb(size: int, changes: int, count: int) -> dict[str, Any]:
         connection.register("new_r", right)
         found = [(0, 0.0)]
         for sides in (("new_l", "old_r"), ("old_l", "new_r"), ("new_l", "new_r")):
-            row = connection.execute(f"SELECT sum(n)::bigint, sum(s) FROM ({join.format(*sides)})").fetchone()
-            found.append((row[0] or 0, row[1] or 0.0) if row else (0, 0.0))
+            row = connection.execute(f"SELECT sum(n)::bigint, sum(s) FROM ({join.format(*sides)})").fetchall()[0]
+            found.append((row[0] or 0, row[1] or 0.0))
         return sum(n for n, _ in found), sum(s for _, s in found)
 
     def keep(left: pa.Table, right: pa.Table) -> None:

@@ -173,6 +173,9 @@ class PairSums:
     ``output`` describes what comes out: for accumulator i of its layout the sum of ``terms[i]`` over all pairs.
     ``keys`` are its key columns, by position in the left key columns followed by the right ones; with comparisons
     only left ones.
+
+    The vnode of either table is that of the same columns, at most ``key_width`` of them. A sum that is multiplied with
+    a sum and whose argument may be NULL has a ``count`` of that argument beside it (``task/pair_terms.py``).
     """
 
     left: GroupPartial
