@@ -167,6 +167,22 @@ class TopRows:
 
 
 @dataclass(frozen=True)
+class Repeat:
+    """Every row of the child as often as its column ``count`` says; that column does not come out."""
+
+    child: Node
+    count: int
+
+    def __post_init__(self) -> None:
+        _check_references("Repeat", (Ref(self.count, pa.int64()),), len(self.child.schema))
+
+    @cached_property
+    def schema(self) -> Schema:
+        """The child's columns without the count."""
+        return Schema(tuple(f for i, f in enumerate(self.child.schema) if i != self.count))
+
+
+@dataclass(frozen=True)
 class AggregateCall:
     """``function([DISTINCT] column)``; ``argument`` is a column position of the child, None for ``COUNT(*)``.
 
@@ -206,7 +222,7 @@ class Aggregate:
         return Schema(tuple(Field(n, t, null) for n, (t, null) in zip(self.names, types, strict=True)))
 
 
-Node: TypeAlias = Scan | Project | Filter | Union | Join | SemiJoin | TopRows | Aggregate
+Node: TypeAlias = Scan | Project | Filter | Union | Join | SemiJoin | TopRows | Repeat | Aggregate
 
 
 def children(node: Node) -> tuple[Node, ...]:

@@ -22,6 +22,7 @@ from tidemill.plan.algebra import (
     Join,
     Node,
     Project,
+    Repeat,
     Scan,
     SemiJoin,
     TopRows,
@@ -44,6 +45,7 @@ from tidemill.task.program import (
     Operation,
     Program,
     ReadPlan,
+    RepeatRows,
     ScanStep,
     SemiChanges,
     StateTable,
@@ -132,7 +134,7 @@ class Assembler:
                 return all(self.append_only(c) for c in node.children)
             case Join():
                 return self.append_only(node.left) and self.append_only(node.right)
-            case Project() | Filter():
+            case Project() | Filter() | Repeat():
                 return self.append_only(node.child)
             case SemiJoin():
                 return not node.anti and self.append_only(node.left) and self.append_only(node.right)
@@ -196,6 +198,8 @@ class Assembler:
                 return self._semi_join(node, born)
             case TopRows():
                 return self._top(node, born)
+            case Repeat():
+                return Input(self._add(RepeatRows(node.count), (self._rows(node.child, born),), born))
 
     def _fused(self, base: Node, operation: Calculate, born: int) -> tuple[Input, Calculate]:
         """A calculation directly over a shared scan reads the scan's columns, without a step in between."""

@@ -31,6 +31,7 @@ _CLASSES: dict[str, type] = {
         algebra.SemiJoin,
         algebra.SortKey,
         algebra.TopRows,
+        algebra.Repeat,
         algebra.AggregateCall,
         algebra.Aggregate,
         expressions.Ref,

@@ -15,6 +15,7 @@ from tidemill.task.program import (
     GroupPartial,
     JoinChanges,
     Operation,
+    RepeatRows,
     ScanStep,
     SemiChanges,
     StateTable,
@@ -92,6 +93,8 @@ def _describe(operation: Operation) -> str:
             return f"Arrange by [{', '.join(f'${k}' for k in operation.columns[: operation.table.distribution])}]"
         case SemiChanges():
             return f"{'Anti' if operation.anti else 'Semi'} join on {operation.key_width} keys"
+        case RepeatRows():
+            return f"Repeat ${operation.column} times"
         case TopChanges():
             return f"Top {'all' if operation.limit is None else operation.limit} after {operation.offset}"
         case JoinChanges():

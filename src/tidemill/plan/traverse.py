@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from tidemill.plan.algebra import Aggregate, Filter, Join, Node, Project, Scan, SemiJoin, TopRows, Union
+from tidemill.plan.algebra import Aggregate, Filter, Join, Node, Project, Repeat, Scan, SemiJoin, TopRows, Union
 
 
 def map_children(node: Node, change: Callable[[Node], Node]) -> Node:
@@ -17,5 +17,5 @@ def map_children(node: Node, change: Callable[[Node], Node]) -> Node:
             return Union(tuple(change(c) for c in node.children))
         case Join() | SemiJoin():
             return replace(node, left=change(node.left), right=change(node.right))
-        case Project() | Filter() | TopRows() | Aggregate():
+        case Project() | Filter() | TopRows() | Repeat() | Aggregate():
             return replace(node, child=change(node.child))

@@ -156,6 +156,13 @@ class TopChanges:
 
 
 @dataclass(frozen=True)
+class RepeatRows:
+    """Every row as often as ``column`` says; that column does not come out."""
+
+    column: int
+
+
+@dataclass(frozen=True)
 class StoreRows:
     """Writes rows with their weights into a multiset table keyed by the whole row."""
 
@@ -202,6 +209,7 @@ Operation: TypeAlias = (
     | JoinChanges
     | SemiChanges
     | TopChanges
+    | RepeatRows
     | StoreRows
     | ViewSnapshot
 )

@@ -10,6 +10,7 @@ from tidemill.task.operators.concatenate import ConcatenateOperator
 from tidemill.task.operators.group_changes import GroupChangesOperator
 from tidemill.task.operators.group_partial import GroupPartialOperator
 from tidemill.task.operators.join import JoinOperator
+from tidemill.task.operators.repeat_rows import RepeatRowsOperator
 from tidemill.task.operators.scan import ScanOperator
 from tidemill.task.operators.semi_join import SemiJoinOperator
 from tidemill.task.operators.store import StoreKeyedOperator, StoreRowsOperator
@@ -40,6 +41,8 @@ def build(step: int, operation: program.Operation) -> Operator:
             return SemiJoinOperator(step, operation)
         case program.TopChanges():
             return TopOperator(step, operation)
+        case program.RepeatRows():
+            return RepeatRowsOperator(step, operation)
         case program.StoreKeyed():
             return StoreKeyedOperator(step, operation)
         case program.StoreRows():
