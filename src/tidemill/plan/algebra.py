@@ -208,6 +208,22 @@ class Generate:
 
 
 @dataclass(frozen=True)
+class Repeat:
+    """Every row of the child as often as its column ``count`` says; that column does not come out."""
+
+    child: Node
+    count: int
+
+    def __post_init__(self) -> None:
+        _check_references("Repeat", (Ref(self.count, pa.int64()),), len(self.child.schema))
+
+    @cached_property
+    def schema(self) -> Schema:
+        """The child's columns without the count."""
+        return Schema(tuple(f for i, f in enumerate(self.child.schema) if i != self.count))
+
+
+@dataclass(frozen=True)
 class AggregateCall:
     """``function([DISTINCT] column)``; ``argument`` is a column position of the child, None for ``COUNT(*)``.
 
@@ -320,7 +336,7 @@ class Window:
         return Schema(self.child.schema.fields + results)
 
 
-Node: TypeAlias = Scan | Project | Filter | Union | Join | SemiJoin | TopRows | Generate | Aggregate | Window
+Node: TypeAlias = Scan | Project | Filter | Union | Join | SemiJoin | TopRows | Repeat | Generate | Aggregate | Window
 
 
 def children(node: Node) -> tuple[Node, ...]:

@@ -25,6 +25,7 @@ from tidemill.plan.algebra import (
     Pairs,
     PairTerm,
     Project,
+    Repeat,
     Scan,
     SemiJoin,
     TopRows,
@@ -54,6 +55,7 @@ from tidemill.task.program import (
     PairSums,
     Program,
     ReadPlan,
+    RepeatRows,
     ScanStep,
     SemiChanges,
     StateTable,
@@ -165,7 +167,7 @@ class Assembler:
                 return all(self.append_only(c) for c in node.children)
             case Join():
                 return self.append_only(node.left) and self.append_only(node.right)
-            case Project() | Filter() | Generate():
+            case Project() | Filter() | Generate() | Repeat():
                 return self.append_only(node.child)
             case SemiJoin():
                 return not node.anti and self.append_only(node.left) and self.append_only(node.right)
@@ -250,6 +252,8 @@ class Assembler:
             case Generate():
                 explode = Explode(node.argument, node.kept, node.position, node.spread, node.outer)
                 return Input(self._add(explode, (self._rows(node.child, born),), born))
+            case Repeat():
+                return Input(self._add(RepeatRows(node.count), (self._rows(node.child, born),), born))
 
     def _place(self, rows: Input) -> Placement:
         """Where the rows of a stream are."""

@@ -19,6 +19,7 @@ from tidemill.plan.algebra import (
     Filter,
     Node,
     Project,
+    Repeat,
     Scan,
     SortKey,
     TopRows,
@@ -106,6 +107,8 @@ class _PlanReader:
                 return self._aggregate(tree)
             case "Expand":
                 return self._expand(tree)
+            case "Generate" if _is_replicate(tree):
+                return self._replicate(tree)
             case "Window":
                 child = self.read(tree.children[0])
                 return _Bound(*read_window(tree, child.node, child.inputs, aggregate_call))
@@ -214,10 +217,13 @@ class _PlanReader:
             (bound,) = _expressions(at.fields["offsetExpr" if at.name == "Offset" else "limitExpr"])
             number = int(bound.fields["value"])
             if at.name == "Offset":
-                offset = number
+                offset += number
             elif at.name == "GlobalLimit":
-                limit = number
+                limit = max(0, number - offset) if limit is None else max(0, min(limit, number - offset))
             at = at.children[0]
+        if limit == 0:
+            below = self.read(at)
+            return _Bound(Filter(below.node, Literal(False, pa.bool_())), below.inputs)
         between: list[JsonTree] = []
         while at.name == "Project":
             between.append(at)
@@ -245,6 +251,18 @@ class _PlanReader:
         for project in reversed(between):
             result = self._projected(project, result)
         return result
+
+    def _replicate(self, tree: JsonTree) -> _Bound:
+        """INTERSECT ALL and EXCEPT ALL: each row as often as a column says."""
+        child = self.read(tree.children[0])
+        (generator,) = _expressions(tree.fields["generator"])
+        fields = child.node.schema.fields
+        columns: list[Expression] = [Ref(i, f.type, f.nullable) for i, f in enumerate(fields)]
+        count, *values = (translate(c, child.inputs) for c in generator.children)
+        outputs = _expressions(tree.fields["generatorOutput"])
+        inputs = {**child.inputs, **{_id(o): len(columns) + i for i, o in enumerate(outputs)}}
+        rows = projection(child.node, [*columns, *values, count])
+        return _Bound(Repeat(rows, len(columns) + len(values)), inputs)
 
     def _with_subqueries(self, child: _Bound, expressions: list[JsonTree]) -> tuple[_Bound, list[JsonTree]]:
         """Scalar subqueries become columns of a cross join with the one row they give."""
@@ -323,6 +341,11 @@ class _PlanReader:
         expressions = tuple(translate(e, inputs) for e in replaced)
         result = Project(aggregate, expressions, tuple(o.fields["name"] for o in outputs))
         return _Bound(result, {_id(o): i for i, o in enumerate(outputs)})
+
+
+def _is_replicate(tree: JsonTree) -> bool:
+    generators = _expressions(tree.fields["generator"])
+    return generators[0].name == "ReplicateRows"
 
 
 def _join_kind(field: Any) -> tuple[str, int | None]:

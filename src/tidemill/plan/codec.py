@@ -32,6 +32,7 @@ _CLASSES: dict[str, type] = {
         algebra.SortKey,
         algebra.TopRows,
         algebra.Generate,
+        algebra.Repeat,
         algebra.AggregateCall,
         algebra.PairTerm,
         algebra.Pairs,

@@ -21,6 +21,7 @@ from tidemill.task.program import (
     JoinChanges,
     Operation,
     PairSums,
+    RepeatRows,
     ScanStep,
     SemiChanges,
     StateTable,
@@ -104,6 +105,8 @@ def _describe(operation: Operation) -> str:
             return _describe_pair_sums(operation)
         case SemiChanges():
             return f"{'Anti' if operation.anti else 'Semi'} join on {operation.key_width} keys"
+        case RepeatRows():
+            return f"Repeat ${operation.column} times"
         case TopChanges():
             return f"Top {'all' if operation.limit is None else operation.limit} after {operation.offset}"
         case WindowChanges():

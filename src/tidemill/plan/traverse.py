@@ -13,6 +13,7 @@ from tidemill.plan.algebra import (
     Node,
     Pairs,
     Project,
+    Repeat,
     Scan,
     SemiJoin,
     TopRows,
@@ -34,5 +35,5 @@ def map_children(node: Node, change: Callable[[Node], Node]) -> Node:
             left, right = change(pairs.left), change(pairs.right)
             assert isinstance(left, Aggregate) and isinstance(right, Aggregate)
             return replace(node, child=change(node.child), pairs=replace(pairs, left=left, right=right))
-        case Project() | Filter() | TopRows() | Generate() | Aggregate() | Window():
+        case Project() | Filter() | TopRows() | Generate() | Repeat() | Aggregate() | Window():
             return replace(node, child=change(node.child))

@@ -311,6 +311,13 @@ class ApplyBook:
 
 
 @dataclass(frozen=True)
+class RepeatRows:
+    """Every row as often as ``column`` says; that column does not come out."""
+
+    column: int
+
+
+@dataclass(frozen=True)
 class StoreRows:
     """Writes rows with their weights into a multiset table keyed by the whole row."""
 
@@ -361,6 +368,7 @@ Operation: TypeAlias = (
     | SemiChanges
     | TopChanges
     | WindowChanges
+    | RepeatRows
     | StoreRows
     | ViewSnapshot
     | ArrangeMessages

@@ -15,6 +15,7 @@ from tidemill.task.operators.group_changes import GroupChangesOperator
 from tidemill.task.operators.group_partial import GroupPartialOperator
 from tidemill.task.operators.join import JoinOperator
 from tidemill.task.operators.pair_sums import PairSumsOperator
+from tidemill.task.operators.repeat_rows import RepeatRowsOperator
 from tidemill.task.operators.scan import ScanOperator
 from tidemill.task.operators.semi_join import SemiJoinOperator
 from tidemill.task.operators.store import StoreKeyedOperator, StoreRowsOperator
@@ -52,6 +53,8 @@ def build(step: int, operation: program.Operation) -> Operator:
             return TopOperator(step, operation)
         case program.WindowChanges():
             return WindowOperator(step, operation)
+        case program.RepeatRows():
+            return RepeatRowsOperator(step, operation)
         case program.StoreKeyed():
             return StoreKeyedOperator(step, operation)
         case program.StoreRows():
