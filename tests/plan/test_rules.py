@@ -170,6 +170,19 @@ def pairs_of(node: Node) -> Pairs:
     return found.pairs
 
 
+SIGNS = tuple(
+    call(
+        "case",
+        holds(op, number(1), Literal(0.0, DOUBLE)),
+        Literal(1, pa.int32()),
+        Literal(None, pa.int32()),
+        type_=pa.int32(),
+    )
+    for op in ("gt", "lt")
+)
+COLUMNS = ("column0", "column1", "column2", "column3")
+
+
 def test_a_product_is_two_sums() -> None:
     join = Join(LEFT, RIGHT, (0,), (0,), (False,))
     product = Project(join, (number(0), call("multiply", call("multiply", number(1), number(3)), HALF)), ("k", "x"))
@@ -178,7 +191,7 @@ def test_a_product_is_two_sums() -> None:
     assert pairs.sums == ((PairTerm(0.5, 1, 1, (2, 3), (2, 3)),),)
     assert pairs.counts == (PairTerm(1.0, 0, 0),)
     for side, scan_ in ((pairs.left, LEFT), (pairs.right, RIGHT)):
-        assert side.child == Project(Filter(scan_, present(0)), (number(0), number(1)), ("column0", "column1"))
+        assert side.child == Project(Filter(scan_, present(0)), (number(0), number(1), *SIGNS), COLUMNS[:4])
         assert [c.function for c in side.calls] == ["count", "sum", "count", "count"]
 
 

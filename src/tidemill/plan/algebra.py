@@ -283,14 +283,16 @@ class Aggregate:
     """One row per group. ``keys`` are column positions of the child; output is keys, then calls.
 
     Without keys there is exactly one row, also over no input at all, as SQL wants. Without calls
-    it is DISTINCT. ``pairs`` says how the groups are summed without making the rows of the child, a join.
+    it is DISTINCT. ``pairs`` says how the groups are summed without making the rows of the child, a join; ``parts``
+    are the same aggregate over each part of the child, a union, whose groups add up to its own.
     """
 
     child: Node
     keys: tuple[int, ...]
     calls: tuple[AggregateCall, ...]
     names: tuple[str, ...]
-    pairs: Pairs | None = None
+    pairs: Pairs | None = field(default=None, metadata=LATER)
+    parts: tuple[Aggregate, ...] = field(default=(), metadata=LATER)
 
     def __post_init__(self) -> None:
         width = len(self.child.schema)
@@ -345,6 +347,8 @@ def children(node: Node) -> tuple[Node, ...]:
         return ()
     if isinstance(node, Aggregate) and node.pairs is not None:
         return (node.pairs.left, node.pairs.right)
+    if isinstance(node, Aggregate) and node.parts:
+        return node.parts
     if isinstance(node, Union):
         return node.children
     if isinstance(node, Join | SemiJoin):

@@ -36,6 +36,7 @@ from tidemill.plan.algebra import (
 from tidemill.plan.codec import fingerprint
 from tidemill.plan.keyed_tables import append_only, contents_plan, message_key, message_steps
 from tidemill.plan.placement import NOWHERE, ONE_PLACE, Placement, after_calculation
+from tidemill.plan.rules.one_row_joins import gives_one_row
 from tidemill.plan.traverse import map_children
 from tidemill.plan.windows import window_changes
 from tidemill.state.keys import KeyColumn
@@ -329,7 +330,8 @@ class Assembler:
 
     def _groups(self, node: Aggregate, born: int, distribution: int) -> GroupPartial:
         types = node.child.schema.types
-        chosen = layout(node, node.pairs is None and self.append_only(node.child))
+        factorised = node.pairs is not None or bool(node.parts)
+        chosen = layout(node, not factorised and self.append_only(node.child))
         name = f"{self._identity(node)}:{born}" + ("" if distribution == len(node.keys) else f":{distribution}")
         group_types = tuple(types[k] for k in node.keys)
         groups = StateTable(
@@ -347,6 +349,9 @@ class Assembler:
 
     def _distribution(self, node: Aggregate, born: int, single: bool) -> int | None:
         """Number of leading group columns by which the groups are in place already, None when they are not."""
+        if node.parts:
+            widths = {self._distribution(part, born, single) for part in node.parts}
+            return widths.pop() if len(widths) == 1 else None
         if node.pairs is not None:
             width = self._pair_distribution(node.pairs, born)
             left = node.pairs.keys[:width] == tuple(range(width))
@@ -361,12 +366,15 @@ class Assembler:
 
     def _in_place(self, node: Aggregate, partial: GroupPartial, born: int, single: bool) -> bool:
         """Whether partial groups come out in the partition that owns them."""
-        if node.pairs is not None:
+        if node.pairs is not None or node.parts:
             return self._distribution(node, born, single) is not None
         return node.keys[: partial.groups.distribution] in self._place(self._rows(node.child, born, single))
 
     def _sums(self, node: Aggregate, partial: GroupPartial, born: int, single: bool = False) -> Input:
         """The step that gives the partial groups of an aggregate."""
+        if node.parts:
+            streams = tuple(self._sums(part, partial, born, single) for part in node.parts)
+            return Input(self._add(Concatenate(), streams, born))
         if node.pairs is None:
             return Input(self._add(partial, (self._rows(node.child, born, single),), born))
         pairs = node.pairs
@@ -394,19 +402,23 @@ class Assembler:
         return 0
 
     def _at_one_place(self, side: Aggregate, born: int) -> bool:
+        if side.parts:
+            return all(self._at_one_place(part, born) for part in side.parts)
         if side.pairs is not None:
             return self._pair_distribution(side.pairs, born) == 0
         return () in self._place(self._rows(side.child, born))
 
     def _side_in_place(self, side: Aggregate, width: int, born: int) -> bool:
         """Whether a side's partial groups come out where its first ``width`` key columns belong."""
+        if side.parts:
+            return all(self._side_in_place(part, width, born) for part in side.parts)
         if side.pairs is None:
             return side.keys[:width] in self._place(self._rows(side.child, born, single=width == 0))
         own = self._pair_distribution(side.pairs, born)
         return own == width and side.pairs.keys[:width] == tuple(range(width))
 
     def _join(self, node: Join, born: int) -> Input:
-        if not node.left_keys and _is_one_row(node.right):
+        if not node.left_keys and gives_one_row(node.right):
             return self._join_scalar(node, born)
         node = self._in_placed_order(node, born)
         left = self._arranged(node.left, born, node.left_keys, _required(node.left_keys, node.null_safe))
@@ -576,6 +588,8 @@ def _view_table(view: ViewDefinition) -> StateTable:
 
 def _summed(node: Aggregate) -> tuple[Node, ...]:
     """The nodes whose rows an aggregate sums: its child, or what is below the sides of its pairs."""
+    if node.parts:
+        return tuple(child for part in node.parts for child in _summed(part))
     if node.pairs is None:
         return (node.child,)
     return _summed(node.pairs.left) + _summed(node.pairs.right)
@@ -604,13 +618,6 @@ def _terms(
         if result.function != "count":
             terms[result.value] = tuple(term(t) for t in pairs.sums[call])
     return tuple(terms)
-
-
-def _is_one_row(node: Node) -> bool:
-    """Whether a node has exactly one row, whatever the input."""
-    while isinstance(node, Project):
-        node = node.child
-    return isinstance(node, Aggregate) and not node.keys
 
 
 def _required(keys: tuple[int, ...], null_safe: tuple[bool, ...]) -> tuple[int, ...]:

@@ -35,5 +35,8 @@ def map_children(node: Node, change: Callable[[Node], Node]) -> Node:
             left, right = change(pairs.left), change(pairs.right)
             assert isinstance(left, Aggregate) and isinstance(right, Aggregate)
             return replace(node, child=change(node.child), pairs=replace(pairs, left=left, right=right))
+        case Aggregate(parts=(_, *_) as parts):
+            changed = [change(p) for p in parts]
+            return replace(node, child=change(node.child), parts=tuple(p for p in changed if isinstance(p, Aggregate)))
         case Project() | Filter() | TopRows() | Generate() | Repeat() | Aggregate() | Window():
             return replace(node, child=change(node.child))

@@ -9,11 +9,13 @@ from tidemill.plan.rules.factorise_aggregates import factorise_aggregates
 from tidemill.plan.rules.filters_into_joins import filters_into_joins
 from tidemill.plan.rules.limit_windows import limit_windows
 from tidemill.plan.rules.merge_projections import merge_projections
+from tidemill.plan.rules.one_row_joins import one_row_joins
 from tidemill.plan.rules.prune_columns import prune_columns
 
 RULES: tuple[Callable[[Node], Node], ...] = (
     merge_projections,
     filters_into_joins,
+    one_row_joins,
     prune_columns,
     merge_projections,
     limit_windows,

@@ -15,6 +15,8 @@ changed row costs two searches in an ordered index instead of a pass over the ot
         b [v, y]                           Aggregate [v] sum(y) AS sy
                                              b [v, y]
 
+An aggregate over a union is the sum of those over its parts, each of them factorised or not.
+
 An argument must be of one side, or of doubles and a sum of products of such. This is DBToaster's factorisation
 (Koch et al., VLDB Journal 2014), for batches.
 """
@@ -25,7 +27,7 @@ from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
-from tidemill.plan.algebra import Aggregate, AggregateCall, Join, Node, Pairs, PairTerm, Project
+from tidemill.plan.algebra import Aggregate, AggregateCall, Join, Node, Pairs, PairTerm, Project, Union
 from tidemill.plan.rules.filters_into_joins import conjunction, conjuncts, filtered, filters_into_joins
 from tidemill.plan.rules.merge_projections import merge_projections
 from tidemill.plan.rules.prune_columns import prune_columns
@@ -35,6 +37,7 @@ from tidemill.task.functions.evaluate import can_fail
 from tidemill.task.program import Comparison
 
 _MOST_TERMS = 8
+_SUMMED = ("count", "sum", "avg")
 _FLIPPED = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le"}
 _FLOAT = pa.float64()
 
@@ -45,8 +48,14 @@ def factorise_aggregates(node: Node) -> Node:
 
 
 def _factorised(node: Node) -> Node:
-    if not isinstance(node, Aggregate) or node.pairs is not None or not node.calls:
+    if not isinstance(node, Aggregate) or node.pairs is not None or node.parts or not node.calls:
         return node
+    branches = _over_union(node.child)
+    if branches is not None and all(c.function in _SUMMED and not c.distinct for c in node.calls):
+        found = (_factorised(replace(node, child=branch)) for branch in branches)
+        parts = tuple(p for p in found if isinstance(p, Aggregate))
+        if any(p.pairs is not None or p.parts for p in parts):
+            return replace(node, parts=parts)
     over = _over_join(node.child)
     if over is None:
         return node
@@ -69,6 +78,18 @@ def _over_join(node: Node) -> tuple[list[Expression], Join] | None:
         return None
     columns, join = below
     return [substitute(e, tuple(columns)) for e in node.expressions], join
+
+
+def _over_union(node: Node) -> list[Node] | None:
+    """The parts of the union below a node's projections, each with these projections."""
+    if isinstance(node, Union):
+        return list(node.children)
+    if not isinstance(node, Project):
+        return None
+    below = _over_union(node.child)
+    if below is None:
+        return None
+    return [merge_projections(replace(node, child=part)) for part in below]
 
 
 def _swapped(columns: list[Expression], join: Join) -> tuple[list[Expression], Join]:
@@ -243,7 +264,7 @@ def _call_terms(
     call: AggregateCall, columns: list[Expression], left: _Side, right: _Side
 ) -> tuple[tuple[PairTerm, ...], PairTerm] | None:
     """The sum of a call's argument and the number of its values, in terms of sums of the sides."""
-    if call.function not in ("count", "sum", "avg") or call.distinct:
+    if call.function not in _SUMMED or call.distinct:
         return None
     if call.argument is None:
         return (), PairTerm(1.0, None, None)

@@ -29,6 +29,12 @@ def filters_into_joins(node: Node) -> Node:
 def _moved(node: Node) -> Node:
     if isinstance(node, Filter) and isinstance(node.child, Project):
         return _below_projection(node, node.child)
+    if (
+        isinstance(node, Join)
+        and node.residual is not None
+        and any(_one_sided(node, p) for p in conjuncts(node.residual))
+    ):
+        node = Filter(replace(node, residual=None), node.residual)
     if not isinstance(node, Filter) or not isinstance(node.child, Join):
         return node
     join = node.child
@@ -56,6 +62,11 @@ def _moved(node: Node) -> Node:
         residual=conjunction(both),
     )
     return filtered(moved, above)
+
+
+def _one_sided(join: Join, part: Expression) -> bool:
+    used, width = references(part), len(join.left.schema)
+    return bool(used) and (max(used) < width or min(used) >= width) and not can_fail(part)
 
 
 def _below_projection(node: Filter, project: Project) -> Node:
