@@ -74,8 +74,14 @@ def weighted_rows(delta_: Delta | pa.Table) -> dict[Row, int]:
     values = [c.to_pylist() for c in columns]
     found: Counter[Row] = Counter()
     for row, weight in zip(zip(*values, strict=True) if values else [()] * len(weights), weights, strict=True):
-        found[tuple("NaN" if isinstance(v, float) and math.isnan(v) else v for v in row)] += weight
+        found[tuple(_hashable(v) for v in row)] += weight
     return {row: weight for row, weight in found.items() if weight}
+
+
+def _hashable(value: Any) -> Any:
+    if isinstance(value, list):
+        return tuple(_hashable(v) for v in value)
+    return "NaN" if isinstance(value, float) and math.isnan(value) else value
 
 
 def keyed_rows(table: StateTable, keyed: Keyed | Rows) -> list[Row]:
@@ -111,7 +117,7 @@ class MemoryContext:
         self.splits: list[SplitResult] = []
         self.failures: dict[int, EvaluationError] = {}
 
-    def runs(self, table: StateTable) -> list[Rows]:
+    def runs(self, table: StateTable, everywhere: bool = False) -> list[Rows]:
         """Sealed runs of a table, oldest first."""
         return list(self.tables.get(table.id, ()))
 
@@ -144,7 +150,7 @@ def difference(actual: pa.Table, expected: pa.Table, relative: float = 1e-9) -> 
     """
     if actual.column_names != expected.column_names:
         return f"columns {actual.column_names}, expected {expected.column_names}"
-    if actual.schema.types != expected.schema.types:
+    if any(not _same_type(a, b) for a, b in zip(actual.schema.types, expected.schema.types, strict=True)):
         return f"types {actual.schema.types}, expected {expected.schema.types}"
     found, wanted = _multiset(actual), _multiset(expected)
     extra, missing = found - wanted, wanted - found
@@ -168,9 +174,18 @@ def _multiset(table: pa.Table) -> Counter[Row]:
 
 def _comparable(values: Iterable[Any]) -> list[Any]:
     return [
-        ("NaN" if math.isnan(v) else v + 0.0) if isinstance(v, float) else v  # -0.0 + 0.0 is 0.0
+        tuple(_comparable(v))
+        if isinstance(v, list)
+        else (("NaN" if math.isnan(v) else v + 0.0) if isinstance(v, float) else v)  # -0.0 + 0.0 is 0.0
         for v in values
     ]
+
+
+def _same_type(left: pa.DataType, right: pa.DataType) -> bool:
+    """Equal but for whether elements of lists may be NULL."""
+    if pa.types.is_list(left) and pa.types.is_list(right):
+        return _same_type(left.value_type, right.value_type)
+    return bool(left == right)
 
 
 def _take_close(row: Row, among: Counter[Row], relative: float) -> bool:
@@ -184,6 +199,8 @@ def _take_close(row: Row, among: Counter[Row], relative: float) -> bool:
 
 
 def _close(a: Any, b: Any, relative: float) -> bool:
+    if isinstance(a, tuple) and isinstance(b, tuple):
+        return len(a) == len(b) and all(_close(x, y, relative) for x, y in zip(a, b, strict=True))
     if isinstance(a, float) and isinstance(b, float):
         return math.isclose(a, b, rel_tol=relative)
     return bool(a == b)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
@@ -26,6 +27,10 @@ _ONE_TASK = {
 }
 
 
+_COLLECTED = re.compile(r"\b(?:collect_list|collect_set|array_agg)\(", re.IGNORECASE)
+_FILTER = re.compile(r"\s*FILTER\s*\(", re.IGNORECASE)
+
+
 class Oracle:
     """Spark's own answers over given rows, in a session of its own set up for very small data."""
 
@@ -40,7 +45,7 @@ class Oracle:
             self._session.createDataFrame(rows).createOrReplaceTempView(name)
         found = {}
         for name, query in views.items():
-            frame = self._session.sql(query)
+            frame = self._session.sql(with_sorted_lists(query))
             frame.createOrReplaceTempView(name)
             found[name] = frame.toArrow()
         return found
@@ -141,8 +146,31 @@ def as_table(rows: Mapping[tuple[object, ...], int], schema: pa.Schema) -> pa.Ta
     for values, column in zip(columns, schema, strict=True):
         if pa.types.is_floating(column.type):
             values = tuple(float(v) if v == "NaN" else v for v in values)
+        elif pa.types.is_list(column.type) and pa.types.is_floating(column.type.value_type):
+            values = tuple(v and [float(x) if x == "NaN" else x for x in v] for v in values)
         arrays.append(pa.array(values, column.type))
     return pa.table(arrays, schema=schema)
+
+
+def with_sorted_lists(query: str) -> str:
+    """The query with the lists of ``collect_list`` and ``collect_set`` in order, which Spark leaves open."""
+    if _COLLECTED.search(query) is None:
+        return query
+    parts, at = [], 0
+    for found in _COLLECTED.finditer(query):
+        end, depth = found.end(), 1
+        while depth:
+            depth += {"(": 1, ")": -1}.get(query[end], 0)
+            end += 1
+        clause = _FILTER.match(query, end)
+        if clause is not None:
+            end, depth = clause.end(), 1
+            while depth:
+                depth += {"(": 1, ")": -1}.get(query[end], 0)
+                end += 1
+        parts += [query[at : found.start()], f"sort_array({query[found.start() : end]})"]
+        at = end
+    return "".join((*parts, query[at:]))
 
 
 def usual_tables(rng: random.Random, directory: Path, rows: int = 160) -> list[RandomTable]:

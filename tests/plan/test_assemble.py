@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 from tidemill.plan.assemble import Assembler, ViewDefinition, state_tables
 from tidemill.plan.catalyst import Catalyst
 from tidemill.plan.codec import decode, encode, fingerprint
+from tidemill.plan.explain import explain
 from tidemill.plan.rules import rewrite
 from tidemill.schema import Field, Schema
 from tidemill.task.program import (
@@ -23,6 +24,7 @@ from tidemill.task.program import (
     StoreKeyed,
     TableSource,
     ViewSnapshot,
+    WindowChanges,
     multiset_table,
 )
 
@@ -167,3 +169,33 @@ def test_plans_survive_being_stored(views: Views) -> None:
     root = views.views[0].root
     assert decode(encode(root)) == root
     assert fingerprint(decode(encode(root))) == fingerprint(root)
+
+
+WINDOWS = """SELECT k, sum(n) OVER (PARTITION BY k ORDER BY x RANGE BETWEEN 1 PRECEDING AND CURRENT ROW) AS s,
+             lag(s, 2, 'none') IGNORE NULLS OVER (PARTITION BY k ORDER BY x) AS l, ntile(4) OVER (ORDER BY n DESC) AS b
+             FROM t"""
+
+
+def test_windows_over_equal_rows_in_one_order_share_their_table(views: Views) -> None:
+    views.add("v", "SELECT k, n, row_number() OVER (PARTITION BY k ORDER BY n) AS r FROM t")
+    views.add("w", "SELECT k, n, sum(n) OVER (PARTITION BY k ORDER BY n) AS s FROM t")
+    views.add("x", "SELECT k, n, row_number() OVER (PARTITION BY k ORDER BY n DESC) AS r FROM t")
+    program = views.program()
+    windows = [s.operation for s in program.steps if isinstance(s.operation, WindowChanges)]
+    assert len(windows) == 3 and len({w.rows.table.id for w in windows}) == 2
+    assert {w.rows.table.distribution for w in windows} == {1}
+    assert program.supersteps == 2
+
+
+def test_windows_survive_being_stored(views: Views) -> None:
+    views.add("v", WINDOWS)
+    root = views.views[0].root
+    assert decode(encode(root)) == root
+
+
+def test_windows_are_explained(views: Views) -> None:
+    views.add("v", WINDOWS)
+    text = explain([], TABLES, views.views[0].root)
+    lines = [line.partition("Window ")[2] for line in text.splitlines() if " Window " in line]
+    costs = {line.split("]")[0]: line.split("   ")[1] for line in lines}
+    assert costs == {"[ntile": "O(n)", "[sum, shift": "O(d log n + affected partitions)"}, text

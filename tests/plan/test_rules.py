@@ -2,16 +2,33 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pyarrow as pa
 import pytest
 
 from tidemill.errors import TidemillError
-from tidemill.plan.algebra import Aggregate, AggregateCall, Filter, Join, Node, Project, Scan, Union, relations
+from tidemill.plan.algebra import (
+    Aggregate,
+    AggregateCall,
+    Filter,
+    Join,
+    Node,
+    Pairs,
+    PairTerm,
+    Project,
+    Scan,
+    Union,
+    relations,
+)
 from tidemill.plan.rules import rewrite
+from tidemill.plan.rules.factorise_aggregates import factorise_aggregates
+from tidemill.plan.rules.filters_into_joins import filters_into_joins
 from tidemill.plan.rules.merge_projections import merge_projections
-from tidemill.plan.rules.prune_scans import prune_scans
+from tidemill.plan.rules.prune_columns import prune_columns
 from tidemill.schema import Field
 from tidemill.task.expressions import Call, Expression, Literal, Ref
+from tidemill.task.program import Comparison
 
 INT = pa.int64()
 ABC = tuple(Field(name, INT) for name in "abc")
@@ -35,6 +52,7 @@ def scan(names: str) -> Scan:
 
 
 ONE = Literal(1, INT)
+HALF = Literal(0.5, pa.float64())
 COUNT = AggregateCall("count", None, INT, False)
 
 MERGED: dict[str, tuple[Node, Node]] = {
@@ -87,6 +105,134 @@ PRUNED: dict[str, tuple[Node, Node]] = {
 }
 
 
+AB = tuple(Field(name, pa.float64()) for name in "ab")
+LEFT, RIGHT = Scan("l", AB), Scan("r", AB)
+DOUBLE = pa.float64()
+
+
+def number(index: int) -> Ref:
+    return Ref(index, DOUBLE)
+
+
+def call(function: str, *args: Expression, type_: pa.DataType = DOUBLE) -> Call:
+    return Call(function, args, type_)
+
+
+def holds(function: str, *args: Expression) -> Call:
+    return Call(function, args, pa.bool_())
+
+
+def present(index: int) -> Call:
+    return Call("is_not_null", (number(index),), pa.bool_(), False)
+
+
+CROSS = Join(LEFT, RIGHT, (), (), ())
+IN_JOINS: dict[str, tuple[Node, Node]] = {
+    "each part to where it is decided": (
+        Filter(CROSS, call("and", present(0), holds("gt", number(1), number(2)), present(3), type_=pa.bool_())),
+        Join(Filter(LEFT, present(0)), Filter(RIGHT, present(1)), (), (), (), holds("gt", number(1), number(2))),
+    ),
+    "a part that can fail stays": (
+        Filter(CROSS, holds("gt", call("divide", number(0), number(2)), number(1))),
+        Filter(CROSS, holds("gt", call("divide", number(0), number(2)), number(1))),
+    ),
+    "through a projection of plain columns": (
+        Filter(Project(CROSS, (number(3), number(0)), ("x", "y")), present(1)),
+        Project(Join(Filter(LEFT, present(0)), RIGHT, (), (), ()), (number(3), number(0)), ("x", "y")),
+    ),
+    "no part twice": (
+        Filter(Join(Filter(LEFT, present(0)), RIGHT, (), (), ()), present(0)),
+        Join(Filter(LEFT, present(0)), RIGHT, (), (), ()),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", IN_JOINS)
+def test_filters_into_joins(name: str) -> None:
+    before, after = IN_JOINS[name]
+    assert filters_into_joins(before) == after
+    assert filters_into_joins(after) == after
+    assert before.schema == after.schema
+
+
+def summed(child: Node, *keys: int) -> Aggregate:
+    """SUM of the last column of ``child``, grouped by ``keys``."""
+    last = len(child.schema) - 1
+    names = (*(f"k{k}" for k in keys), "s")
+    return Aggregate(child, keys, (AggregateCall("sum", last, DOUBLE, True),), names)
+
+
+def pairs_of(node: Node) -> Pairs:
+    found = factorise_aggregates(node)
+    assert isinstance(found, Aggregate) and found.pairs is not None
+    assert replace(found, pairs=None) == node
+    assert factorise_aggregates(found) == found
+    return found.pairs
+
+
+def test_a_product_is_two_sums() -> None:
+    join = Join(LEFT, RIGHT, (0,), (0,), (False,))
+    product = Project(join, (number(0), call("multiply", call("multiply", number(1), number(3)), HALF)), ("k", "x"))
+    pairs = pairs_of(summed(product, 0))
+    assert (pairs.key_width, pairs.comparisons, pairs.keys) == (1, (), (0,))
+    assert pairs.sums == ((PairTerm(0.5, 1, 1),),)
+    assert pairs.counts == (PairTerm(1.0, 0, 0),)
+    for side, scan_ in ((pairs.left, LEFT), (pairs.right, RIGHT)):
+        assert side.child == Project(Filter(scan_, present(0)), (number(0), number(1)), ("column0", "column1"))
+        assert [(c.function, c.argument) for c in side.calls] == [("count", 1), ("sum", 1)]
+
+
+def test_a_difference_counts_the_other_side() -> None:
+    difference = Project(Join(LEFT, RIGHT, (), (), ()), (call("subtract", number(1), number(2)),), ("x",))
+    pairs = pairs_of(summed(difference))
+    assert (pairs.key_width, pairs.keys) == (0, ())
+    assert pairs.sums == ((PairTerm(1.0, 1, 0), PairTerm(-1.0, 0, 1)),)
+
+
+def test_a_comparison_is_an_ordered_index() -> None:
+    join = Join(LEFT, RIGHT, (), (), (), holds("gt", number(0), number(2)))
+    pairs = pairs_of(summed(Project(join, (number(0), number(3)), ("k", "x")), 0))
+    assert pairs.comparisons == (Comparison("value", "lt", 0),)
+    assert pairs.left.keys == (0,) and pairs.left.calls == ()
+    assert pairs.right.child == Project(Filter(RIGHT, present(0)), (number(0), number(1)), ("column0", "column1"))
+    assert pairs.keys == (0,)
+
+
+def test_differences_of_doubles_are_compared_as_written() -> None:
+    apart = [
+        holds("gt", call("subtract", number(2), number(0)), Literal(9.0, DOUBLE)),
+        holds("lt", Literal(7.0, DOUBLE), call("subtract", number(0), number(2))),
+    ]
+    join = Join(LEFT, RIGHT, (1,), (1,), (False,), call("or", *apart, type_=pa.bool_()))
+    pairs = pairs_of(summed(Project(join, (number(1), number(2)), ("k", "x")), 0))
+    assert pairs.any_of and pairs.key_width == 1
+    assert pairs.comparisons == (
+        Comparison("value_minus_bound", "gt", 1, 9.0),
+        Comparison("bound_minus_value", "gt", 1, 7.0),
+    )
+
+
+def test_the_sides_change_places_for_groups_of_the_right() -> None:
+    join = Join(LEFT, RIGHT, (), (), (), holds("gt", number(0), number(2)))
+    pairs = pairs_of(summed(Project(join, (number(3), number(1)), ("k", "x")), 0))
+    assert pairs.comparisons == (Comparison("value", "gt", 0),)
+    assert pairs.keys == (1,) and pairs.left.child == Project(RIGHT, (number(0), number(1)), ("column0", "column1"))
+
+
+def test_what_is_not_a_sum_of_products_stays() -> None:
+    equal = Join(LEFT, RIGHT, (0,), (0,), (False,))
+    unequal = Join(LEFT, RIGHT, (), (), (), holds("ne", number(0), number(2)))
+    for before in (
+        summed(Project(equal, (call("greatest", number(1), number(3)),), ("x",))),
+        summed(Project(equal, (call("divide", number(0), number(1)),), ("x",))),
+        summed(Project(unequal, (number(1),), ("x",))),
+        replace(summed(equal), calls=(AggregateCall("max", 1, DOUBLE, True),)),
+        replace(summed(equal), calls=(AggregateCall("sum", 1, DOUBLE, True, distinct=True),)),
+        Aggregate(equal, (0,), (), ("k",)),
+    ):
+        assert factorise_aggregates(before) == before
+
+
 @pytest.mark.parametrize("name", MERGED)
 def test_merge_projections(name: str) -> None:
     before, after = MERGED[name]
@@ -96,10 +242,10 @@ def test_merge_projections(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", PRUNED)
-def test_prune_scans(name: str) -> None:
+def test_prune_columns(name: str) -> None:
     before, after = PRUNED[name]
-    assert prune_scans(before) == after
-    assert prune_scans(after) == after
+    assert prune_columns(before) == after
+    assert prune_columns(after) == after
     assert before.schema == after.schema
 
 

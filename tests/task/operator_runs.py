@@ -80,14 +80,14 @@ def arranged(name: str, columns: tuple[int, ...], types: tuple[pa.DataType, ...]
 def grouping(*accumulators: Accumulator, results: tuple[Result, ...], keys: int = 1) -> GroupPartial:
     """Groups rows (k bigint, v bigint) by k, or as a whole with ``keys=0``."""
     types = (INT, INT)
-    multisets = tuple(dict.fromkeys(a.argument for a in accumulators if a.distinct or a.recomputed))
-    layout = AggregateLayout(
-        (Accumulator("rows"), *accumulators), results, tuple(m for m in multisets if m is not None)
-    )
+    multisets = tuple(dict.fromkeys(a.multiset for a in accumulators if a.multiset is not None))
+    layout = AggregateLayout((Accumulator("rows"), *accumulators), results, multisets)
     groups = StateTable(
         "groups", tuple(KeyColumn(INT) for _ in range(keys)), keys, layout.value_types(types), layout.merge_ops()
     )
-    tables = tuple(multiset_table(f"values{m}", (INT,) * (keys + 1), keys) for m in layout.multisets)
+    tables = tuple(
+        multiset_table(f"values{m.columns}", (INT,) * (keys + len(m.columns)), keys) for m in layout.multisets
+    )
     return GroupPartial(tuple(range(keys)), layout, types, groups, tables)
 
 

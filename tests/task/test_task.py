@@ -135,7 +135,7 @@ def test_items_come_in_by_port() -> None:
 
 
 def test_rows_leave_for_later_depths_only_as_asked() -> None:
-    assert outgoing(FAN_OUT, 0) == {(3, 0): [(5, 0, 1)], (4, 0): [(8, 0, 1), (8, 1, 1)]}
+    assert outgoing(FAN_OUT, 0) == {(3, 0): [(5, 0, 1, False)], (4, 0): [(8, 0, 1, False), (8, 1, 1, False)]}
     assert outgoing(FAN_OUT, 1) == {}
 
 

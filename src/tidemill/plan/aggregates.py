@@ -6,9 +6,16 @@ import pyarrow as pa
 
 from tidemill.errors import TidemillError
 from tidemill.plan.algebra import Aggregate
-from tidemill.task.accumulators import Accumulator, AggregateLayout, Result
+from tidemill.task.accumulators import OF_GROUP, Accumulator, AggregateLayout, Multiset, Result
 
-SUPPORTED = frozenset({"sum", "count", "avg", "min", "max"})
+_MOMENTS = {
+    "var_samp": "moments2",
+    "var_pop": "moments2",
+    "stddev_samp": "moments2",
+    "stddev_pop": "moments2",
+    "skewness": "moments3",
+    "kurtosis": "moments4",
+}
 
 
 def layout(aggregate: Aggregate, append_only: bool) -> AggregateLayout:
@@ -26,12 +33,11 @@ def layout(aggregate: Aggregate, append_only: bool) -> AggregateLayout:
     """
     fields = aggregate.child.schema.fields
     kept: dict[Accumulator, int] = {Accumulator("rows"): 0}
-    multisets: dict[int, None] = {}
+    multisets: dict[Multiset, None] = {}
 
     def keep(accumulator: Accumulator) -> int:
-        if accumulator.distinct or accumulator.recomputed:
-            assert accumulator.argument is not None
-            multisets.setdefault(accumulator.argument)
+        if accumulator.multiset is not None:
+            multisets.setdefault(accumulator.multiset)
         return kept.setdefault(accumulator, len(kept))
 
     results = []
@@ -40,16 +46,27 @@ def layout(aggregate: Aggregate, append_only: bool) -> AggregateLayout:
             results.append(Result("count", pa.null(), call.type, 0, 0))
             continue
         field = fields[call.argument]
-        distinct = call.distinct and call.function not in ("min", "max")
+        name = call.function
+        if name in OF_GROUP or name in ("min_by", "max_by"):
+            again = Accumulator(name, call.argument, call.distinct, True, call.others, call.options)
+            results.append(Result(name, field.type, call.type, keep(again), 0))
+            continue
+        distinct = call.distinct and name not in ("min", "max")
+        if call.others:
+            several = keep(Accumulator("count", call.argument, True, others=call.others))
+            results.append(Result(name, field.type, call.type, several, several))
+            continue
         count = keep(Accumulator("count", call.argument, distinct)) if field.nullable or distinct else 0
-        if call.function == "count":
+        if name == "count":
             value = count
-        elif call.function in ("min", "max"):
-            value = keep(Accumulator(call.function, call.argument, recomputed=not append_only))
+        elif name in _MOMENTS:
+            value = keep(Accumulator(_MOMENTS[name], call.argument, distinct))
+        elif name in ("min", "max"):
+            value = keep(Accumulator(name, call.argument, recomputed=not append_only))
         else:
             exact = not append_only
-            value = keep(Accumulator(_sum_kind(call.function, field.type, exact), call.argument, distinct))
-        results.append(Result(call.function, field.type, call.type, value, count))
+            value = keep(Accumulator(_sum_kind(name, field.type, exact), call.argument, distinct))
+        results.append(Result(name, field.type, call.type, value, count, bool(dict(call.options).get("lenient"))))
     return AggregateLayout(tuple(kept), tuple(results), tuple(multisets))
 
 

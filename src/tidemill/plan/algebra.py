@@ -6,7 +6,7 @@ sub-plans are equal objects, which is how work is shared between views.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TypeAlias
 
@@ -15,6 +15,13 @@ import pyarrow as pa
 from tidemill.errors import TidemillError
 from tidemill.schema import Field, Schema
 from tidemill.task.expressions import Expression, Ref, references
+from tidemill.task.program import Comparison
+from tidemill.task.window_calls import WindowCall
+
+LATER = {"later": True}
+"""Marks a field that came later: at its default it is not written, so that older plans keep their names."""
+
+Option: TypeAlias = bool | tuple[float, ...]
 
 
 def _check_references(node: str, expressions: tuple[Expression, ...], width: int) -> None:
@@ -170,7 +177,9 @@ class TopRows:
 class AggregateCall:
     """``function([DISTINCT] column)``; ``argument`` is a column position of the child, None for ``COUNT(*)``.
 
-    Computed arguments and FILTER clauses become columns of a projection below.
+    Computed arguments and FILTER clauses become columns of a projection below. A row whose ``argument`` is NULL
+    does not count. ``others`` are further columns: the rest of ``COUNT(DISTINCT a, b)``, the value of ``min_by``
+    (whose ``argument`` is the ordering). ``options`` are the constant arguments by name.
     """
 
     function: str
@@ -178,6 +187,40 @@ class AggregateCall:
     type: pa.DataType
     nullable: bool
     distinct: bool = False
+    others: tuple[int, ...] = field(default=(), metadata=LATER)
+    options: tuple[tuple[str, Option], ...] = field(default=(), metadata=LATER)
+
+
+@dataclass(frozen=True)
+class PairTerm:
+    """``coefficient * left * right``: one result of either side of :class:`Pairs`, by call; None is COUNT(*)."""
+
+    coefficient: float
+    left: int | None
+    right: int | None
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """An aggregate over a join, from sums of either side.
+
+    The sides are grouped first by the ``key_width`` equality columns. Without ``comparisons`` any two groups of equal
+    key meet. With them the left side's next columns are bounds (which the comparisons name by position), the right
+    side's one further column is compared with them; they all hold, or with ``any_of`` one of them. Only partial
+    groups of the sides are ever used, never their rows.
+
+    ``keys`` are the group columns among those of the left side followed by those of the right side. ``sums`` and
+    ``counts`` give for each call the sum of its argument and the number of its non-NULL arguments.
+    """
+
+    left: Aggregate
+    right: Aggregate
+    key_width: int
+    comparisons: tuple[Comparison, ...]
+    any_of: bool
+    keys: tuple[int, ...]
+    sums: tuple[tuple[PairTerm, ...], ...]
+    counts: tuple[PairTerm, ...]
 
 
 @dataclass(frozen=True)
@@ -185,17 +228,18 @@ class Aggregate:
     """One row per group. ``keys`` are column positions of the child; output is keys, then calls.
 
     Without keys there is exactly one row, also over no input at all, as SQL wants. Without calls
-    it is DISTINCT.
+    it is DISTINCT. ``pairs`` says how the groups are summed without making the rows of the child, a join.
     """
 
     child: Node
     keys: tuple[int, ...]
     calls: tuple[AggregateCall, ...]
     names: tuple[str, ...]
+    pairs: Pairs | None = None
 
     def __post_init__(self) -> None:
         width = len(self.child.schema)
-        used = (*self.keys, *(c.argument for c in self.calls if c.argument is not None))
+        used = (*self.keys, *(a for c in self.calls if c.argument is not None for a in (c.argument, *c.others)))
         _check_references("Aggregate", tuple(Ref(k, pa.null()) for k in used), width)
 
     @cached_property
@@ -206,13 +250,44 @@ class Aggregate:
         return Schema(tuple(Field(n, t, null) for n, (t, null) in zip(self.names, types, strict=True)))
 
 
-Node: TypeAlias = Scan | Project | Filter | Union | Join | SemiJoin | TopRows | Aggregate
+@dataclass(frozen=True)
+class Window:
+    """Each row with one more column per call, over the rows that have its values in the ``partition`` columns.
+
+    Without ``partition`` that is all rows. Rows that ``order`` does not tell apart are taken in the order of all
+    their columns, so that the result is decided by the rows.
+    """
+
+    child: Node
+    partition: tuple[int, ...]
+    order: tuple[SortKey, ...]
+    calls: tuple[WindowCall, ...]
+    names: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        width = len(self.child.schema)
+        columns = tuple(Ref(c, pa.null()) for c in (*self.partition, *(k.column for k in self.order)))
+        bounds = (b for c in self.calls for b in (c.frame.lower, c.frame.upper))
+        frames = tuple(b for b in bounds if b is not None and not isinstance(b, int))
+        arguments = tuple(a for c in self.calls for a in c.arguments)
+        _check_references("Window", (*columns, *frames, *arguments), width)
+
+    @cached_property
+    def schema(self) -> Schema:
+        """The child's columns, then one per call."""
+        results = tuple(Field(n, c.type, c.nullable) for n, c in zip(self.names, self.calls, strict=True))
+        return Schema(self.child.schema.fields + results)
+
+
+Node: TypeAlias = Scan | Project | Filter | Union | Join | SemiJoin | TopRows | Aggregate | Window
 
 
 def children(node: Node) -> tuple[Node, ...]:
     """The inputs of a node, left to right."""
     if isinstance(node, Scan):
         return ()
+    if isinstance(node, Aggregate) and node.pairs is not None:
+        return (node.pairs.left, node.pairs.right)
     if isinstance(node, Union):
         return node.children
     if isinstance(node, Join | SemiJoin):

@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import pickle
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
@@ -21,17 +21,23 @@ from tidemill.plan.algebra import (
     Filter,
     Join,
     Node,
+    Pairs,
+    PairTerm,
     Project,
     Scan,
     SemiJoin,
     TopRows,
     Union,
+    Window,
     children,
     relations,
 )
 from tidemill.plan.codec import fingerprint
+from tidemill.plan.placement import NOWHERE, ONE_PLACE, Placement, after_calculation
+from tidemill.plan.windows import window_changes
 from tidemill.state.keys import KeyColumn
 from tidemill.state.merge import MergeOp
+from tidemill.task.accumulators import AggregateLayout, Multiset
 from tidemill.task.expressions import Ref, remap
 from tidemill.task.program import (
     Arrange,
@@ -42,6 +48,7 @@ from tidemill.task.program import (
     Input,
     JoinChanges,
     Operation,
+    PairSums,
     Program,
     ReadPlan,
     ScanStep,
@@ -51,6 +58,7 @@ from tidemill.task.program import (
     StoreKeyed,
     StoreRows,
     TableSource,
+    Term,
     TopChanges,
     ViewSnapshot,
     multiset_table,
@@ -80,13 +88,12 @@ class Assembler:
         self._columns: dict[str, tuple[str, ...]] = {}
         self._sinks: dict[str, list[int]] = {}
         self._lowering = ""
+        self._placed: dict[Input, Placement] = {}
+        self._noted = False
 
     def program(self) -> Program:
         """The program of all views."""
-        for view in self.views.values():
-            self._note_columns(view.root)
-            _, top = _finishing(view.root)
-            self._note_changes(top.child if isinstance(top, Aggregate) else top, view.born)
+        self._note()
         for view in self.views.values():
             self._lowering = view.name
             self._sinks[view.name] = []
@@ -94,8 +101,22 @@ class Assembler:
         steps = self._with_views()
         return Program(steps, fingerprint_program(steps))
 
+    def _note(self) -> None:
+        """What must be known of all views before any is lowered."""
+        if self._noted:
+            return
+        self._noted = True
+        for view in self.views.values():
+            self._note_columns(view.root)
+            _, top = _finishing(view.root)
+            if isinstance(top, Aggregate):
+                self._note_below(top, view.born)
+            else:
+                self._note_changes(top, view.born)
+
     def read_plan(self, name: str) -> ReadPlan:
         """How a view's rows are read from state."""
+        self._note()
         view = self.views[name]
         steps, top = _finishing(view.root)
         if isinstance(top, Aggregate):
@@ -110,13 +131,13 @@ class Assembler:
         the top an epoch must have run.
         """
         _, top = _finishing(self.views[name].root)
-        below = children(top) if isinstance(top, Aggregate) else (top,)
+        below = _summed(top) if isinstance(top, Aggregate) else (top,)
         return any(self._gives_first_row(node) for node in below)
 
     def _gives_first_row(self, node: Node) -> bool:
         if isinstance(node, Aggregate) and not node.keys:
             return True
-        below = children(node)
+        below = _summed(node) if isinstance(node, Aggregate) else children(node)
         if isinstance(node, Scan) and node.relation in self.views:
             below = (self.views[node.relation].root,)
         return any(self._gives_first_row(child) for child in below)
@@ -136,7 +157,7 @@ class Assembler:
                 return self.append_only(node.child)
             case SemiJoin():
                 return not node.anti and self.append_only(node.left) and self.append_only(node.right)
-            case Aggregate() | TopRows():
+            case Aggregate() | TopRows() | Window():
                 return False
 
     def _note_columns(self, node: Node) -> None:
@@ -152,10 +173,16 @@ class Assembler:
         """Which aggregates must give their changes, because something other than a reader of views wants them."""
         if isinstance(node, Aggregate):
             self._changing.add((node, born))
+            self._note_below(node, born)
+            return
         if isinstance(node, Scan) and node.relation in self.views:
             upstream = self.views[node.relation]
             self._note_changes(upstream.root, upstream.born)
         for child in children(node):
+            self._note_changes(child, born)
+
+    def _note_below(self, node: Aggregate, born: int) -> None:
+        for child in _summed(node):
             self._note_changes(child, born)
 
     def _store(self, view: ViewDefinition) -> int:
@@ -166,41 +193,62 @@ class Assembler:
         if (top, view.born) in self._changing:
             return self._rows(top, view.born).step
         partial = self._partial(top, view.born)
-        step = self._add(partial, (self._rows(top.child, view.born),), view.born)
+        groups = self._sums(top, partial, view.born)
         if not partial.multisets:
-            return self._add(StoreKeyed(partial.groups), (Input(step),), view.born)
-        return self._group_changes(partial, step, view.born, emit=False)
+            return self._add(StoreKeyed(partial.groups), (groups,), view.born)
+        return self._group_changes(top, partial, groups, view.born, emit=False)
 
-    def _group_changes(self, partial: GroupPartial, step: int, born: int, emit: bool) -> int:
-        inputs = tuple(Input(step, port) for port in range(1 + len(partial.multisets)))
-        return self._add(GroupChanges(partial, emit), inputs, born)
+    def _group_changes(
+        self, node: Aggregate, partial: GroupPartial, groups: Input, born: int, emit: bool, single: bool = False
+    ) -> int:
+        inputs = tuple(Input(groups.step, port) for port in range(1 + len(partial.multisets)))
+        moves = not self._in_place(node, partial, born, single)
+        step = self._add(GroupChanges(partial, emit), inputs, born, moves)
+        self._placed[Input(step)] = frozenset({tuple(range(partial.groups.distribution))})
+        return step
 
-    def _rows(self, node: Node, born: int) -> Input:
-        """The step that gives the changes of a node's rows."""
+    def _rows(self, node: Node, born: int, single: bool = False) -> Input:
+        """The step that gives the changes of a node's rows.
+
+        With ``single`` an aggregate is folded where the rows of vnode 0 are, because its reader is there.
+        """
         match node:
             case Scan():
                 return Input(self._scan(node, born))
             case Project() | Filter():
                 operation, base = _calculation(node)
-                source, operation = self._fused(base, operation, born)
-                return Input(self._add(operation, (source,), born))
+                source, operation = self._fused(base, operation, born, single)
+                return self._placed_by(after_calculation(self._place(source), operation), operation, (source,), born)
             case Union():
-                return Input(self._add(Concatenate(), tuple(self._rows(c, born) for c in node.children), born))
+                inputs = tuple(self._rows(c, born, single) for c in node.children)
+                common = frozenset.intersection(*(self._place(i) for i in inputs))
+                return self._placed_by(common, Concatenate(), inputs, born)
             case Aggregate():
-                partial = self._partial(node, born)
-                step = self._add(partial, (self._rows(node.child, born),), born)
-                return Input(self._group_changes(partial, step, born, emit=True))
+                partial = self._partial(node, born, single)
+                groups = self._sums(node, partial, born, single)
+                return Input(self._group_changes(node, partial, groups, born, emit=True, single=single))
             case Join():
                 return self._join(node, born)
             case SemiJoin():
                 return self._semi_join(node, born)
             case TopRows():
                 return self._top(node, born)
+            case Window():
+                return self._window(node, born)
 
-    def _fused(self, base: Node, operation: Calculate, born: int) -> tuple[Input, Calculate]:
+    def _place(self, rows: Input) -> Placement:
+        """Where the rows of a stream are."""
+        return self._placed.get(rows, NOWHERE)
+
+    def _placed_by(self, placement: Placement, operation: Operation, inputs: tuple[Input, ...], born: int) -> Input:
+        rows = Input(self._add(operation, inputs, born))
+        self._placed[rows] = placement
+        return rows
+
+    def _fused(self, base: Node, operation: Calculate, born: int, single: bool) -> tuple[Input, Calculate]:
         """A calculation directly over a shared scan reads the scan's columns, without a step in between."""
         if not (isinstance(base, Scan) and base.relation in self.tables):
-            return self._rows(base, born), operation
+            return self._rows(base, born, single), operation
         positions = self._scan_positions(base)
         expressions = operation.expressions
         if expressions is None:
@@ -226,40 +274,144 @@ class Assembler:
         changes = self._rows(upstream.root, upstream.born)
         names = upstream.root.schema.names
         expressions = tuple(Ref(names.index(f.name), f.type, f.nullable) for f in node.columns)
-        inputs = [Input(self._add(Calculate(None, expressions), (changes,), born))]
-        if born > upstream.born:
-            snapshot = self._add(ViewSnapshot(upstream.name, self.read_plan(upstream.name)), (), born)
-            inputs.append(Input(self._add(Calculate(None, expressions), (Input(snapshot),), born)))
+        operation = Calculate(None, expressions)
+        inputs = [self._placed_by(after_calculation(self._place(changes), operation), operation, (changes,), born)]
+        if born == upstream.born:
+            return inputs[0].step
+        snapshot = self._add(ViewSnapshot(upstream.name, self.read_plan(upstream.name)), (), born)
+        inputs.append(Input(self._add(Calculate(None, expressions), (Input(snapshot),), born)))
         return self._add(Concatenate(), tuple(inputs), born)
 
-    def _partial(self, node: Aggregate, born: int) -> GroupPartial:
-        fields = node.child.schema.fields
-        types = tuple(f.type for f in fields)
-        chosen = layout(node, self.append_only(node.child))
-        name = f"{self._identity(node)}:{born}"
+    def _partial(self, node: Aggregate, born: int, single: bool = False) -> GroupPartial:
+        """The partial groups of an aggregate: folded where their rows are if that can be, else spread by all keys."""
+        distribution = self._distribution(node, born, single)
+        return self._groups(node, born, len(node.keys) if distribution is None else distribution)
+
+    def _groups(self, node: Aggregate, born: int, distribution: int) -> GroupPartial:
+        types = node.child.schema.types
+        chosen = layout(node, node.pairs is None and self.append_only(node.child))
+        name = f"{self._identity(node)}:{born}" + ("" if distribution == len(node.keys) else f":{distribution}")
         group_types = tuple(types[k] for k in node.keys)
-        width = len(group_types)
         groups = StateTable(
             f"group:{name}",
             tuple(KeyColumn(t) for t in group_types),
-            width,
+            distribution,
             chosen.value_types(types),
             chosen.merge_ops(),
         )
         multisets = tuple(
-            multiset_table(f"values{column}:{name}", (*group_types, types[column]), width)
-            for column in chosen.multisets
+            multiset_table(_values_table(m, name), (*group_types, *(types[c] for c in m.columns)), distribution)
+            for m in chosen.multisets
         )
         return GroupPartial(node.keys, chosen, types, groups, multisets)
 
+    def _distribution(self, node: Aggregate, born: int, single: bool) -> int | None:
+        """Number of leading group columns by which the groups are in place already, None when they are not."""
+        if node.pairs is not None:
+            width = self._pair_distribution(node.pairs, born)
+            left = node.pairs.keys[:width] == tuple(range(width))
+            first = len(node.pairs.left.keys)
+            right = node.pairs.keys[:width] == tuple(range(first, first + width))
+            return width if left or right else None
+        if single:
+            return 0
+        places = self._place(self._rows(node.child, born))
+        found = [p for p in places if p == node.keys[: len(p)]]
+        return max(map(len, found)) if found else None
+
+    def _in_place(self, node: Aggregate, partial: GroupPartial, born: int, single: bool) -> bool:
+        """Whether partial groups come out in the partition that owns them."""
+        if node.pairs is not None:
+            return self._distribution(node, born, single) is not None
+        return node.keys[: partial.groups.distribution] in self._place(self._rows(node.child, born, single))
+
+    def _sums(self, node: Aggregate, partial: GroupPartial, born: int, single: bool = False) -> Input:
+        """The step that gives the partial groups of an aggregate."""
+        if node.pairs is None:
+            return Input(self._add(partial, (self._rows(node.child, born, single),), born))
+        pairs = node.pairs
+        width = self._pair_distribution(pairs, born)
+        sides = []
+        inputs = []
+        moves = []
+        for side in (pairs.left, pairs.right):
+            groups = self._groups(side, born, width)
+            stream = self._sums(side, groups, born, single=width == 0)
+            self._keep(self._add(StoreKeyed(groups.groups), (stream,), born))
+            sides.append(groups)
+            inputs.append(stream)
+            moves.append(not self._side_in_place(side, width, born))
+        terms = _terms(pairs, partial.layout, sides[0].layout, sides[1].layout)
+        operation = PairSums(
+            sides[0], sides[1], pairs.key_width, pairs.comparisons, pairs.any_of, pairs.keys, terms, partial
+        )
+        return Input(self._add(operation, tuple(inputs), born, *moves))
+
+    def _pair_distribution(self, pairs: Pairs, born: int) -> int:
+        """Number of key columns by which the sides of pairs are spread: none when a side is at one place."""
+        if pairs.key_width and not any(self._at_one_place(s, born) for s in (pairs.left, pairs.right)):
+            return pairs.key_width
+        return 0
+
+    def _at_one_place(self, side: Aggregate, born: int) -> bool:
+        if side.pairs is not None:
+            return self._pair_distribution(side.pairs, born) == 0
+        return () in self._place(self._rows(side.child, born))
+
+    def _side_in_place(self, side: Aggregate, width: int, born: int) -> bool:
+        """Whether a side's partial groups come out where its first ``width`` key columns belong."""
+        if side.pairs is None:
+            return side.keys[:width] in self._place(self._rows(side.child, born, single=width == 0))
+        own = self._pair_distribution(side.pairs, born)
+        return own == width and side.pairs.keys[:width] == tuple(range(width))
+
     def _join(self, node: Join, born: int) -> Input:
+        if not node.left_keys and _is_one_row(node.right):
+            return self._join_scalar(node, born)
+        node = self._in_placed_order(node, born)
         left = self._arranged(node.left, born, node.left_keys, _required(node.left_keys, node.null_safe))
         right = self._arranged(node.right, born, node.right_keys, _required(node.right_keys, node.null_safe))
         operation = JoinChanges(left[0], right[0], len(node.left_keys))
-        joined = Input(self._add(operation, (left[1], right[1]), born))
+        joined = Input(self._add(operation, (left[1], right[1]), born, left[2], right[2]))
+        start = len(node.left.schema)
+        self._placed[joined] = frozenset({node.left_keys, tuple(start + k for k in node.right_keys)})
+        return self._with_residual(node, joined, born)
+
+    def _join_scalar(self, node: Join, born: int) -> Input:
+        """A join with one row: it is sent to where the rows of the other side are."""
+        rows = self._rows(node.left, born)
+        places = self._place(rows)
+        if () in places:
+            spread: tuple[int, ...] = ()
+        else:
+            spread = max(sorted(places), key=len, default=tuple(range(len(node.left.schema))))
+        left = self._arranged(node.left, born, spread, ())
+        right = self._arranged(node.right, born, (), ())
+        broadcast = bool(spread)
+        operation = JoinChanges(left[0], right[0], 0, broadcast)
+        inputs = (left[1], replace(right[1], broadcast=broadcast))
+        joined = Input(self._add(operation, inputs, born, left[2], right[2] or broadcast))
+        self._placed[joined] = frozenset({spread})
+        return self._with_residual(node, joined, born)
+
+    def _with_residual(self, node: Join, joined: Input, born: int) -> Input:
         if node.residual is None:
             return joined
-        return Input(self._add(Calculate(node.residual, None), (joined,), born))
+        return self._placed_by(self._place(joined), Calculate(node.residual, None), (joined,), born)
+
+    def _in_placed_order(self, node: Join, born: int) -> Join:
+        """The join with its keys in the order in which one side is placed, if it is by just these keys."""
+        for keys, side in ((node.left_keys, node.left), (node.right_keys, node.right)):
+            for place in sorted(self._place(self._rows(side, born))):
+                if len(set(keys)) == len(keys) and place != keys and sorted(place) == sorted(keys):
+                    order = [keys.index(k) for k in place]
+                    return replace(
+                        node,
+                        left_keys=tuple(node.left_keys[i] for i in order),
+                        right_keys=tuple(node.right_keys[i] for i in order),
+                        null_safe=tuple(node.null_safe[i] for i in order),
+                    )
+        return node
 
     def _semi_join(self, node: SemiJoin, born: int) -> Input:
         never = _required(node.left_keys, node.null_safe)
@@ -267,7 +419,9 @@ class Assembler:
         required = _required(node.right_keys, node.null_safe)
         right = self._arranged(node.right, born, node.right_keys, required, keys_only=True)
         operation = SemiChanges(left[0], right[0], len(node.left_keys), node.anti)
-        return Input(self._add(operation, (left[1], right[1]), born))
+        found = Input(self._add(operation, (left[1], right[1]), born, left[2], right[2]))
+        self._placed[found] = frozenset({node.left_keys})
+        return found
 
     def _top(self, node: TopRows, born: int) -> Input:
         order = tuple(k.column for k in node.keys)
@@ -280,38 +434,56 @@ class Assembler:
         arrange = Arrange(columns, (), StateTable(name, key, 0, (pa.int64(),), (MergeOp.SUM,)))
         arranged = Input(self._add(arrange, (source,), born))
         self._keep(self._add(StoreKeyed(arrange.table), (arranged,), born))
-        return Input(self._add(TopChanges(arrange, node.limit, node.offset), (arranged,), born))
+        moves = () not in self._place(source)
+        found = Input(self._add(TopChanges(arrange, node.limit, node.offset), (arranged,), born, moves))
+        self._placed[found] = ONE_PLACE
+        return found
+
+    def _window(self, node: Window, born: int) -> Input:
+        source = self._rows(node.child, born)
+        operation = window_changes(node, self._identity(node.child), born)
+        arranged = Input(self._add(operation.rows, (source,), born))
+        self._keep(self._add(StoreKeyed(operation.rows.table), (arranged,), born))
+        partition = operation.rows.columns[: operation.rows.table.distribution]
+        moves = partition not in self._place(source)
+        found = Input(self._add(operation, (arranged,), born, moves))
+        self._placed[found] = frozenset({partition})
+        return found
 
     def _arranged(
         self, node: Node, born: int, keys: tuple[int, ...], required: tuple[int, ...], keys_only: bool = False
-    ) -> tuple[Arrange, Input]:
-        """A node's rows by key, and the step that stores them; the same for all that want them alike."""
+    ) -> tuple[Arrange, Input, bool]:
+        """A node's rows by key, the step that arranges them, and whether they must move to where they belong.
+
+        They are stored by a step of their own, which is the same for all that want them alike.
+        """
         source = self._rows(node, born)
         others = () if keys_only else tuple(i for i in range(len(node.schema)) if i not in keys)
         order = keys + others
-        identity = fingerprint((self._identity(node), list(order), list(required)))
+        identity = fingerprint((self._identity(node), list(order), list(required), len(keys)))
         types = tuple(node.schema.types[i] for i in order)
         table = multiset_table(f"rows:{identity}:{born}", types, len(keys))
         arrange = Arrange(order, required, table)
         arranged = Input(self._add(arrange, (source,), born))
         self._keep(self._add(StoreKeyed(table), (arranged,), born))
-        return arrange, arranged
+        return arrange, arranged, keys not in self._place(source)
 
     def _keep(self, step: int) -> None:
         """The view being lowered depends on this step, which nothing reads."""
-        self._sinks[self._lowering].append(step)
+        self._sinks.setdefault(self._lowering, []).append(step)
 
     def _identity(self, node: Node) -> str:
         """Names a stateful node: equal for equal work on the same relations."""
         uids = tuple(self.views[r].uid if r in self.views else self.tables[r].uid for r in relations(node))
         return fingerprint((node, uids))
 
-    def _add(self, operation: Operation, inputs: tuple[Input, ...], born: int) -> int:
+    def _add(self, operation: Operation, inputs: tuple[Input, ...], born: int, *moves: bool) -> int:
+        """The step that does this. ``moves`` tells which inputs need an exchange: of all, when it is one."""
         key = (operation, inputs, born)
         if key not in self._memo:
-            depth = max((self._steps[i.step].depth for i in inputs), default=0)
-            if isinstance(operation, GroupChanges | JoinChanges | SemiChanges | TopChanges):
-                depth += 1
+            moved = moves * len(inputs) if len(moves) == 1 else moves or (False,) * len(inputs)
+            depths = (self._steps[i.step].depth + m for i, m in zip(inputs, moved, strict=True))
+            depth = max(depths, default=0)
             self._memo[key] = len(self._steps)
             self._steps.append(Step(operation, inputs, depth, born, frozenset()))
         return self._memo[key]
@@ -346,9 +518,50 @@ def state_tables(program: Program, view: str | None = None) -> dict[str, StateTa
     }
 
 
+def _values_table(multiset: Multiset, name: str) -> str:
+    columns = "_".join(map(str, multiset.columns))
+    optional = "n" if multiset.required < len(multiset.columns) else ""
+    return f"values{columns}{optional}:{name}"
+
+
 def _view_table(view: ViewDefinition) -> StateTable:
     types = view.root.schema.types
     return multiset_table(f"view:{view.uid}", types, len(types))
+
+
+def _summed(node: Aggregate) -> tuple[Node, ...]:
+    """The nodes whose rows an aggregate sums: its child, or what is below the sides of its pairs."""
+    if node.pairs is None:
+        return (node.child,)
+    return _summed(node.pairs.left) + _summed(node.pairs.right)
+
+
+def _terms(
+    pairs: Pairs, output: AggregateLayout, left: AggregateLayout, right: AggregateLayout
+) -> tuple[tuple[Term, ...], ...]:
+    """For each accumulator of the output the products of the sides' accumulators that it sums."""
+
+    def term(found: PairTerm) -> Term:
+        positions = [
+            0 if call is None else side.results[call].value for call, side in ((found.left, left), (found.right, right))
+        ]
+        return Term(found.coefficient, positions[0], positions[1])
+
+    terms: list[tuple[Term, ...]] = [()] * len(output.accumulators)
+    terms[0] = (Term(1.0, 0, 0),)
+    for call, result in enumerate(output.results):
+        if result.count:
+            terms[result.count] = (term(pairs.counts[call]),)
+        if result.function != "count":
+            terms[result.value] = tuple(term(t) for t in pairs.sums[call])
+    return tuple(terms)
+
+
+def _is_one_row(node: Node) -> bool:
+    """Whether a node has exactly one row, whatever the input."""
+    while isinstance(node, Project):
+        node = node.child
+    return isinstance(node, Aggregate) and not node.keys
 
 
 def _required(keys: tuple[int, ...], null_safe: tuple[bool, ...]) -> tuple[int, ...]:

@@ -22,7 +22,7 @@ from tidemill.schema import Field, Schema, type_from_spark
 from tidemill.task.expressions import Ref
 
 _RULES_THAT_LOSE_RELATIONS = ("ConvertToLocalRelation", "PropagateEmptyRelation", "PruneFilters")
-_RULES_WE_DO_OURSELVES = ("DecimalAggregates", "OptimizeIn")
+_RULES_WE_DO_OURSELVES = ("DecimalAggregates", "OptimizeIn", "InferWindowGroupLimit")
 _MERGE_SUBQUERIES = "org.apache.spark.sql.execution.planmerging.MergeSubplans"  # into structs, which we have not
 _RULE_THAT_CANNOT_BE_EXCLUDED = ".RewriteDistinctAggregates"
 _EXCLUDED = "spark.sql.optimizer.excludedRules"

@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from tidemill.errors import TidemillError
 from tidemill.plan.algebra import Join, Node, Project, SemiJoin, Union
+from tidemill.plan.null_safe_keys import merge_null_tests
 from tidemill.task.expressions import Call, Expression, Literal, Ref, references, remap
 
 _KINDS = frozenset({"Inner", "Cross", "LeftOuter", "RightOuter", "FullOuter", "LeftSemi", "LeftAnti", "ExistenceJoin"})
@@ -109,6 +110,7 @@ def _with_literals(node: Node, width: int, literals: list[Expression]) -> Node:
 
 def _split(left: Node, right: Node, conjuncts: list[Expression]) -> _Sides:
     """Split a condition into keys and the rest; computed keys become extra columns of the sides."""
+    conjuncts = merge_null_tests(conjuncts)
     left_width, right_width = len(left.schema), len(right.schema)
     left_columns, right_columns = _refs(left, left_width), _refs(right, right_width)
     keys: list[tuple[int, int, bool]] = []

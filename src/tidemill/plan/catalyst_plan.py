@@ -13,7 +13,6 @@ from typing import Any
 import pyarrow as pa
 
 from tidemill.errors import TidemillError
-from tidemill.plan.aggregates import SUPPORTED
 from tidemill.plan.algebra import (
     Aggregate,
     AggregateCall,
@@ -25,15 +24,18 @@ from tidemill.plan.algebra import (
     TopRows,
     Union,
 )
+from tidemill.plan.catalyst_aggregates import aggregate_call
 from tidemill.plan.catalyst_expressions import JsonTree, translate
 from tidemill.plan.catalyst_expressions import tree as read_tree
 from tidemill.plan.catalyst_joins import build_join, projection
-from tidemill.schema import Field, type_from_spark, type_to_ddl
-from tidemill.task.expressions import Call, Expression, Literal, Ref
+from tidemill.plan.catalyst_windows import read_window
+from tidemill.plan.codec import spark_type
+from tidemill.schema import Field, type_from_spark
+from tidemill.task.expressions import Expression, Literal, Ref
 
-_AGGREGATES = {"Sum": "sum", "Count": "count", "Average": "avg", "Min": "min", "Max": "max"}
 _SUPPORTED_NODES = (
-    "SELECT, WHERE, all joins, subqueries, GROUP BY with ROLLUP and CUBE, HAVING, DISTINCT, UNION, ORDER BY with LIMIT"
+    "SELECT, WHERE, all joins, subqueries, GROUP BY with ROLLUP and CUBE, HAVING, DISTINCT, UNION, "
+    "ORDER BY with LIMIT, window functions"
 )
 
 
@@ -98,6 +100,9 @@ class _PlanReader:
                 return self._aggregate(tree)
             case "Expand":
                 return self._expand(tree)
+            case "Window":
+                child = self.read(tree.children[0])
+                return _Bound(*read_window(tree, child.node, child.inputs, aggregate_call))
             case "GlobalLimit" | "LocalLimit" | "Offset":
                 return self._top(tree)
             case "Sort" | "SubqueryAlias" | "RepartitionByExpression" | "Repartition" | "RebalancePartitions":
@@ -255,7 +260,7 @@ class _PlanReader:
             inputs[identity] = position
             fields = {
                 "name": "subquery",
-                "dataType": type_to_spark(field.type),
+                "dataType": spark_type(field.type),
                 "nullable": True,
                 "exprId": {"id": identity},
             }
@@ -282,14 +287,14 @@ class _PlanReader:
             """The expression with each aggregate call replaced by a reference to its result."""
             if node.name != "AggregateExpression":
                 return JsonTree(node.name, node.fields, tuple(replace(c) for c in node.children))
-            call = _call(node, child.inputs, argument)
+            call = aggregate_call(node, child.inputs, argument)
             if call not in calls:
                 calls.append(call)
             position = calls.index(call)
             inputs[-1 - position] = len(groups) + position
             fields = {
                 "name": call.function,
-                "dataType": type_to_spark(call.type),
+                "dataType": spark_type(call.type),
                 "nullable": call.nullable,
                 "exprId": {"id": -1 - position},
             }
@@ -302,82 +307,6 @@ class _PlanReader:
         expressions = tuple(translate(e, inputs) for e in replaced)
         result = Project(aggregate, expressions, tuple(o.fields["name"] for o in outputs))
         return _Bound(result, {_id(o): i for i, o in enumerate(outputs)})
-
-
-def _call(node: JsonTree, inputs: Mapping[int, int], argument: Any) -> AggregateCall:
-    function = node.children[0]
-    distinct = bool(node.fields.get("isDistinct"))
-    name = _AGGREGATES.get(function.name)
-    if name is None or name not in SUPPORTED:
-        raise TidemillError(
-            "TM2102",
-            "this aggregate function is not supported yet",
-            got=function.name,
-            hint="supported: sum, count, avg, min, max, each also DISTINCT",
-        )
-    arguments = [translate(c, inputs) for c in function.children if c.name != "EvalMode"]
-    condition = translate(node.children[1], inputs) if len(node.children) > 1 else None
-    if name == "count":
-        value = _count_argument(arguments, distinct)
-    else:
-        value = arguments[0]
-    if condition is not None:
-        value = value if value is not None else Literal(1, pa.int32())
-        value = Call("case", (condition, value, Literal(None, value.type)), value.type, True)
-    type_, nullable = _result_type(name, value, node)
-    return AggregateCall(name, None if value is None else argument(value), type_, nullable, distinct)
-
-
-def _count_argument(arguments: list[Expression], distinct: bool) -> Expression | None:
-    counted = [a for a in arguments if a.nullable]
-    if distinct:
-        if len(arguments) > 1:
-            raise TidemillError(
-                "TM2102",
-                "COUNT(DISTINCT ...) of several columns is not supported yet",
-                got=f"{len(arguments)} columns",
-                hint="count over a SELECT DISTINCT of the columns",
-            )
-        return arguments[0]
-    if not counted:
-        return None
-    if len(counted) == 1:
-        return counted[0]
-    present: Expression = Call("is_not_null", (counted[0],), pa.bool_(), False)
-    for other in counted[1:]:
-        present = Call("and", (present, Call("is_not_null", (other,), pa.bool_(), False)), pa.bool_(), False)
-    one = Literal(1, pa.int32())
-    return Call("case", (present, one, Literal(None, one.type)), one.type, True)
-
-
-def _result_type(function: str, value: Expression | None, node: JsonTree) -> tuple[pa.DataType, bool]:
-    """The type Spark gives to an aggregate."""
-    if function == "count" or value is None:
-        return pa.int64(), False
-    type_ = value.type
-    if function in ("min", "max"):
-        return type_, True
-    if pa.types.is_decimal(type_):
-        extra = (10, 0) if function == "sum" else (4, 4)
-        return pa.decimal128(min(38, type_.precision + extra[0]), min(38, type_.scale + extra[1])), True
-    if function == "avg" or pa.types.is_floating(type_):
-        if pa.types.is_integer(type_) or pa.types.is_floating(type_):
-            return pa.float64(), True
-    elif pa.types.is_integer(type_):
-        return pa.int64(), True
-    raise TidemillError(
-        "TM2102",
-        "this aggregate is not supported yet for this type",
-        got=f"{function}({type_to_ddl(type_)}) in {node.children[0].name}",
-        hint="cast the argument to a number",
-    )
-
-
-def type_to_spark(type_: pa.DataType) -> str:
-    """Spark's JSON name of an atomic type."""
-    names = {"tinyint": "byte", "smallint": "short", "int": "integer", "bigint": "long"}
-    ddl = type_to_ddl(type_)
-    return names.get(ddl, ddl)
 
 
 def _join_kind(field: Any) -> tuple[str, int | None]:
@@ -405,7 +334,6 @@ def _conjuncts(tree: JsonTree) -> list[JsonTree]:
 
 
 _NAMES = {
-    "Window": "a window function",
     "Generate": "explode or LATERAL VIEW",
     "LocalRelation": "VALUES",
     "OneRowRelation": "SELECT without FROM",

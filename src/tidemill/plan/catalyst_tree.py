@@ -109,6 +109,9 @@ def _complete(nodes: list[dict[str, Any]], expression: Any) -> None:
             fields["patterns"] = [_java_value(value) for value in _elements(java.patterns())]
         elif name == "Literal" and fields["dataType"] == "binary":
             fields["value"] = java.value()
+        elif name == "Literal" and isinstance(fields["dataType"], dict) and java.value() is not None:
+            if fields["dataType"].get("elementType") == "double":
+                fields["doubles"] = list(java.value().toDoubleArray())
         elif isinstance(fields.get("plan"), list) and hasattr(java, "plan"):
             _complete_plan(iter(fields["plan"]), java.plan())
         if fields["num-children"]:

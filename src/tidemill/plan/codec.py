@@ -18,7 +18,7 @@ import pyarrow as pa
 from tidemill.errors import TidemillError
 from tidemill.plan import algebra
 from tidemill.schema import Field, Schema, type_from_spark, type_to_ddl
-from tidemill.task import expressions
+from tidemill.task import expressions, program, window_calls
 
 _CLASSES: dict[str, type] = {
     c.__name__: c
@@ -32,7 +32,13 @@ _CLASSES: dict[str, type] = {
         algebra.SortKey,
         algebra.TopRows,
         algebra.AggregateCall,
+        algebra.PairTerm,
+        algebra.Pairs,
+        program.Comparison,
         algebra.Aggregate,
+        algebra.Window,
+        window_calls.WindowCall,
+        window_calls.Frame,
         expressions.Ref,
         expressions.Literal,
         expressions.Call,
@@ -55,11 +61,15 @@ def encode(value: Any) -> Any:
     if isinstance(value, decimal.Decimal):
         return {"$decimal": str(value)}
     if isinstance(value, pa.DataType):
-        return {"$type": _encode_type(value)}
+        return {"$type": spark_type(value)}
     if isinstance(value, tuple | list):
         return [encode(v) for v in value]
     if dataclasses.is_dataclass(value) and type(value).__name__ in _CLASSES:
-        fields = {f.name: encode(getattr(value, f.name)) for f in dataclasses.fields(value)}
+        fields = {
+            f.name: encode(getattr(value, f.name))
+            for f in dataclasses.fields(value)
+            if not (f.metadata.get("later") and getattr(value, f.name) == f.default)
+        }
         return {"$": type(value).__name__, **fields}
     raise TidemillError("TM2900", "this value cannot be stored in a plan", got=repr(value))
 
@@ -88,14 +98,15 @@ def fingerprint(value: Any) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def _encode_type(type_: pa.DataType) -> Any:
+def spark_type(type_: pa.DataType) -> Any:
+    """A type as Spark writes it in JSON; the reverse of :func:`tidemill.schema.type_from_spark`."""
     if pa.types.is_list(type_):
-        return {"type": "array", "elementType": _encode_type(type_.value_type), "containsNull": True}
+        return {"type": "array", "elementType": spark_type(type_.value_type), "containsNull": True}
     if pa.types.is_map(type_):
-        key, item = _encode_type(type_.key_type), _encode_type(type_.item_type)
+        key, item = spark_type(type_.key_type), spark_type(type_.item_type)
         return {"type": "map", "keyType": key, "valueType": item, "valueContainsNull": True}
     if pa.types.is_struct(type_):
-        fields = [{"name": f.name, "type": _encode_type(f.type), "nullable": f.nullable, "metadata": {}} for f in type_]
+        fields = [{"name": f.name, "type": spark_type(f.type), "nullable": f.nullable, "metadata": {}} for f in type_]
         return {"type": "struct", "fields": fields}
     name = type_to_ddl(type_)
     return _SPARK_NAMES.get(name, name)

@@ -22,6 +22,7 @@ from tidemill.task.program import (
     StoreRows,
     TopChanges,
     ViewSnapshot,
+    WindowChanges,
     read_tables,
     written_tables,
 )
@@ -94,6 +95,11 @@ def _describe(operation: Operation) -> str:
             return f"{'Anti' if operation.anti else 'Semi'} join on {operation.key_width} keys"
         case TopChanges():
             return f"Top {'all' if operation.limit is None else operation.limit} after {operation.offset}"
+        case WindowChanges():
+            keys = [f"${c}" for c in operation.rows.columns]
+            partition, order = keys[: operation.partition], keys[operation.partition :][: operation.order]
+            calls = ", ".join(c.function for c in operation.calls)
+            return f"Window [{calls}] by [{', '.join(partition)}] order [{', '.join(order)}]"
         case JoinChanges():
             return f"Join on {operation.key_width} key{'s' if operation.key_width > 1 else ''}"
 
@@ -107,6 +113,8 @@ def _cost(operation: Operation) -> str:
             return "O(d log n + matches)" if operation.key_width else "O(n)"
         case TopChanges():
             return "O(d log n + limit)" if operation.limit is not None else "O(n)"
+        case WindowChanges():
+            return "O(d log n + affected partitions)" if operation.partition else "O(n)"
         case ViewSnapshot():
             return "O(n) once"
         case GroupPartial() | Arrange() | StoreKeyed() | StoreRows():

@@ -5,7 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from tidemill.plan.algebra import Aggregate, Filter, Join, Node, Project, Scan, SemiJoin, TopRows, Union
+from tidemill.plan.algebra import (
+    Aggregate,
+    Filter,
+    Join,
+    Node,
+    Pairs,
+    Project,
+    Scan,
+    SemiJoin,
+    TopRows,
+    Union,
+    Window,
+)
 
 
 def map_children(node: Node, change: Callable[[Node], Node]) -> Node:
@@ -17,5 +29,9 @@ def map_children(node: Node, change: Callable[[Node], Node]) -> Node:
             return Union(tuple(change(c) for c in node.children))
         case Join() | SemiJoin():
             return replace(node, left=change(node.left), right=change(node.right))
-        case Project() | Filter() | TopRows() | Aggregate():
+        case Aggregate(pairs=Pairs() as pairs):
+            left, right = change(pairs.left), change(pairs.right)
+            assert isinstance(left, Aggregate) and isinstance(right, Aggregate)
+            return replace(node, pairs=replace(pairs, left=left, right=right))
+        case Project() | Filter() | TopRows() | Aggregate() | Window():
             return replace(node, child=change(node.child))

@@ -19,6 +19,7 @@ from pyspark import Broadcast
 from tidemill.errors import EvaluationError, TidemillError
 from tidemill.sources.split import Split, SplitResult
 from tidemill.state import lookup, runs
+from tidemill.state.keys import VNODES
 from tidemill.state.merge import Rows
 from tidemill.state.store import RunStore, partition_vnodes
 from tidemill.state.version import Run
@@ -89,8 +90,8 @@ class _EpochContext:
         self._report = report
         self._writes: list[tuple[str, Rows]] = []
 
-    def runs(self, table: StateTable) -> list[Rows]:
-        low, high = partition_vnodes(self.partition, self.partitions)
+    def runs(self, table: StateTable, everywhere: bool = False) -> list[Rows]:
+        low, high = (0, VNODES) if everywhere else partition_vnodes(self.partition, self.partitions)
         return self._store.open_range(self._plan.tables.get(table.id, ()), low, high)
 
     def write(self, table: StateTable, rows: Rows) -> None:
@@ -150,8 +151,8 @@ def _superstep(
                 task.pending.result()
                 continue
             step, output = produced
-            for consumer, port, at in routes[(step, output.port)]:
-                out.extend(_pack(plan, partition, consumer, port, at, output))
+            for consumer, port, at, broadcast in routes[(step, output.port)]:
+                out.extend(_pack(plan, partition, (consumer, port, at), output, broadcast))
         report.stats = task.stats()
         report.runs = context.seal()
     except TidemillError as error:
@@ -176,9 +177,12 @@ def _task(program: Program, depth: int) -> Task:
     return task
 
 
-def _pack(plan: EpochPlan, partition: int, consumer: int, port: int, depth: int, output: Output) -> Iterator[Record]:
-    """Keyed rows go to the owners of their vnodes; other rows stay with the partition number they have."""
+def _pack(
+    plan: EpochPlan, partition: int, target_port: tuple[int, int, int], output: Output, broadcast: bool
+) -> Iterator[Record]:
+    """Keyed rows go to the owners of their vnodes, or to all; other rows stay with the partition number they have."""
     item = output.item
+    consumer, port, depth = target_port
     if isinstance(item, Delta):
         weights = pa.array(item.explicit_weights())
         batch = batch_of([*item.batch.columns, weights], len(item))
@@ -187,7 +191,7 @@ def _pack(plan: EpochPlan, partition: int, consumer: int, port: int, depth: int,
     rows = item.rows
     for target in range(plan.partitions):
         low, high = partition_vnodes(target, plan.partitions)
-        start, stop = lookup.vnode_range(rows.keys, low, high)
+        start, stop = (0, len(rows.keys)) if broadcast else lookup.vnode_range(rows.keys, low, high)
         if start < stop:
             part = Rows(rows.keys.slice(start, stop), tuple(v.slice(start, stop - start) for v in rows.values))
             data = runs.to_bytes(part).to_pybytes()

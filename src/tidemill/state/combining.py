@@ -11,6 +11,7 @@ from numba import types
 
 from tidemill.state.columns import column
 from tidemill.state.encoding import fixed
+from tidemill.state.expansions import TERMS, sum_quads
 from tidemill.state.extremes import take_or_null, winners
 from tidemill.state.words import (
     BOOL,
@@ -32,7 +33,8 @@ class MergeOp(StrEnum):
     ``SUM`` is int64 (wraps) or float64 (added in order of age). ``MIN`` and ``MAX`` take NULL as neutral and
     NaN as greatest. ``LAST`` takes the value of the newest run, NULL included. ``SUM_DD`` is a double-double
     in two float64 columns (high, low; low is 0 once high is not finite), ``SUM_I128`` a wrapping 128-bit int
-    in two int64 columns (low word as its bit pattern, high word). Sums never see a NULL.
+    in two int64 columns (low word as its bit pattern, high word), ``SUM_QD`` a quad-double in four float64
+    columns. Sums never see a NULL.
     """
 
     SUM = "sum"
@@ -41,16 +43,19 @@ class MergeOp(StrEnum):
     LAST = "last"
     SUM_DD = "sum_dd"
     SUM_I128 = "sum_i128"
+    SUM_QD = "sum_qd"
 
     @property
     def columns(self) -> int:
         """Arrow columns that one logical value takes."""
+        if self is MergeOp.SUM_QD:
+            return TERMS
         return 2 if self in (MergeOp.SUM_DD, MergeOp.SUM_I128) else 1
 
     @property
     def is_sum(self) -> bool:
         """Whether a missing value is 0 rather than NULL."""
-        return self in (MergeOp.SUM, MergeOp.SUM_DD, MergeOp.SUM_I128)
+        return self in (MergeOp.SUM, MergeOp.SUM_DD, MergeOp.SUM_I128, MergeOp.SUM_QD)
 
 
 def columns_by_op(ops: Sequence[MergeOp]) -> Iterator[tuple[MergeOp, int]]:
@@ -155,6 +160,8 @@ def _combine_one(order: Ints, starts: Ints, values: Sequence[pa.Array], op: Merg
     if op is MergeOp.SUM_I128:
         words = (summable(first, np.int64), summable(values[1], np.int64))
         return tuple(map(column, _sum_wide(order, starts, *words)))
+    if op is MergeOp.SUM_QD:
+        return tuple(map(column, sum_quads(order, starts, tuple(summable(v, np.float64) for v in values))))
     segments = len(starts) - 1
     if op is MergeOp.LAST or segments == len(order):
         return (take_or_null(first, order[starts[1:] - 1]),)

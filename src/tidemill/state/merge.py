@@ -222,7 +222,7 @@ def consolidate(keys: Keys, values: Sequence[pa.Array], ops: Sequence[MergeOp], 
     keys : Keys
         n keys, duplicates allowed; of equal keys a later row is newer.
     values : sequence of pa.Array
-        Columns of n values, two each for ``SUM_DD`` and ``SUM_I128``.
+        Columns of n values, two each for ``SUM_DD`` and ``SUM_I128``, four for ``SUM_QD``.
     ops : sequence of MergeOp
         How to combine the values of equal keys.
     drop_zero : bool

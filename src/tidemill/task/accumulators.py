@@ -7,7 +7,10 @@ of rows in the group; a group whose number is zero does not exist.
 
 Sums that may see deletions keep more than their result, so that they do not drift: doubles are
 summed as double-double with NaN and the infinities counted apart, 64-bit integers and decimals in
-128 bits.
+128 bits, powers of values (for variances) as quad-doubles.
+
+What has no such form (a percentile, the list of a group's values) is *recomputed*: each change of a group reads
+the group's multiset of values, and the result is stored as the newest one.
 """
 
 from __future__ import annotations
@@ -16,10 +19,34 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from tidemill.state.expansions import TERMS
 from tidemill.state.merge import MergeOp
 
 _INT64 = pa.int64()
 _FLOAT64 = pa.float64()
+
+
+OF_GROUP = frozenset(
+    {"collect_list", "collect_set", "percentile", "percentile_disc", "mode", "bit_and", "bit_or", "bit_xor"}
+)
+"""Kinds that are made of all values of a group."""
+
+POWERS = {"moments2": 2, "moments3": 3, "moments4": 4}
+"""Kinds that sum powers of values, with the highest power."""
+
+Option = bool | tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Multiset:
+    """Values kept per group with multiplicities, in a table of their own keyed by (group, columns).
+
+    ``columns`` are positions of the aggregate's input. Rows with a NULL in one of the first ``required`` columns
+    are left out.
+    """
+
+    columns: tuple[int, ...]
+    required: int
 
 
 @dataclass(frozen=True)
@@ -29,20 +56,37 @@ class Accumulator:
     Parameters
     ----------
     kind : str
-        ``rows``, ``count``, ``sum_i64``, ``sum_i128``, ``sum_f64``, ``sum_exact``, ``min`` or ``max``.
+        ``rows``, ``count``, ``sum_i64``, ``sum_i128``, ``sum_f64``, ``sum_exact``, ``min`` or ``max``; one of
+        :data:`POWERS`; and, always recomputed, ``min_by``, ``max_by`` and those of :data:`OF_GROUP`.
     argument : int or None
         Column position of the aggregate's input; None only for ``rows``.
     distinct : bool
         Whether it sees each distinct non-NULL value of a group once.
     recomputed : bool
-        For ``min`` and ``max``: the value is looked up in the group's multiset whenever the group changes
-        (input may retract), instead of being combined by comparison.
+        The value is looked up in the group's multiset whenever the group changes, instead of being combined. For
+        ``min`` and ``max`` where the input may retract.
+    others : tuple of int
+        Further columns: of ``COUNT(DISTINCT a, b)`` all but the first; of ``min_by`` and ``max_by`` the value,
+        where ``argument`` is what orders it.
+    options : tuple
+        Constants by name: ``percentages``, whether the result is a list of them (``many``), ``descending``.
     """
 
     kind: str
     argument: int | None = None
     distinct: bool = False
     recomputed: bool = False
+    others: tuple[int, ...] = ()
+    options: tuple[tuple[str, Option], ...] = ()
+
+    @property
+    def multiset(self) -> Multiset | None:
+        """The values it is computed from, if not from the rows of the epoch."""
+        if not (self.distinct or self.recomputed):
+            return None
+        assert self.argument is not None
+        columns = (self.argument, *self.others)
+        return Multiset(columns, 1 if self.kind in ("min_by", "max_by") else len(columns))
 
     def columns(self, input_types: tuple[pa.DataType, ...]) -> tuple[pa.DataType, ...]:
         """Arrow types of the columns it occupies."""
@@ -52,9 +96,14 @@ class Accumulator:
             return (_FLOAT64, _FLOAT64, _INT64, _INT64, _INT64)
         if self.kind == "sum_f64":
             return (_FLOAT64,)
-        if self.kind in ("min", "max"):
+        if self.kind in POWERS:
+            return (_FLOAT64,) * (TERMS * POWERS[self.kind]) + (_INT64, _INT64)
+        if self.kind in ("percentile", "percentile_disc"):
+            return (pa.list_(_FLOAT64) if dict(self.options)["many"] else _FLOAT64,)
+        if self.recomputed or self.kind in ("min", "max"):
             assert self.argument is not None
-            return (input_types[self.argument],)
+            type_ = input_types[self.others[0] if self.others else self.argument]
+            return (pa.list_(type_) if self.kind in ("collect_list", "collect_set") else type_,)
         return (_INT64,)
 
     def merge_ops(self) -> tuple[MergeOp, ...]:
@@ -63,9 +112,11 @@ class Accumulator:
             return (MergeOp.SUM_I128,)
         if self.kind == "sum_exact":
             return (MergeOp.SUM_DD, MergeOp.SUM, MergeOp.SUM, MergeOp.SUM)
+        if self.kind in POWERS:
+            return (MergeOp.SUM_QD,) * POWERS[self.kind] + (MergeOp.SUM, MergeOp.SUM)
+        if self.recomputed:
+            return (MergeOp.LAST,)
         if self.kind in ("min", "max"):
-            if self.recomputed:
-                return (MergeOp.LAST,)
             return (MergeOp.MIN if self.kind == "min" else MergeOp.MAX,)
         return (MergeOp.SUM,)
 
@@ -75,7 +126,8 @@ class Result:
     """How one aggregate call is read: positions in the list of accumulators.
 
     ``count`` is the accumulator with the number of non-NULL arguments (``rows`` when none can be NULL).
-    ``argument`` is the type of the argument, NULL type for ``COUNT(*)``.
+    ``argument`` is the type of the argument, NULL type for ``COUNT(*)``. With ``lenient`` a result that does not
+    fit is NULL instead of an error.
     """
 
     function: str
@@ -83,6 +135,7 @@ class Result:
     type: pa.DataType
     value: int
     count: int
+    lenient: bool = False
 
 
 @dataclass(frozen=True)
@@ -95,14 +148,13 @@ class AggregateLayout:
         The first is ``rows``.
     results : tuple of Result
         One per aggregate call.
-    multisets : tuple of int
-        Input columns whose values are kept per group with multiplicities, each in a table of its own keyed by
-        (group, value): for DISTINCT, and for MIN and MAX when rows may be retracted.
+    multisets : tuple of Multiset
+        For DISTINCT, for MIN and MAX when rows may be retracted, and for all else that is recomputed.
     """
 
     accumulators: tuple[Accumulator, ...]
     results: tuple[Result, ...]
-    multisets: tuple[int, ...]
+    multisets: tuple[Multiset, ...]
 
     def value_types(self, input_types: tuple[pa.DataType, ...]) -> tuple[pa.DataType, ...]:
         """Arrow types of the state table's value columns."""

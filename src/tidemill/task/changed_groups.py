@@ -77,6 +77,9 @@ def _differ(before: list[pa.Array], after: list[pa.Array], both: _Bools) -> _Boo
     """Where two rows that both exist are not the same (NaN equals NaN, NULL equals NULL)."""
     result = np.zeros(len(both), np.bool_)
     for b, a in zip(before, after, strict=True):
+        if pa.types.is_list(b.type):
+            result |= ~same_lists(b, a)
+            continue
         if pa.types.is_floating(b.type):
             same_bits = pc.equal(b.view(_bits(b.type)), a.view(_bits(a.type)))
         else:
@@ -85,6 +88,20 @@ def _differ(before: list[pa.Array], after: list[pa.Array], both: _Bools) -> _Boo
         nulls = pc.and_(pc.is_null(b), pc.is_null(a)).to_numpy(zero_copy_only=False)
         result |= ~(same | nulls)
     return result & both
+
+
+def same_lists(left: pa.ListArray, right: pa.ListArray) -> _Bools:
+    """Where two lists are both NULL, or have the same elements in the same order."""
+    sizes = [pc.fill_null(pc.list_value_length(a), -1).to_numpy() for a in (left, right)]
+    same: _Bools = sizes[0] == sizes[1]
+    rows = np.flatnonzero(same & (sizes[0] > 0))
+    if not len(rows):
+        return same
+    elements = [a.take(column(rows)).flatten() for a in (left, right)]
+    differ = _differ([elements[0]], [elements[1]], np.ones(len(elements[0]), np.bool_))
+    starts = np.cumsum(sizes[0][rows]) - sizes[0][rows]
+    same[rows] = ~np.logical_or.reduceat(differ, starts)
+    return same
 
 
 def _bits(type_: pa.DataType) -> pa.DataType:

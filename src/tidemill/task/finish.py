@@ -12,7 +12,8 @@ import pyarrow.compute as pc
 
 from tidemill.errors import EvaluationError
 from tidemill.state.columns import column, numbers
-from tidemill.task.accumulators import AggregateLayout, Result
+from tidemill.task.accumulators import POWERS, AggregateLayout, Result
+from tidemill.task.moments import finish_moments
 
 _TWO64 = 2.0**64
 
@@ -44,8 +45,12 @@ def finish(layout: AggregateLayout, input_types: tuple[pa.DataType, ...], values
 
 
 def _finish_one(result: Result, kind: str, values: Sequence[pa.Array], counts: npt.NDArray[np.int64]) -> pa.Array:
-    if result.function == "count" or kind in ("min", "max"):
+    if kind in ("collect_list", "collect_set"):
+        return _empty_for_null(values[0])
+    if result.function == "count" or (len(values) == 1 and not kind.startswith("sum")):
         return values[0]
+    if kind in POWERS:
+        return finish_moments(result.function, kind, values, counts)
     empty = counts == 0
     if result.function == "avg":
         if pa.types.is_decimal(result.argument):
@@ -60,9 +65,7 @@ def _finish_one(result: Result, kind: str, values: Sequence[pa.Array], counts: n
     low, high = (numbers(v) for v in values)
     if pa.types.is_int64(result.type):
         beyond = high != (low >> 63)
-        if beyond.any():
-            raise _overflow(result)
-        return column(low, empty)
+        return column(low, _fitting(result, empty, beyond))
     return _decimal(result, low, high, empty)
 
 
@@ -97,11 +100,10 @@ def _decimal(
     sums = _decimal128(low, high, pa.decimal128(38, scale))
     if precision < 38:
         bound = pa.scalar(Decimal(10) ** (precision - scale), pa.decimal128(38, scale))
-        if pc.any(pc.greater_equal(pc.abs(sums), bound)).as_py():
-            raise _overflow(result)
+        empty = _fitting(result, empty, pc.greater_equal(pc.abs(sums), bound).to_numpy(zero_copy_only=False))
         sums = _decimal128(low, high, result.type)
-    elif len(low) and np.abs(high.astype(np.float64) * _TWO64 + low.view(np.uint64)).max() >= 1e38:
-        raise _overflow(result)
+    else:
+        empty = _fitting(result, empty, np.abs(high.astype(np.float64) * _TWO64 + low.view(np.uint64)) >= 1e38)
     return pc.if_else(column(empty), pa.scalar(None, result.type), sums)
 
 
@@ -114,6 +116,22 @@ def _decimal_average(result: Result, values: Sequence[pa.Array], counts: npt.NDA
     rounded = pc.round(pc.divide(sums, safe), ndigits=result.type.scale, round_mode="half_towards_infinity")
     quotient = rounded.cast(pa.decimal256(76, result.type.scale), safe=False).cast(result.type)
     return pc.if_else(column(counts == 0), pa.scalar(None, result.type), quotient)
+
+
+def _empty_for_null(lists: pa.Array) -> pa.Array:
+    """A group that no run has written (the one of an aggregate without GROUP BY) has an empty list."""
+    if not lists.null_count:
+        return lists
+    lengths = pc.fill_null(pc.list_value_length(lists), 0).to_numpy()
+    offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
+    return pa.ListArray.from_arrays(column(offsets).cast(pa.int32()), lists.flatten())
+
+
+def _fitting(result: Result, empty: npt.NDArray[np.bool_], beyond: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+    """Which sums are NULL, given which are too large: an error, but for ``try_sum``."""
+    if not result.lenient and beyond.any():
+        raise _overflow(result)
+    return empty | beyond
 
 
 def _overflow(result: Result) -> EvaluationError:

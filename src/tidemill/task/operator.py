@@ -44,8 +44,8 @@ class Context(Protocol):
     partition: int
     partitions: int
 
-    def runs(self, table: StateTable) -> list[Rows]:
-        """Sorted runs of a table as of the previous epoch, this partition's vnodes only, oldest first."""
+    def runs(self, table: StateTable, everywhere: bool = False) -> list[Rows]:
+        """Sorted runs of a table as of the previous epoch, oldest first; this partition's vnodes, or all of them."""
 
     def write(self, table: StateTable, rows: Rows) -> None:
         """Append a sorted run of this epoch to a table; sealed when the barrier is reached."""

@@ -20,6 +20,7 @@ from tidemill.state.keys import KeyColumn
 from tidemill.state.merge import MergeOp
 from tidemill.task.accumulators import AggregateLayout
 from tidemill.task.expressions import Expression
+from tidemill.task.window_calls import WindowCall
 
 
 @dataclass(frozen=True)
@@ -97,6 +98,55 @@ class GroupPartial:
 
 
 @dataclass(frozen=True)
+class Comparison:
+    """A condition on a value ``y`` of the right side for a row of the left: monotone in ``y``.
+
+    ``form`` is ``value`` (``y op bound``), ``value_minus_bound`` (``y - bound op limit``) or
+    ``bound_minus_value`` (``bound - y op limit``). The last two are for doubles and are evaluated as written, with
+    the rounding of the subtraction. ``op`` is ``lt``, ``le``, ``gt`` or ``ge`` in Spark's order, where NaN is the
+    greatest number. ``bound`` is a position among the key columns of the left side.
+    """
+
+    form: str
+    op: str
+    bound: int
+    limit: float | None = None
+
+
+@dataclass(frozen=True)
+class Term:
+    """``coefficient * left * right``: products of one accumulator of either side, by position in their layouts."""
+
+    coefficient: float
+    left: int
+    right: int
+
+
+@dataclass(frozen=True)
+class PairSums:
+    """Partial groups of an aggregate over pairs of rows, from sums per key of either side.
+
+    Inputs: partial groups of the left (0) and of the right side (1); a step of its own stores either. A left group
+    meets a right one when their first ``key_width`` key columns are equal and, with ``comparisons``, when these
+    hold for the right side's next key column, which then is its last: all of them, or with ``any_of`` any. Without
+    comparisons it is a join by equality. A NULL key meets NULL; whoever wants SQL's equality leaves such rows out.
+
+    ``output`` describes what comes out: for accumulator i of its layout the sum of ``terms[i]`` over all pairs.
+    ``keys`` are its key columns, by position in the left key columns followed by the right ones; with comparisons
+    only left ones.
+    """
+
+    left: GroupPartial
+    right: GroupPartial
+    key_width: int
+    comparisons: tuple[Comparison, ...]
+    any_of: bool
+    keys: tuple[int, ...]
+    terms: tuple[tuple[Term, ...], ...]
+    output: GroupPartial
+
+
+@dataclass(frozen=True)
 class StoreKeyed:
     """Writes a keyed stream into its table; nothing comes out. Needs no exchange: merging is done by readers."""
 
@@ -128,12 +178,14 @@ class JoinChanges:
     """Changes of an inner equi-join: dL x R(new) + L(old) x dR. Inputs: arranged left, arranged right.
 
     Output columns are the left input's original order, then the right's. The tables are written by steps
-    of their own, so joins that arrange a stream alike share its state.
+    of their own, so joins that arrange a stream alike share its state. With ``broadcast``, which has no keys,
+    every partition has all right rows and left rows of its own.
     """
 
     left: Arrange
     right: Arrange
     key_width: int
+    broadcast: bool = False
 
 
 @dataclass(frozen=True)
@@ -153,6 +205,25 @@ class TopChanges:
     rows: Arrange
     limit: int | None
     offset: int
+
+
+@dataclass(frozen=True)
+class WindowChanges:
+    """Changes of rows with window functions. The input is arranged by partition, then by ORDER BY.
+
+    Output columns are the input's in their original order, then one per call.
+    """
+
+    rows: Arrange
+    partition: int
+    """Columns of the key that make a partition."""
+    order: int
+    """Columns of the key behind those that ORDER BY has."""
+    range_order: tuple[int, KeyColumn] | None
+    """The only column of ORDER BY, by its position in the input, where a RANGE frame has an offset."""
+    calls: tuple[WindowCall, ...]
+    layouts: tuple[AggregateLayout | None, ...]
+    """For each call that aggregates what it is made of."""
 
 
 @dataclass(frozen=True)
@@ -198,10 +269,12 @@ Operation: TypeAlias = (
     | GroupPartial
     | StoreKeyed
     | GroupChanges
+    | PairSums
     | Arrange
     | JoinChanges
     | SemiChanges
     | TopChanges
+    | WindowChanges
     | StoreRows
     | ViewSnapshot
 )
@@ -209,10 +282,11 @@ Operation: TypeAlias = (
 
 @dataclass(frozen=True)
 class Input:
-    """Output ``port`` of step ``step``."""
+    """Output ``port`` of step ``step``; with ``broadcast`` every partition gets all of it."""
 
     step: int
     port: int = 0
+    broadcast: bool = False
 
 
 @dataclass(frozen=True)
@@ -261,7 +335,9 @@ def read_tables(operation: Operation) -> tuple[StateTable, ...]:
         return (*groups, *operation.partial.multisets)
     if isinstance(operation, JoinChanges | SemiChanges):
         return (operation.left.table, operation.right.table)
-    if isinstance(operation, TopChanges):
+    if isinstance(operation, PairSums):
+        return (operation.left.groups, operation.right.groups)
+    if isinstance(operation, TopChanges | WindowChanges):
         return (operation.rows.table,)
     if isinstance(operation, ViewSnapshot):
         return (operation.plan.table,)

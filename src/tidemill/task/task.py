@@ -219,11 +219,11 @@ def _chained(
     return len(consumers[producer]) == 1 and not leaving[producer] and bool(steps[producer].inputs)
 
 
-def outgoing(program: Program, depth: int) -> dict[tuple[int, int], list[tuple[int, int, int]]]:
-    """Exchanges that start at a depth: (step, port) to (consumer, its port, its depth), for later depths."""
-    found: dict[tuple[int, int], list[tuple[int, int, int]]] = {}
+def outgoing(program: Program, depth: int) -> dict[tuple[int, int], list[tuple[int, int, int, bool]]]:
+    """Exchanges that start at a depth: (step, port) to (consumer, its port, its depth, whether to all partitions)."""
+    found: dict[tuple[int, int], list[tuple[int, int, int, bool]]] = {}
     for number, step in enumerate(program.steps):
         for port, source in enumerate(step.inputs):
             if program.steps[source.step].depth == depth < step.depth:
-                found.setdefault((source.step, source.port), []).append((number, port, step.depth))
+                found.setdefault((source.step, source.port), []).append((number, port, step.depth, source.broadcast))
     return found

@@ -5,10 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tidemill.plan.algebra import Node
+from tidemill.plan.rules.factorise_aggregates import factorise_aggregates
+from tidemill.plan.rules.filters_into_joins import filters_into_joins
 from tidemill.plan.rules.merge_projections import merge_projections
-from tidemill.plan.rules.prune_scans import prune_scans
+from tidemill.plan.rules.prune_columns import prune_columns
 
-RULES: tuple[Callable[[Node], Node], ...] = (merge_projections, prune_scans, merge_projections)
+RULES: tuple[Callable[[Node], Node], ...] = (
+    merge_projections,
+    filters_into_joins,
+    prune_columns,
+    merge_projections,
+    factorise_aggregates,
+)
 
 
 def rewrite(node: Node) -> Node:

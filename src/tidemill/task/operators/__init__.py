@@ -15,6 +15,7 @@ from tidemill.task.operators.semi_join import SemiJoinOperator
 from tidemill.task.operators.store import StoreKeyedOperator, StoreRowsOperator
 from tidemill.task.operators.top import TopOperator
 from tidemill.task.operators.view_snapshot import ViewSnapshotOperator
+from tidemill.task.operators.window import WindowOperator
 
 
 def build(step: int, operation: program.Operation) -> Operator:
@@ -40,6 +41,8 @@ def build(step: int, operation: program.Operation) -> Operator:
             return SemiJoinOperator(step, operation)
         case program.TopChanges():
             return TopOperator(step, operation)
+        case program.WindowChanges():
+            return WindowOperator(step, operation)
         case program.StoreKeyed():
             return StoreKeyedOperator(step, operation)
         case program.StoreRows():

@@ -8,9 +8,11 @@ import pyarrow as pa
 
 from tidemill.state.columns import column, numbers
 from tidemill.state.keys import KeyColumn, Keys, decode, encode, group
-from tidemill.state.lookup import first_with_prefix, get
+from tidemill.state.lookup import first_with_prefix, get, scan_prefix
 from tidemill.state.merge import MergeOp, Rows, merge
+from tidemill.task.accumulators import OF_GROUP
 from tidemill.task.changed_groups import changed_groups
+from tidemill.task.group_values import of_group
 from tidemill.task.operator import HeldOutput, Operator, Output
 from tidemill.task.operators.group_partial import fold
 from tidemill.task.program import GroupChanges, StateTable
@@ -64,14 +66,20 @@ class GroupChangesOperator(Operator):
         inputs, self._multisets[index] = self._multisets[index], []
         delta = merge(inputs, table.ops, drop_zero=True) if inputs else empty_rows(table)
         runs = self.context.runs(table)
-        column = partial.layout.multisets[index]
+        both = [*runs, delta] if len(delta.keys) else runs
+        multiset, scanned = partial.layout.multisets[index], None
         offsets = partial.layout.offsets(partial.input_types)
         for accumulator, at in zip(partial.layout.accumulators, offsets, strict=True):
-            if accumulator.argument != column or not (accumulator.distinct or accumulator.recomputed):
+            if accumulator.multiset != multiset:
                 continue
-            if accumulator.recomputed:
-                reverse = accumulator.kind == "max"
-                both = [*runs, delta] if len(delta.keys) else runs
+            if accumulator.kind in OF_GROUP:
+                if scanned is None:
+                    scanned = scan_prefix(both, groups, table.ops, value_types=table.value_types)
+                ids, rows = scanned
+                elements = decode(rows.keys, table.key)[-1]
+                values[at] = of_group(accumulator, ids, elements, numbers(rows.values[0]), len(groups))
+            elif accumulator.recomputed:
+                reverse = accumulator.kind in ("max", "max_by")
                 values[at] = _extremes(both, groups, table.key, reverse, table.ops)
             elif len(delta.keys):
                 ids, entering, elements = self._transitions(delta, runs, groups, table)
@@ -90,7 +98,7 @@ class GroupChangesOperator(Operator):
         after = before + numbers(delta.values[0])
         sign = (after > 0).astype(np.int64) - (before > 0).astype(np.int64)
         columns = decode(delta.keys, table.key)
-        own = encode(columns[:-1], partial.groups.key, partial.groups.distribution)
+        own = encode(columns[: len(partial.groups.key)], partial.groups.key, partial.groups.distribution)
         if not partial.groups.key:
             return np.zeros(len(sign), np.int64), sign, columns[-1]
         ids, _ = group(Keys.concat([groups, own]))
@@ -106,7 +114,7 @@ class GroupChangesOperator(Operator):
 def _extremes(
     runs: list[Rows], groups: Keys, layout: tuple[KeyColumn, ...], reverse: bool, ops: tuple[MergeOp, ...]
 ) -> pa.Array:
-    """The smallest or largest value of each group's multiset, NULL where it is empty."""
+    """The last column of the smallest or largest row of each group's multiset, NULL where it is empty."""
     type_ = layout[-1].type
     if not runs:
         return pa.nulls(len(groups), type_)

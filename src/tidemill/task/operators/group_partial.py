@@ -11,9 +11,10 @@ import pyarrow.compute as pc
 
 from tidemill.state import accumulate
 from tidemill.state.columns import column
+from tidemill.state.expansions import sum_powers
 from tidemill.state.keys import Keys, encode, group
 from tidemill.state.merge import consolidate
-from tidemill.task.accumulators import Accumulator
+from tidemill.task.accumulators import POWERS, Accumulator
 from tidemill.task.operator import HeldOutput, Operator, Output
 from tidemill.task.program import GroupPartial
 from tidemill.task.streams import Delta, Item, Keyed, concat
@@ -60,6 +61,10 @@ def fold(
             *accumulate.count_special(ids, values, weights, groups),
         )
         return [column(part) for part in parts]
+    if kind in POWERS:
+        assert values is not None
+        sums, special, huge = sum_powers(ids, values, weights, groups, POWERS[kind])
+        return [column(part) for part in (*sums, special, huge)]
     return [accumulate.extreme(ids, values, groups, kind == "max")]
 
 
@@ -105,20 +110,20 @@ class GroupPartialOperator(Operator):
             ids = np.zeros(len(item), np.int64)
             keys = Keys(np.array([0, 2], np.int64), np.zeros(2, np.uint8))
         self._groups.append((keys, self._fold(item, ids, len(keys))))
-        for i, at in enumerate(operation.layout.multisets):
-            values, columns, weights = batch.column(at), group_columns, item.explicit_weights()
-            if values.null_count:
-                present = pc.is_valid(values)
-                columns = [c.filter(present) for c in columns]
-                weights = weights[present.to_numpy(zero_copy_only=False)]
-                values = values.filter(present)
+        for i, multiset in enumerate(operation.layout.multisets):
+            columns, weights = [*group_columns, *(batch.column(c) for c in multiset.columns)], item.explicit_weights()
+            for at in range(len(group_columns), len(group_columns) + multiset.required):
+                if columns[at].null_count:
+                    present = pc.is_valid(columns[at])
+                    columns = [c.filter(present) for c in columns]
+                    weights = weights[present.to_numpy(zero_copy_only=False)]
             table = operation.multisets[i]
-            self._multisets[i].append((encode([*columns, values], table.key, table.distribution), weights))
+            self._multisets[i].append((encode(columns, table.key, table.distribution), weights))
 
     def _fold(self, item: Delta, ids: npt.NDArray[np.int64], groups: int) -> list[pa.Array]:
         columns: list[pa.Array] = []
         for accumulator in self.operation.layout.accumulators:
-            if accumulator.distinct or accumulator.recomputed:
+            if accumulator.multiset is not None:
                 columns += neutral(accumulator, self.operation.input_types, groups)
             else:
                 at = accumulator.argument

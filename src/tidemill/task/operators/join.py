@@ -40,7 +40,8 @@ class JoinOperator(Operator):
         self._inputs = ([], [])
         outputs = []
         if new_left is not None and len(new_left.keys):
-            others = self.context.runs(right.table) + ([] if new_right is None else [new_right])
+            others = self.context.runs(right.table, everywhere=self.operation.broadcast)
+            others = others + ([] if new_right is None else [new_right])
             outputs += self._match(left, new_left, right, others, flipped=False)
         if new_right is not None and len(new_right.keys):
             outputs += self._match(right, new_right, left, self.context.runs(left.table), flipped=True)
@@ -56,9 +57,14 @@ class JoinOperator(Operator):
             return []
         mine = decode(changes.keys, side.table.key)
         width = self.operation.key_width
-        prefixes = key_prefixes(mine[:width], side.table, len(changes.keys))
-        ids, first = group(prefixes)  # sorted input: ids ascend
-        found, matches = scan_prefix(runs, prefixes.take(first), other.table.ops, drop_zero=True)
+        if width:
+            prefixes = key_prefixes(mine[:width], side.table, len(changes.keys))
+            ids, first = group(prefixes)  # sorted input: ids ascend
+            found, matches = scan_prefix(runs, prefixes.take(first), other.table.ops, drop_zero=True)
+        else:
+            ids, first = np.zeros(len(changes.keys), np.int64), np.zeros(1, np.int64)
+            matches = merge(runs, other.table.ops, drop_zero=True)
+            found = np.zeros(len(matches.keys), np.int64)
         if not len(matches.keys):
             return []
         rows, partners = pairs(ids, found, len(first))

@@ -1,0 +1,93 @@
+"""A condition above an inner join moves into the join, or below it when one side decides it.
+
+    Filter (a > 0 AND a > 2 * s)              Join on a > 2 * s
+      Join ()                         ->        Filter (a > 0)
+        Scan t [a]                                Scan t [a]
+        Aggregate [] sum AS s                   Aggregate [] sum AS s
+
+Spark has done this for the joins that it knows; those with scalar subqueries are made after it. A part that
+can fail for a row stays above, where it is only asked for joined rows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pyarrow as pa
+
+from tidemill.plan.algebra import Filter, Join, Node, Project
+from tidemill.plan.traverse import map_children
+from tidemill.task.expressions import Call, Expression, Ref, references, remap, substitute
+from tidemill.task.functions.evaluate import can_fail
+
+
+def filters_into_joins(node: Node) -> Node:
+    """Move conditions, bottom-up."""
+    return _moved(map_children(node, filters_into_joins))
+
+
+def _moved(node: Node) -> Node:
+    if isinstance(node, Filter) and isinstance(node.child, Project):
+        return _below_projection(node, node.child)
+    if not isinstance(node, Filter) or not isinstance(node.child, Join):
+        return node
+    join = node.child
+    width = len(join.left.schema)
+    left: list[Expression] = []
+    right: list[Expression] = []
+    both: list[Expression] = []
+    above: list[Expression] = []
+    for part in conjuncts(node.condition):
+        used = references(part)
+        if can_fail(part) or not used:
+            above.append(part)
+        elif max(used) < width:
+            left.append(part)
+        elif min(used) >= width:
+            right.append(remap(part, {i: i - width for i in used}))
+        else:
+            both.append(part)
+    if join.residual is not None:
+        both = [join.residual, *both]
+    moved: Node = replace(
+        join,
+        left=_moved(filtered(join.left, left)),
+        right=_moved(filtered(join.right, right)),
+        residual=conjunction(both),
+    )
+    return filtered(moved, above)
+
+
+def _below_projection(node: Filter, project: Project) -> Node:
+    """A condition on plain columns of a projection is one on what is below it."""
+    columns = project.expressions
+    if can_fail(node.condition) or not all(isinstance(columns[i], Ref) for i in references(node.condition)):
+        return node
+    moved = filtered(project.child, conjuncts(substitute(node.condition, columns)))
+    return Project(_moved(moved), columns, project.names)
+
+
+def conjuncts(condition: Expression) -> list[Expression]:
+    """The parts of a conjunction."""
+    if isinstance(condition, Call) and condition.function == "and":
+        return [part for arg in condition.args for part in conjuncts(arg)]
+    return [condition]
+
+
+def conjunction(parts: list[Expression]) -> Expression | None:
+    """All parts joined by AND; None for no part."""
+    if not parts:
+        return None
+    result = parts[0]
+    for part in parts[1:]:
+        result = Call("and", (result, part), pa.bool_(), True)
+    return result
+
+
+def filtered(node: Node, parts: list[Expression]) -> Node:
+    """The node's rows for which all parts hold."""
+    if isinstance(node, Filter):
+        known = conjuncts(node.condition)
+        parts, node = [*known, *(p for p in parts if p not in known)], node.child
+    condition = conjunction(parts)
+    return node if condition is None else Filter(node, condition)

@@ -1,0 +1,175 @@
+"""Incremental window functions: the partitions that changed are computed as they were and as they are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from tidemill.state.accumulate import sum_int64
+from tidemill.state.columns import column, numbers
+from tidemill.state.keys import KeyColumn, decode, encode, group
+from tidemill.state.lookup import scan_prefix
+from tidemill.state.merge import MergeOp, Rows, merge
+from tidemill.task.accumulators import AggregateLayout
+from tidemill.task.expressions import Expression, references
+from tidemill.task.functions.evaluate import evaluate
+from tidemill.task.operator import HeldOutput, Operator, Output
+from tidemill.task.operators.arrange import key_prefixes
+from tidemill.task.operators.group_partial import fold
+from tidemill.task.operators.join import restore
+from tidemill.task.program import WindowChanges
+from tidemill.task.streams import Delta, Item, Keyed, batch_of
+from tidemill.task.window_calls import RANKINGS, Bound, WindowCall
+from tidemill.task.window_frames import OrderedRows, RangeOrder, frame_bounds, ordered_rows
+from tidemill.task.window_functions import aggregated, ranking, shifted, valued
+
+Ints = npt.NDArray[np.int64]
+
+
+class WindowOperator(Operator):
+    """Rows are arranged by partition and order; at the barrier every partition that a change is in is read.
+
+    A row goes out with -1 as it was and with +1 as it is; rows whose window functions are what they were are
+    left out.
+    """
+
+    def __init__(self, step: int, operation: WindowChanges) -> None:
+        super().__init__(step)
+        self.operation = operation
+        self._inputs: list[Rows] = []
+        self._held = HeldOutput()
+
+    def add_input(self, item: Item, port: int) -> None:
+        """Hold a sorted run."""
+        assert isinstance(item, Keyed)
+        self._inputs.append(item.rows)
+
+    def start_drain(self) -> bool:
+        """Compute the changed partitions before and after; the step that stores the rows does so on its own."""
+        if not self._inputs:
+            return False
+        changes = merge(self._inputs, self.operation.rows.table.ops, drop_zero=True)
+        self._inputs = []
+        if not len(changes.keys):
+            return False
+        affected = self._affected(changes)
+        before, after = (self._windowed(affected, weights) for weights in (affected.before, affected.after))
+        return self._held.put(self._difference(affected, before, after))
+
+    def get_output(self) -> Output | None:
+        """Rows that came, went or have other window functions."""
+        return self._held.pop()
+
+    def _affected(self, changes: Rows) -> _Affected:
+        """All rows of the partitions that the changes are in."""
+        operation, table = self.operation, self.operation.rows.table
+        width = operation.partition
+        prefixes = key_prefixes(decode(changes.keys, table.key[:width]), table, len(changes.keys))
+        _, first = group(prefixes)
+        _, old = scan_prefix(self.context.runs(table), prefixes.take(first), table.ops, value_types=table.value_types)
+        # Two weights a row: that of before, and what the epoch adds to it.
+        parts = [_with_zeros(old, 0), _with_zeros(changes, 1)]
+        rows = merge(parts, (MergeOp.SUM, MergeOp.SUM), drop_zero=False)
+        before, added = (numbers(v) for v in rows.values)
+        # History that is read beside new rows can bring the delete of a row before the row.
+        weights = np.maximum(before, 0), np.maximum(before + added, 0)
+        rows = rows.take(np.flatnonzero((weights[0] > 0) | (weights[1] > 0)))
+        before, added = (numbers(v) for v in rows.values)
+        columns = decode(rows.keys, table.key)
+        partitions, _ = group(key_prefixes(columns[:width], table, len(rows.keys)))
+        ordered = columns[: width + operation.order]
+        peers, _ = group(key_prefixes(ordered, table, len(rows.keys)))
+        restored = restore(operation.rows, columns, np.arange(len(rows.keys)))
+        affected = _Affected(restored, partitions, peers, np.maximum(before, 0), np.maximum(before + added, 0), {})
+        for call in operation.calls:
+            for expression in (*call.arguments, call.frame.lower, call.frame.upper):
+                if expression is not None and not isinstance(expression, int):
+                    affected.evaluated[expression] = _evaluate(expression, restored, len(rows.keys))
+        return affected
+
+    def _windowed(self, affected: _Affected, weights: Ints) -> _Windowed:
+        """The window functions over the rows with some weights; a row of weight 2 is two rows."""
+        which = np.repeat(np.arange(len(weights)), weights)
+        rows = ordered_rows(affected.partitions[which], affected.peers[which])
+        calls = zip(self.operation.calls, self.operation.layouts, strict=True)
+        return _Windowed(which, [self._column(affected, which, rows, c, layout) for c, layout in calls])
+
+    def _column(
+        self, affected: _Affected, which: Ints, rows: OrderedRows, call: WindowCall, layout: AggregateLayout | None
+    ) -> pa.Array:
+        """One window function."""
+        if call.function in RANKINGS:
+            return ranking(call, rows)
+        index = column(which)
+        values = [affected.evaluated[argument].take(index) for argument in call.arguments]
+        if call.function == "shift":
+            return shifted(call, rows, values[0], values[1])
+
+        def bound(end: Bound) -> pa.Array | None:
+            return None if end is None or isinstance(end, int) else affected.evaluated[end].take(index)
+
+        order = None
+        if self.operation.range_order is not None:
+            at, key = self.operation.range_order
+            order = RangeOrder(affected.columns[at].take(index), key)
+        starts, ends = frame_bounds(call.frame, rows, order, bound(call.frame.lower), bound(call.frame.upper))
+        if layout is None:
+            return valued(call, values[0], starts, ends)
+        alone = np.arange(len(which))
+        accumulated = [
+            []
+            if a.kind in ("min", "max")
+            else fold(a, None if a.argument is None else values[a.argument], alone, None, len(which))
+            for a in layout.accumulators
+        ]
+        return aggregated(call, layout, values[0] if values else None, accumulated, starts, ends)
+
+    def _difference(self, affected: _Affected, before: _Windowed, after: _Windowed) -> list[Output]:
+        """What is in one and not in the other."""
+        which = np.concatenate([before.which, after.which])
+        results = [pa.concat_arrays(both) for both in zip(before.columns, after.columns, strict=True)]
+        weights = np.concatenate([np.full(len(before.which), -1), np.ones(len(after.which), np.int64)])
+        layout = [KeyColumn(pa.int64()), *(KeyColumn(r.type) for r in results)]
+        ids, first = group(encode([column(which), *results], layout, 0))
+        net = sum_int64(ids, column(weights.astype(np.int64)), None, len(first))
+        kept = np.flatnonzero(net)
+        if not len(kept):
+            return []
+        rows, index = column(which[first[kept]]), column(first[kept])
+        columns = [c.take(rows) for c in affected.columns] + [r.take(index) for r in results]
+        return [Output(Delta(batch_of(columns, len(kept)), net[kept]))]
+
+
+@dataclass(frozen=True, eq=False)
+class _Affected:
+    """Rows of some partitions in the order of the window, each once, with how often it was there and is there."""
+
+    columns: list[pa.Array]
+    partitions: Ints
+    peers: Ints
+    before: Ints
+    after: Ints
+    evaluated: dict[Expression, pa.Array]
+
+
+@dataclass(frozen=True, eq=False)
+class _Windowed:
+    """For each row the affected row that it is (int64), and one column per window function."""
+
+    which: Ints
+    columns: list[pa.Array]
+
+
+def _with_zeros(rows: Rows, position: int) -> Rows:
+    weights = [column(np.zeros(len(rows.keys), np.int64))] * 2
+    weights[position] = rows.values[0]
+    return Rows(rows.keys, tuple(weights))
+
+
+def _evaluate(expression: Expression, columns: list[pa.Array], rows: int) -> pa.Array:
+    used = references(expression)
+    narrow = [c if i in used else pa.nulls(rows) for i, c in enumerate(columns)]
+    return evaluate(expression, batch_of(narrow, rows))

@@ -1,0 +1,165 @@
+"""Window functions over rows that lie in the order of the window, whole columns at a time."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from tidemill.state.columns import column, numbers
+from tidemill.state.extremes import take_or_null
+from tidemill.state.merge import MergeOp
+from tidemill.state.sliding import slide_double_doubles, slide_extremes, slide_ints, slide_wide
+from tidemill.task.accumulators import Accumulator, AggregateLayout
+from tidemill.task.finish import finish
+from tidemill.task.window_calls import WindowCall
+from tidemill.task.window_frames import OrderedRows
+
+Ints = npt.NDArray[np.int64]
+
+_SLIDING = frozenset({MergeOp.SUM, MergeOp.SUM_DD, MergeOp.SUM_I128})
+
+
+def ranking(call: WindowCall, rows: OrderedRows) -> pa.Array:
+    """``row_number``, ``rank``, ``dense_rank``, ``percent_rank``, ``cume_dist`` or ``ntile`` of each row."""
+    places = np.arange(len(rows)) - rows.first
+    size = rows.last - rows.first
+    match call.function:
+        case "row_number":
+            result = places + 1
+        case "rank":
+            result = rows.peer_first - rows.first + 1
+        case "dense_rank":
+            result = rows.peers - rows.peers[rows.first] + 1
+        case "ntile":
+            least, larger = size // call.number, size % call.number
+            in_larger = larger * (least + 1)
+            behind = larger + (places - in_larger) // np.maximum(least, 1)
+            result = np.where(places < in_larger, places // (least + 1), behind) + 1
+        case "percent_rank":
+            return column((rows.peer_first - rows.first) / np.maximum(size - 1, 1))
+        case "cume_dist":
+            return column((rows.peer_last - rows.first) / np.maximum(size, 1))
+        case _:
+            raise ValueError(call.function)
+    return column(result.astype(np.int64)).cast(call.type)
+
+
+def shifted(call: WindowCall, rows: OrderedRows, values: pa.Array, default: pa.Array) -> pa.Array:
+    """LAG and LEAD: the value ``call.number`` rows away in the partition, else the default of the current row."""
+    places = np.arange(len(rows))
+    if not call.ignore_nulls or call.number == 0:
+        found = places + call.number
+        inside = (found >= rows.first) & (found < rows.last)
+    else:
+        before, present = _present(values)
+        if call.number > 0:
+            wanted = before[places + 1] + call.number - 1
+            inside = wanted < before[rows.last]
+        else:
+            wanted = before[places] + call.number
+            inside = wanted >= before[rows.first]
+        found = _at(present, wanted, inside)
+    return _with_default(values, default, found, inside)
+
+
+def _with_default(values: pa.Array, default: pa.Array, found: Ints, inside: npt.NDArray[np.bool_]) -> pa.Array:
+    if pa.types.is_null(default.type) or default.null_count == len(default):
+        return take_or_null(values, np.where(inside, found, -1))
+    both = pa.concat_arrays([values, default])
+    return both.take(column(np.where(inside, found, len(values) + np.arange(len(found)))))
+
+
+def valued(call: WindowCall, values: pa.Array, starts: Ints, ends: Ints) -> pa.Array:
+    """``first``, ``last`` or ``nth`` value of each frame, NULL when the frame has no such row."""
+    if call.ignore_nulls:
+        before, present = _present(values)
+        starts, ends = before[starts], before[ends]
+    match call.function:
+        case "first":
+            wanted = starts
+        case "last":
+            wanted = ends - 1
+        case "nth":
+            wanted = starts + call.number - 1
+        case _:
+            raise ValueError(call.function)
+    inside = (wanted >= starts) & (wanted < ends)
+    if call.ignore_nulls:
+        wanted = _at(present, wanted, inside)
+    return take_or_null(values, np.where(inside, wanted, -1))
+
+
+def _present(values: pa.Array) -> tuple[Ints, Ints]:
+    """How many values before each row are not NULL (int64[n + 1]), and the rows that have one."""
+    valid = values.is_valid().to_numpy(zero_copy_only=False)
+    return np.concatenate([np.zeros(1, np.int64), np.cumsum(valid, dtype=np.int64)]), np.flatnonzero(valid)
+
+
+def _at(rows: Ints, wanted: Ints, inside: npt.NDArray[np.bool_]) -> Ints:
+    """``rows[wanted]`` where inside, -1 elsewhere."""
+    found = np.full(len(wanted), -1, np.int64)
+    found[inside] = rows[wanted[inside]]
+    return found
+
+
+def slidable(layout: AggregateLayout) -> bool:
+    """Whether the accumulators of an aggregate can be folded over sliding frames."""
+    return all(
+        not a.distinct and (a.kind in ("min", "max") or (not a.recomputed and _SLIDING.issuperset(a.merge_ops())))
+        for a in layout.accumulators
+    )
+
+
+def aggregated(
+    call: WindowCall,
+    layout: AggregateLayout,
+    values: pa.Array | None,
+    accumulated: list[list[pa.Array]],
+    starts: Ints,
+    ends: Ints,
+) -> pa.Array:
+    """An aggregate function of each frame.
+
+    Parameters
+    ----------
+    layout : AggregateLayout
+        What the function is made of; its argument is column 0.
+    values : pa.Array or None
+        The argument, None for ``count(*)``.
+    accumulated : list of lists of arrays
+        For each accumulator its columns, for each row as a group of its own. Empty for ``min`` and ``max``.
+
+    Raises
+    ------
+    EvaluationError
+        TM3002 when a sum does not fit its type.
+    """
+    columns: list[pa.Array] = []
+    for accumulator, parts in zip(layout.accumulators, accumulated, strict=True):
+        if accumulator.kind in ("min", "max"):
+            assert values is not None
+            extremes = slide_extremes(values, starts, ends, accumulator.kind == "max")
+            columns.append(take_or_null(values, extremes))
+        else:
+            columns += _slide(accumulator, parts, starts, ends)
+    types = () if values is None else (values.type,)
+    (result,) = finish(layout, types, columns)
+    return result
+
+
+def _slide(accumulator: Accumulator, parts: list[pa.Array], starts: Ints, ends: Ints) -> list[pa.Array]:
+    found: list[pa.Array] = []
+    for op in accumulator.merge_ops():
+        first = parts[len(found)]
+        if op is MergeOp.SUM_I128:
+            wide = slide_wide(numbers(first), numbers(parts[len(found) + 1]), starts, ends)
+            found += [column(w) for w in wide]
+        elif op is MergeOp.SUM_DD:
+            pair = slide_double_doubles(numbers(first), numbers(parts[len(found) + 1]), starts, ends)
+            found += [column(p) for p in pair]
+        elif op is MergeOp.SUM and pa.types.is_int64(first.type):
+            found.append(column(slide_ints(numbers(first), starts, ends)))
+        else:
+            raise ValueError(f"{op} of {first.type} does not slide over frames")
+    return found

@@ -1,0 +1,31 @@
+"""Runs the supersteps of an epoch in this process, for tests of plans and operators that need no cluster."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Sequence
+
+from tidemill.runtime.epoch_job import EpochJobs
+from tidemill.runtime.superstep import EpochPlan, Record, TaskReport, Work, first_superstep, later_superstep
+
+
+class LocalJobs(EpochJobs):
+    """Has the interface of :class:`EpochJobs`; set it as the coordinator's ``_jobs``."""
+
+    def __init__(self) -> None:
+        """Needs no Spark context."""
+
+    def run(self, plan: EpochPlan, supersteps: int, work: Sequence[Work]) -> list[TaskReport]:
+        """All supersteps, partition by partition."""
+        records: list[Record] = [r for i, share in enumerate(work) for r in first_superstep(plan, i, [share])]
+        for depth in range(1, supersteps):
+            shares: list[list[Record]] = [[] for _ in range(plan.partitions)]
+            for target, data in records:
+                shares[target % plan.partitions].append((target, data))
+            records = [r for i, share in enumerate(shares) for r in later_superstep(plan, depth, i, share)]
+        reports = [pickle.loads(data) for _, data in records]
+        found = sorted((r for r in reports if isinstance(r, TaskReport)), key=lambda r: (r.depth, r.partition))
+        for report in found:
+            if report.error is not None:
+                raise report.error
+        return found
