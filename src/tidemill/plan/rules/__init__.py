@@ -9,10 +9,12 @@ from tidemill.plan.rules.factorise_aggregates import factorise_aggregates
 from tidemill.plan.rules.filters_into_joins import filters_into_joins
 from tidemill.plan.rules.merge_projections import merge_projections
 from tidemill.plan.rules.prune_columns import prune_columns
+from tidemill.plan.rules.reassociate_joins import reassociate_joins
 
 RULES: tuple[Callable[[Node], Node], ...] = (
     merge_projections,
     filters_into_joins,
+    reassociate_joins,
     prune_columns,
     merge_projections,
     factorise_aggregates,
