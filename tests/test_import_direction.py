@@ -13,28 +13,28 @@ import tidemill
 PACKAGE = Path(tidemill.__file__).parent
 
 LAYERS = (
-    {"cli", "running", "progress_display", "output", "testing"},
+    {"cli", "running", "pipelines", "progress_display", "output", "testing"},
     {"mill"},
     {"runtime"},
     {"plan"},
     {"task"},
-    {"sources", "formats", "state"},
+    {"sources", "formats", "state", "exchange"},
     {"schema", "errors", "config", "kernel_cache"},
 )
 """From top to bottom. A room imports itself and the layers below; rooms of one layer do not know each other,
 except those at the top and the bottom."""
 
-CLOSED = {"sources", "formats", "state"}
+CLOSED = {"sources", "formats", "state", "exchange"}
 
 ENTRY = {"__init__"}
 """``tidemill/__init__.py`` names the public API and so may import anything; nobody inside imports it."""
 
 SPARK_ROOMS = {"runtime", "mill"}
-SPARK_FILES = {"plan/catalyst.py"}
+SPARK_FILES = {"plan/catalyst.py", "plan/catalyst_frames.py"}
 """Who may import pyspark or py4j."""
 
-ANALYSER_FILES = {"plan/catalyst.py", "plan/catalyst_plan.py", "plan/catalyst_expressions.py"}
-"""``catalyst.py`` asks Spark's analyser; the other two read the trees it gives, as plain ``Any``."""
+ANALYSER_FILES = {*SPARK_FILES, "plan/catalyst_plan.py", "plan/catalyst_expressions.py"}
+"""The first two ask Spark's analyser; the others read the trees it gives, as plain ``Any``."""
 
 ANALYSER_NAMES = {"_jsparkSession", "_jdf", "_jvm", "sessionState", "queryExecution", "optimizedPlan"}
 

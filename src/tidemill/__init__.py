@@ -9,13 +9,32 @@ from tidemill.errors import EvaluationError, FormatError, TidemillError
 
 if TYPE_CHECKING:
     from tidemill.mill import Mill
+    from tidemill.pipelines import create_table, materialized_view, read, sql, table
     from tidemill.runtime.snapshot import Snapshot
 
-__all__ = ["EvaluationError", "FormatError", "Mill", "Settings", "Snapshot", "TidemillError"]
+__all__ = [
+    "EvaluationError",
+    "FormatError",
+    "Mill",
+    "Settings",
+    "Snapshot",
+    "TidemillError",
+    "create_table",
+    "materialized_view",
+    "read",
+    "sql",
+    "table",
+]
+
+_PIPELINES = ("create_table", "materialized_view", "read", "sql", "table")
 
 
 def __getattr__(name: str) -> Any:
-    """``Mill`` and ``Snapshot`` are imported when asked for: the one needs PySpark, the other does not."""
+    """``Mill``, ``Snapshot`` and what declares pipelines are imported when asked for: ``Mill`` needs PySpark."""
+    if name in _PIPELINES:
+        from tidemill import pipelines
+
+        return getattr(pipelines, name)
     if name == "Mill":
         from tidemill.mill import Mill
 

@@ -21,7 +21,7 @@ Master = Annotated[str | None, typer.Option("--master", help="Spark master, loca
 
 @app.command()
 def run(
-    pipeline: Annotated[Path, typer.Argument(help="SQL script that creates tables and views.")],
+    pipeline: Annotated[Path, typer.Argument(help="SQL script or Python file that declares tables and views.")],
     root: Root,
     once: Annotated[bool, typer.Option("--once", help="Process what is there, checkpoint and exit.")] = False,
     seconds: Annotated[float | None, typer.Option("--for", min=0, help="Run for this many seconds.")] = None,
@@ -29,13 +29,13 @@ def run(
     epoch_bytes: Annotated[str | None, typer.Option("--epoch-bytes", help="Input per epoch, e.g. 4m.")] = None,
     log: Annotated[bool, typer.Option("--log", help="One line of JSON an epoch, on standard error.")] = False,
 ) -> None:
-    """Keep the views of a script fresh."""
+    """Keep the views of a script or pipeline fresh."""
     from tidemill.progress_display import Display
-    from tidemill.running import open_mill, run_mill
+    from tidemill.running import create_from, open_mill, run_mill
 
-    script = read_script(pipeline)
+    check_script(pipeline)
     with open_mill(root, master, epoch_bytes) as mill:
-        mill.script(script)
+        create_from(mill, pipeline)
         display = Display(log=log)
         for stop in (signal.SIGINT, signal.SIGTERM):
             signal.signal(stop, display.stop)
@@ -95,13 +95,14 @@ def tail(
 
 @app.command()
 def explain(
-    pipeline: Annotated[Path, typer.Argument(help="SQL script that creates tables and views.")],
+    pipeline: Annotated[Path, typer.Argument(help="SQL script or Python file that declares tables and views.")],
     master: Master = None,
 ) -> None:
-    """Show the incremental plan of every view of a script, without running it."""
+    """Show the incremental plan of every view of a script or pipeline, without running it."""
     from tidemill.running import explain_script
 
-    for name, text in explain_script(read_script(pipeline), master):
+    check_script(pipeline)
+    for name, text in explain_script(pipeline, master):
         typer.echo(f"{name}\n{text}\n")
 
 
@@ -117,10 +118,10 @@ def state_ls(root: Root, format_: Format = "table") -> None:
     output.write(Snapshot.open(root).state_tables(), format_, sys.stdout.buffer)
 
 
-def read_script(path: Path) -> str:
-    """The text of a script. TM7003 when it cannot be read."""
+def check_script(path: Path) -> None:
+    """TM7003 when a script cannot be read; so it is known before Spark starts."""
     try:
-        return path.read_text()
+        path.read_text()
     except (OSError, UnicodeDecodeError) as error:
         raise TidemillError("TM7003", "the script cannot be read", got=f"{path}: {error}") from error
 

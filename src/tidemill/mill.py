@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from types import TracebackType
 
 import pyarrow as pa
@@ -14,6 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from tidemill.config import Settings
 from tidemill.errors import TidemillError
 from tidemill.plan import statements
+from tidemill.plan.catalyst_frames import description
 from tidemill.plan.statements import (
     CreateTable,
     CreateView,
@@ -26,6 +27,8 @@ from tidemill.plan.statements import (
     Statement,
 )
 from tidemill.runtime.coordinator import Coordinator
+from tidemill.runtime.datasets import Dataset, Resolver, add_dataset
+from tidemill.runtime.primary_key import with_primary_key
 from tidemill.runtime.report import EpochReport
 from tidemill.runtime.session import create_session
 from tidemill.runtime.snapshot import Snapshot, first_rows
@@ -115,7 +118,7 @@ class Mill:
         return self._execute(found[0])
 
     def script(self, text: str) -> list[DataFrame | str | None]:
-        """Execute a script; a CREATE that repeats what exists word for word is skipped.
+        """Execute a script; a CREATE that repeats what exists, word for word or with the same plan, is skipped.
 
         So the same script can be run again on the same root. Errors as :meth:`sql`; statements before the
         one that failed have been executed.
@@ -164,28 +167,88 @@ class Mill:
         return None
 
     def _exists(self, statement: Statement) -> bool:
-        """Whether a statement would create what is there already, word for word."""
+        """Whether a statement would create what is there already."""
         catalog = self._open().catalog
         if isinstance(statement, CreateTable) and statement.name in catalog.tables:
             table = catalog.tables[statement.name]
+            keyed = with_primary_key(statement)
             options = {k.lower(): v for k, v in statement.options.items()}
-            return (table.declared, table.format, dict(table.options)) == (
-                statement.schema,
-                statement.format,
+            return (table.declared, table.format, dict(table.options), table.primary_key) == (
+                keyed.schema,
+                keyed.format,
                 options,
+                keyed.primary_key,
             )
-        if isinstance(statement, CreateView) and statement.name in catalog.views:
-            return catalog.views[statement.name].query.split() == statement.query.split()
-        return False
+        return isinstance(statement, CreateView) and not statement.or_replace and self._open().has_view(statement)
 
-    def explain(self, query: str) -> str:
+    def create_view(self, name: str, frame: DataFrame, *, replace: bool = False) -> None:
+        """Keep the result of a DataFrame as a materialized view.
+
+        Parameters
+        ----------
+        name : str
+            Of the new view.
+        frame : DataFrame
+            Built on :meth:`table`, :meth:`relation` or a SELECT given to :meth:`sql`. Whatever these read now,
+            the view is over all rows, as if its query had been written in SQL.
+        replace : bool
+            As ``CREATE OR REPLACE``: the view of this name goes on until this one can take its place.
+
+        Raises
+        ------
+        TidemillError
+            TM2006 when it reads something else, TM2107 for a Python function, TM2017 for another time zone,
+            otherwise as ``CREATE MATERIALIZED VIEW``; nothing has been changed then.
+        """
+        coordinator = self._open()
+        coordinator.create_view(CreateView(name.lower(), description(frame), or_replace=replace), frame)
+
+    def create_datasets(self, functions: Mapping[str, Dataset], views: Sequence[Source] = ()) -> list[str]:
+        """Create views that are declared by functions or statements, in the order in which they read each other.
+
+        What exists with the same plan is left alone; with another plan it is replaced.
+
+        Returns
+        -------
+        list of str
+            Names of the views, upstream first.
+
+        Raises
+        ------
+        TidemillError
+            TM7020 to TM7024 for what is wrong with a declaration, before anything is created; then as
+            :meth:`create_view`, with the place of the declaration.
+        """
+        coordinator = self._open()
+        datasets = dict(functions)
+        for source in views:
+            parsed = coordinator.catalyst.parse(source)
+            assert isinstance(parsed, CreateView)
+            place = f"the statement that creates {parsed.name}"
+            add_dataset(datasets, Dataset(parsed.name, parsed.query, place, parsed.properties))
+        resolved = Resolver(coordinator, datasets).resolve_all()
+        for found in resolved:
+            name, properties = found.dataset.name, found.dataset.properties
+            try:
+                if isinstance(found.query, str):
+                    coordinator.create_view(CreateView(name, found.query, properties, or_replace=True))
+                else:
+                    text = description(found.query)
+                    coordinator.create_view(CreateView(name, text, properties, or_replace=True), found.query)
+            except TidemillError as error:
+                place = f"in {found.dataset.place}"
+                hint = f"{error.hint}\n        {place}" if error.hint else place
+                raise type(error)(error.number, error.what, error.got, hint) from error
+        return [r.dataset.name for r in resolved]
+
+    def explain(self, query: str | DataFrame) -> str:
         """The incremental plan of a query, as text. Errors as for creating a view of it."""
         return self._open().explain(query)
 
     def explain_views(self) -> list[tuple[str, str]]:
         """Name and incremental plan of every view."""
         views = self._open().catalog.views.values()
-        return [(v.name, self._open().explain(v.query)) for v in views]
+        return [(v.name, self._open().explain(v.root)) for v in views]
 
     def query(self, text: str) -> DataFrame:
         """Any Spark SQL over the views, at one sealed epoch.
@@ -196,7 +259,8 @@ class Mill:
             TM2001 when it cannot be parsed, TM2004 when a name does not resolve, which includes views
             that are still being filled.
         """
-        return query_views(self.spark, self._open().snapshot(), text)
+        coordinator = self._open()
+        return query_views(self.spark, coordinator.snapshot(), text, frame_of=coordinator.view_frame)
 
     def _show(self, kind: str) -> DataFrame:
         return self.spark.createDataFrame(self._open().snapshot().show(kind))
@@ -316,15 +380,32 @@ class Mill:
         """The newest sealed epoch, for reading without Spark."""
         return self._coordinator.snapshot()
 
-    def table(self, view: str, epoch: int | None = None) -> DataFrame:
-        """A view as a Spark DataFrame of one sealed epoch (the newest by default).
+    def table(self, name: str, epoch: int | None = None) -> DataFrame:
+        """A view as a Spark DataFrame of one sealed epoch (the newest by default), or a table to query.
+
+        What is built on it can be given to :meth:`create_view`, unless ``epoch`` was given. The rows of a
+        table cannot be read by themselves: executing its DataFrame fails with TM1034.
 
         Raises
         ------
         TidemillError
-            TM2012 no such view, TM1030 still being filled, TM1031 epoch not available.
+            TM2012 no such table or view, TM1030 still being filled (:meth:`relation` does not mind), TM1031 epoch
+            not available.
         """
-        return view_frame(self.spark, self._open().snapshot(), view.lower(), epoch)
+        coordinator = self._open()
+        if name.lower() in coordinator.catalog.tables:
+            return coordinator.relation(name.lower())
+        return coordinator.view_frame(self.spark, coordinator.snapshot(), name.lower(), epoch)
+
+    def relation(self, name: str) -> DataFrame:
+        """A table or view, filled or not, as a DataFrame to build queries of; it cannot be executed.
+
+        Raises
+        ------
+        TidemillError
+            TM2012 no such table or view.
+        """
+        return self._open().relation(name.lower())
 
     def read(self, view: str, epoch: int | None = None) -> pa.Table:
         """A view as an Arrow table, read in this process. Errors as :meth:`table`."""
@@ -356,7 +437,8 @@ class Mill:
         ------
         (epoch, pyarrow.Table)
             The view's columns and int64 ``__weight``. Epochs that changed nothing are left out. The sum of
-            everything yielded is the view.
+            everything yielded is the view. An epoch at which a view was replaced by one of other columns is
+            yielded twice: all old rows out, then all new rows in.
 
         Raises
         ------
@@ -375,8 +457,7 @@ class Mill:
             snapshot = self._coordinator.snapshot()
             while epoch < snapshot.version.epoch:
                 epoch += 1
-                delta = snapshot.changes(view, epoch)
-                if delta.num_rows:
+                for delta in snapshot.change_tables(view, epoch):
                     yield epoch, delta
             if not self._wait_beyond(epoch, timeout):
                 return

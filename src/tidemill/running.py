@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from tidemill import pipelines
 from tidemill.config import Settings
 from tidemill.errors import TidemillError
-from tidemill.plan import statements
 from tidemill.runtime.catalog import parse_size
 from tidemill.runtime.snapshot import Snapshot, first_rows
 from tidemill.state.manifest import root_directory
@@ -110,8 +110,7 @@ def follow(root: str, view: str, from_epoch: int) -> Iterator[tuple[int, pa.Tabl
         snapshot = Snapshot.open(root)
         while epoch < snapshot.version.epoch:
             epoch += 1
-            changes = snapshot.changes(view, epoch)
-            if changes.num_rows:
+            for changes in snapshot.change_tables(view, epoch):
                 yield epoch, changes
         if not alive:
             return
@@ -134,14 +133,19 @@ def is_written(root: str) -> bool:
     return False
 
 
-def explain_script(script: str, master: str | None) -> list[tuple[str, str]]:
-    """View name and plan for each view of a script, in a root that is thrown away."""
-    plans = []
+def create_from(mill: Mill, path: Path) -> None:
+    """Create what a SQL script or a pipeline in Python declares, except what is there already."""
+    if path.suffix == ".py":
+        pipelines.apply(mill, path)
+    else:
+        mill.script(path.read_text())
+
+
+def explain_script(path: Path, master: str | None) -> list[tuple[str, str]]:
+    """View name and plan for each view of a script or pipeline, in a root that is thrown away."""
     with tempfile.TemporaryDirectory() as directory, open_mill(str(Path(directory) / "root"), master) as mill:
-        for source in statements.split_script(script):
-            mill.sql(source.text)
-        for name, text in mill.explain_views():
-            plans.append((name, text))
+        create_from(mill, path)
+        plans = mill.explain_views()
     if not plans:
         raise TidemillError("TM7004", "the script creates no view", hint="CREATE MATERIALIZED VIEW ...")
     return plans

@@ -14,11 +14,22 @@ import pyarrow.csv
 from oracle import Oracle
 from random_tables import record_starts
 
+from tidemill import pipelines
 from tidemill.mill import Mill
 from tidemill.plan.statements import split_script
 from tidemill.testing import assert_same_rows
 
 _EXAMPLE = Path(__file__).parents[2] / "examples" / "flights.sql"
+_PIPELINE = _EXAMPLE.with_name("flights_pipeline.py")
+_PIPELINE_QUERIES = {
+    "carrier_delays": """SELECT carrier, count(*) AS flights, avg(dep_delay) AS avg_delay,
+        sum(CASE WHEN dep_delay > 15 THEN 1 ELSE 0 END) * 100.0D / count(*) AS pct_late
+        FROM flights GROUP BY carrier""",
+    "carrier_ranking": """SELECT name, flights, round(avg_delay, 2) AS avg_delay
+        FROM carrier_delays JOIN airlines USING (carrier)""",
+    "late_carriers": """SELECT name, pct_late FROM carrier_delays JOIN airlines USING (carrier) WHERE pct_late >
+        (SELECT sum(pct_late * flights) / sum(flights) FROM carrier_delays)""",
+}
 _ROWS = {"flights": 3000, "weather": 600, "planes": 4000, "airlines": 50, "airports": 2000}
 _LEAST = {r"flights >= 1000": "flights >= 100", r"COUNT\(\*\) > 2000": "COUNT(*) > 40"}
 
@@ -90,3 +101,21 @@ def test_flights(mill_factory: Callable[..., Mill], tmp_path: Path) -> None:
     assert epochs >= 3
     assert admitted["flights"].num_rows == _ROWS["flights"]
     assert all(table.num_rows for table in answers.values()), {n: t.num_rows for n, t in answers.items()}
+
+
+def test_flights_pipeline(mill_factory: Callable[..., Mill], tmp_path: Path) -> None:
+    """The same tables declared in Python, over a short sample."""
+    write_samples(tmp_path / "data")
+    path = tmp_path / "flights_pipeline.py"
+    path.write_text(_PIPELINE.read_text().replace("var/nycflights13", str(tmp_path / "data")))
+    mill = mill_factory(epoch_bytes=260_000, split_bytes=30_000)
+    assert set(pipelines.apply(mill, path)) == set(_PIPELINE_QUERIES)
+    assert len(list(mill.drain())) >= 2
+    tables: dict[str, pa.Table] = {}
+    for name, files in {"flights": ["flights-1", "flights-2"], "airlines": ["airlines"]}.items():
+        schema = mill.snapshot().catalog.tables[name].schema.to_arrow()
+        tables[name] = pa.concat_tables([Sample(tmp_path / "data" / f"{f}.csv", schema).rows for f in files])
+    for name, expected in Oracle(mill.spark).answers(tables, _PIPELINE_QUERIES).items():
+        assert expected.num_rows
+        assert_same_rows(mill.read(name), expected, name)
+    assert mill.snapshot().catalog.views.keys() == set(pipelines.apply(mill, path))

@@ -187,6 +187,22 @@ def test_windows_over_equal_rows_in_one_order_share_their_table(views: Views) ->
     assert program.supersteps == 2
 
 
+@pytest.mark.parametrize(
+    ("condition", "limit"),
+    [("r <= 3", 3), ("r < 3 AND n > 1", 2), ("r = 1", 1), ("3 >= r", 3), ("r > 3", None), ("r <= 3 OR n > 1", None),
+     ("q <= 3", None), ("r <= n", None)],
+)  # fmt: skip
+def test_a_filter_on_row_number_limits_its_window(views: Views, condition: str, limit: int | None) -> None:
+    window = "row_number() OVER (PARTITION BY k ORDER BY n) AS r, lag(n) OVER (PARTITION BY k ORDER BY n) AS q"
+    views.add("v", f"SELECT * FROM (SELECT k, n, {window} FROM t) WHERE {condition}")
+    views.add(
+        "w",
+        f"SELECT * FROM (SELECT k, n, {window}, max(n) OVER (PARTITION BY k ORDER BY n) AS m FROM t) WHERE {condition}",
+    )
+    limits = [s.operation.limit for s in views.program().steps if isinstance(s.operation, WindowChanges)]
+    assert limits == [limit, None]
+
+
 def test_windows_survive_being_stored(views: Views) -> None:
     views.add("v", WINDOWS)
     root = views.views[0].root

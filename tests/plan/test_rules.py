@@ -175,11 +175,11 @@ def test_a_product_is_two_sums() -> None:
     product = Project(join, (number(0), call("multiply", call("multiply", number(1), number(3)), HALF)), ("k", "x"))
     pairs = pairs_of(summed(product, 0))
     assert (pairs.key_width, pairs.comparisons, pairs.keys) == (1, (), (0,))
-    assert pairs.sums == ((PairTerm(0.5, 1, 1),),)
+    assert pairs.sums == ((PairTerm(0.5, 1, 1, (2, 3), (2, 3)),),)
     assert pairs.counts == (PairTerm(1.0, 0, 0),)
     for side, scan_ in ((pairs.left, LEFT), (pairs.right, RIGHT)):
         assert side.child == Project(Filter(scan_, present(0)), (number(0), number(1)), ("column0", "column1"))
-        assert [(c.function, c.argument) for c in side.calls] == [("count", 1), ("sum", 1)]
+        assert [c.function for c in side.calls] == ["count", "sum", "count", "count"]
 
 
 def test_a_difference_counts_the_other_side() -> None:

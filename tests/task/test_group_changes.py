@@ -62,6 +62,33 @@ def test_extremes_after_deletes() -> None:
     assert merged(EXTREMES.multisets[0], context) == []
 
 
+def test_lists_of_groups_that_vanish_and_come_back() -> None:
+    several = Accumulator("count", 0, distinct=True, others=(1,))
+    lists = grouping(
+        Accumulator("collect_list", 1, recomputed=True),
+        Accumulator("bit_xor", 1, True, True),
+        several,
+        Accumulator("max_by", 1, recomputed=True, others=(0,)),
+        results=(
+            Result("collect_list", INT, pa.list_(INT), 1, 0),
+            Result("bit_xor", INT, INT, 2, 0),
+            Result("count", INT, INT, 3, 3),
+            Result("max_by", INT, INT, 4, 0),
+        ),
+    )
+    operator, context = build(0, GroupChanges(lists, True)), MemoryContext()
+    first = (1, (5, 5, 6), 3, 2, 1)
+    assert changes(run(operator, context, keyed(lists, pairs("+2 1 5 | + 1 6 | + 1 NULL")))) == {first: 1}
+    assert run(operator, context, keyed(lists, pairs("+ 1 7 | - 1 7"))) == []
+    assert changes(run(operator, context, keyed(lists, pairs("-2 1 5 | - 1 6")))) == {
+        first: -1,
+        (1, (), None, 0, None): 1,
+    }
+    assert changes(run(operator, context, keyed(lists, pairs("- 1 NULL")))) == {(1, (), None, 0, None): -1}
+    assert merged(lists.groups, context) == [] and merged(lists.multisets[0], context) == []
+    assert changes(run(operator, context, keyed(lists, pairs("+ 1 5")))) == {(1, (5,), 5, 1, 1): 1}
+
+
 def test_nobody_reads_the_changes() -> None:
     operator, context = build(0, GroupChanges(EXTREMES, False)), MemoryContext()
     assert run(operator, context, keyed(EXTREMES, pairs("+ 1 5 | + 1 7"))) == []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -191,6 +192,30 @@ def test_random_changes(partition: tuple[int, ...], descending: bool, seed: int)
         found.update(run(windows, context, text))
         assert {row: n for row, n in found.items() if n} == windowed(windows, +rows, descending), f"step {step}: {text}"
     assert not +rows
+
+
+@pytest.mark.parametrize("limit", [0, 1, 3, 40])
+def test_first_rows_of_each_partition(limit: int, seed: int) -> None:
+    """Runs of many rows, deletes of the first ones, and partitions that shrink below the limit."""
+    rng = random.Random(f"{seed} {limit}")
+    calls = (ranking("row_number"), shift(-1, False), aggregate("sum", Frame(True, -2, 0)))
+    windows = replace(operation(*calls), limit=limit)
+    context = MemoryContext()
+    rows: Counter[Row] = Counter()
+    found: Counter[Row] = Counter()
+    for step in range(25):
+        present = sorted(row for row, n in rows.items() if n)
+        deleted = present[: len(present) * rng.randrange(4) // 3] if step % 5 == 4 else []
+        deleted += rng.sample(present[len(deleted) :], min(3, len(present) - len(deleted)))
+        parts = [
+            f"+ {rng.randrange(3)} {rng.randrange(200)} {rng.randrange(9)}" for _ in range(rng.choice((1, 5, 150)))
+        ]
+        parts += [f"-{rows[row]} {row[0]} {row[1]} {row[2]}" for row in deleted]
+        text = " | ".join(parts)
+        rows.update(weighted_rows(delta(text, *TYPES)))
+        found.update(run(windows, context, text))
+        expected = {row: n for row, n in windowed(windows, +rows, False).items() if row[3] <= limit}
+        assert {row: n for row, n in found.items() if n} == expected, f"step {step}"
 
 
 def test_only_rows_that_change_go_out() -> None:

@@ -12,7 +12,11 @@ from tidemill.formats.base import Format
 ENTRY_POINT_GROUP = "tidemill.formats"
 """Group in which a package names its formats; each entry is a class or function that makes a ``Format``."""
 
-_BUILT_IN = {"csv": "tidemill.formats.csv.format:CsvFormat"}
+_BUILT_IN = {
+    "csv": "tidemill.formats.csv.format:CsvFormat",
+    "debezium": "tidemill.formats.debezium.format:DebeziumFormat",
+    "orderbook": "tidemill.formats.orderbook.format:OrderBookFormat",
+}
 
 
 def lookup(name: str) -> Format:

@@ -193,11 +193,16 @@ class AggregateCall:
 
 @dataclass(frozen=True)
 class PairTerm:
-    """``coefficient * left * right``: one result of either side of :class:`Pairs`, by call; None is COUNT(*)."""
+    """``coefficient * left * right``: one result of either side of :class:`Pairs`, by call; None is COUNT(*).
+
+    The signs are calls that count the values above and below zero, of a product of two sums of doubles.
+    """
 
     coefficient: float
     left: int | None
     right: int | None
+    left_signs: tuple[int, int] | None = None
+    right_signs: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True)
@@ -254,8 +259,9 @@ class Aggregate:
 class Window:
     """Each row with one more column per call, over the rows that have its values in the ``partition`` columns.
 
-    Without ``partition`` that is all rows. Rows that ``order`` does not tell apart are taken in the order of all
-    their columns, so that the result is decided by the rows.
+    Without ``partition`` that is all rows. With ``limit`` only so many rows of each partition come out, the first
+    ones, and no call looks beyond the row it is for. Rows that ``order`` does not tell apart are taken in the order
+    of all their columns, so that the result is decided by the rows.
     """
 
     child: Node
@@ -263,6 +269,7 @@ class Window:
     order: tuple[SortKey, ...]
     calls: tuple[WindowCall, ...]
     names: tuple[str, ...]
+    limit: int | None = None
 
     def __post_init__(self) -> None:
         width = len(self.child.schema)

@@ -30,10 +30,11 @@ from tidemill.plan.algebra import (
     Union,
     Window,
     children,
-    relations,
 )
 from tidemill.plan.codec import fingerprint
+from tidemill.plan.keyed_tables import append_only, contents_plan, message_key, message_steps
 from tidemill.plan.placement import NOWHERE, ONE_PLACE, Placement, after_calculation
+from tidemill.plan.traverse import map_children
 from tidemill.plan.windows import window_changes
 from tidemill.state.keys import KeyColumn
 from tidemill.state.merge import MergeOp
@@ -94,6 +95,9 @@ class Assembler:
     def program(self) -> Program:
         """The program of all views."""
         self._note()
+        for source in self.tables.values():
+            if source.changelog is not None:
+                self._table_scan(source.name)
         for view in self.views.values():
             self._lowering = view.name
             self._sinks[view.name] = []
@@ -106,6 +110,9 @@ class Assembler:
         if self._noted:
             return
         self._noted = True
+        for source in self.tables.values():
+            if source.changelog is not None:
+                self._columns[source.name] = source.changelog.rows.names
         for view in self.views.values():
             self._note_columns(view.root)
             _, top = _finishing(view.root)
@@ -115,7 +122,9 @@ class Assembler:
                 self._note_changes(top, view.born)
 
     def read_plan(self, name: str) -> ReadPlan:
-        """How a view's rows are read from state."""
+        """How the rows of a view, or of a keyed table, are read from state."""
+        if name in self.tables:
+            return contents_plan(self.tables[name])
         self._note()
         view = self.views[name]
         steps, top = _finishing(view.root)
@@ -147,7 +156,8 @@ class Assembler:
         match node:
             case Scan():
                 if node.relation in self.tables:
-                    return self.tables[node.relation].op_column is None
+                    source = self.tables[node.relation]
+                    return source.op_column is None if source.changelog is None else append_only(source)
                 return self.append_only(self.views[node.relation].root)
             case Union():
                 return all(self.append_only(c) for c in node.children)
@@ -162,7 +172,7 @@ class Assembler:
 
     def _note_columns(self, node: Node) -> None:
         """Columns of each table in use, in the table's order."""
-        if isinstance(node, Scan) and node.relation in self.tables:
+        if isinstance(node, Scan) and node.relation in self.tables and self.tables[node.relation].changelog is None:
             used = {*self._columns.get(node.relation, ()), *(c.name for c in node.columns)}
             names = self.tables[node.relation].schema.names
             self._columns[node.relation] = tuple(n for n in names if n in used)
@@ -247,7 +257,7 @@ class Assembler:
 
     def _fused(self, base: Node, operation: Calculate, born: int, single: bool) -> tuple[Input, Calculate]:
         """A calculation directly over a shared scan reads the scan's columns, without a step in between."""
-        if not (isinstance(base, Scan) and base.relation in self.tables):
+        if not (isinstance(base, Scan) and base.relation in self.tables) or self._comes_later(base.relation, born):
             return self._rows(base, born, single), operation
         positions = self._scan_positions(base)
         expressions = operation.expressions
@@ -263,13 +273,34 @@ class Assembler:
         return {i: columns.index(f.name) for i, f in enumerate(node.columns)}
 
     def _table_scan(self, table: str) -> int:
-        return self._add(ScanStep(self.tables[table], self._columns[table]), (), 0)
+        """The step that gives a table's rows; those of a keyed table are kept once for all views."""
+        source = self.tables[table]
+        if source.changelog is None:
+            return self._add(ScanStep(source, self._columns[table]), (), 0)
+        scan, arrange, apply = message_steps(source)
+        arranged = self._add(arrange, (Input(self._add(scan, (), 0)),), 0)
+        step = self._add(apply, (Input(arranged),), 0, True)
+        self._placed[Input(step)] = frozenset({message_key(source)})
+        return step
+
+    def _comes_later(self, table: str, born: int) -> bool:
+        """Whether a reader born at an epoch must begin with the rows that a keyed table had by then."""
+        changelog = self.tables[table].changelog
+        return changelog is not None and born > changelog.born
 
     def _scan(self, node: Scan, born: int) -> int:
         if node.relation in self.tables:
             positions = self._scan_positions(node)
             expressions = tuple(Ref(positions[i], f.type, f.nullable) for i, f in enumerate(node.columns))
-            return self._add(Calculate(None, expressions), (Input(self._table_scan(node.relation)),), born)
+            operation = Calculate(None, expressions)
+            scan = Input(self._table_scan(node.relation))
+            placement = after_calculation(self._place(scan), operation)
+            rows = self._placed_by(placement, operation, (scan,), born).step
+            if not self._comes_later(node.relation, born):
+                return rows
+            snapshot = self._add(ViewSnapshot(node.relation, contents_plan(self.tables[node.relation])), (), born)
+            first = self._add(Calculate(None, expressions), (Input(snapshot),), born)
+            return self._add(Concatenate(), (Input(rows), Input(first)), born)
         upstream = self.views[node.relation]
         changes = self._rows(upstream.root, upstream.born)
         names = upstream.root.schema.names
@@ -473,9 +504,14 @@ class Assembler:
         self._sinks.setdefault(self._lowering, []).append(step)
 
     def _identity(self, node: Node) -> str:
-        """Names a stateful node: equal for equal work on the same relations."""
-        uids = tuple(self.views[r].uid if r in self.views else self.tables[r].uid for r in relations(node))
-        return fingerprint((node, uids))
+        """Names a stateful node: equal for equal work on the same relations, whatever they are called."""
+        return fingerprint(self._with_uids(node))
+
+    def _with_uids(self, node: Node) -> Node:
+        if isinstance(node, Scan):
+            known = self.views.get(node.relation) or self.tables[node.relation]
+            return replace(node, relation=known.uid)
+        return map_children(node, self._with_uids)
 
     def _add(self, operation: Operation, inputs: tuple[Input, ...], born: int, *moves: bool) -> int:
         """The step that does this. ``moves`` tells which inputs need an exchange: of all, when it is one."""
@@ -545,7 +581,11 @@ def _terms(
         positions = [
             0 if call is None else side.results[call].value for call, side in ((found.left, left), (found.right, right))
         ]
-        return Term(found.coefficient, positions[0], positions[1])
+        signs = [
+            None if calls is None else (side.results[calls[0]].value, side.results[calls[1]].value)
+            for calls, side in ((found.left_signs, left), (found.right_signs, right))
+        ]
+        return Term(found.coefficient, positions[0], positions[1], signs[0], signs[1])
 
     terms: list[tuple[Term, ...]] = [()] * len(output.accumulators)
     terms[0] = (Term(1.0, 0, 0),)

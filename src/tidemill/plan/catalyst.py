@@ -8,14 +8,14 @@ id of that RDD, which survives self-joins.
 from __future__ import annotations
 
 import json
+import uuid
 from typing import Any
 
 from pyspark.errors import AnalysisException, ParseException, PySparkException
-from pyspark.sql import SparkSession
-from pyspark.sql.types import StructType
+from pyspark.sql import DataFrame, SparkSession
 
 from tidemill.errors import TidemillError
-from tidemill.plan import catalyst_expressions, catalyst_plan, statements
+from tidemill.plan import catalyst_expressions, catalyst_frames, catalyst_plan, statements
 from tidemill.plan.algebra import Node, Project
 from tidemill.plan.statements import CreateTable, CreateView, Query, Source, Statement
 from tidemill.schema import Field, Schema, type_from_spark
@@ -59,11 +59,13 @@ class Catalyst:
         self._spark.conf.set("spark.sql.session.timeZone", "UTC")
         self._spark.conf.set("spark.sql.ansi.enabled", "true")
         self._relations: dict[int, str] = {}
+        self._marks: dict[str, str] = {}
+        self._token = uuid.uuid4().hex
 
     def register(self, name: str, schema: Schema) -> None:
         """Make a table or view known, replacing one of the same name."""
         rdd = self._spark.sparkContext.emptyRDD()
-        frame = self._spark.createDataFrame(rdd, _struct(self._spark, schema))
+        frame = self._spark.createDataFrame(rdd, catalyst_frames.struct(self._spark, schema))
         leaf = frame._jdf.queryExecution().analyzed().collectLeaves().apply(0)
         self._relations[leaf.rdd().id()] = name
         frame.createOrReplaceTempView(f"`{name}`")
@@ -71,6 +73,17 @@ class Catalyst:
     def forget(self, name: str) -> None:
         """The name is no longer known."""
         self._spark.catalog.dropTempView(name)
+        self._marks = {m: n for m, n in self._marks.items() if n != name}
+
+    def mark(self, name: str, uid: str) -> str:
+        """The name of the leaf by which DataFrames over a relation are known again."""
+        mark = f"tidemill {self._token} {uid} {name}"
+        self._marks[mark] = name
+        return mark
+
+    def unmark(self, name: str, uid: str) -> None:
+        """DataFrames over this relation stand for something that is no longer there."""
+        self._marks.pop(f"tidemill {self._token} {uid} {name}", None)
 
     def parse(self, source: Source) -> Statement:
         """The statement in a text.
@@ -83,15 +96,16 @@ class Catalyst:
         statement = statements.classify(source)
         if statement is not None:
             return statement
+        text, or_replace = statements.without_or_replace(source.text)
         try:
-            plan = self._spark._jsparkSession.sessionState().sqlParser().parsePlan(source.text)
+            plan = self._spark._jsparkSession.sessionState().sqlParser().parsePlan(text)
         except ParseException as error:
             raise _parse_error(error, source) from error
         match plan.getClass().getSimpleName():
             case "CreateTable":
                 return _create_table(plan, source)
             case "CreateMaterializedViewAsSelect":
-                return _create_view(plan)
+                return _create_view(plan, source, or_replace)
         if statements.words(source.text, 1)[0][0] in ("(", "TABLE"):
             return Query(source.text)
         raise TidemillError(
@@ -101,26 +115,31 @@ class Catalyst:
             hint="CREATE TABLE, CREATE MATERIALIZED VIEW, DROP, SHOW, DESCRIBE, EXPLAIN INCREMENTAL, SELECT",
         )
 
-    def plan(self, query: str) -> Node:
-        """The algebra of a query over registered relations.
+    def plan(self, query: str | DataFrame) -> Node:
+        """The algebra of a query over registered relations, or of a DataFrame over marked ones.
 
         Raises
         ------
         TidemillError
             TM2001 for a syntax error, TM2004 when a name or type does not resolve, TM2105 for a function
-            whose value is not decided by the rows, TM21xx for what is not supported yet.
+            whose value is not decided by the rows, TM2107 for one of the user's own, TM2017 for a DataFrame
+            of another time zone, TM21xx for what is not supported yet.
         """
+        text = query if isinstance(query, str) else ""
         try:
-            frame = self._spark.sql(query)
+            if isinstance(query, str):
+                frame = self._spark.sql(query)
+            else:
+                frame = catalyst_frames.moved(query, self._spark)
             execution = frame._jdf.queryExecution()
             self._check_deterministic(execution.analyzed())
             plan = self._optimized(execution)
         except ParseException as error:
-            raise _parse_error(error, Source(query)) from error
+            raise _parse_error(error, Source(text)) from error
         except (AnalysisException, PySparkException) as error:
-            raise _analysis_error(error, query) from error
+            raise analysis_error(error, text) from error
         nodes = catalyst_expressions.read_plan(plan)
-        node = catalyst_plan.read_plan(nodes, self._relations)
+        node = catalyst_plan.read_plan(nodes, self._relations, self._marks)
         names = tuple(frame.columns)
         lowered = [n.lower() for n in names]
         if len(set(lowered)) < len(names):
@@ -136,19 +155,20 @@ class Catalyst:
         return Project(node, columns, names)
 
     def _optimized(self, execution: Any) -> Any:
-        """The optimised plan with several DISTINCT aggregates left as they are.
+        """The optimised plan with several DISTINCT aggregates left as they are, and nothing read from a cache.
 
         Spark refuses to leave out the rule that turns them into an Expand, so where that has happened the
         optimizer's batches are run from here, without the rule.
         """
         plan = execution.optimizedPlan()
-        if not _contains(plan, "Expand") or _contains(execution.analyzed(), "Expand"):
+        distinct = _contains(plan, "Expand") and not _contains(execution.analyzed(), "Expand")
+        if not distinct and "InMemoryRelation" not in plan.toJSON():
             return plan
         sessions = self._spark._jvm.org.apache.spark.sql.classic.SparkSession
         before = sessions.getActiveSession()
         sessions.setActiveSession(self._spark._jsparkSession)
         try:
-            return _run_batches(self._spark._jsparkSession.sessionState().optimizer(), execution.withCachedData())
+            return _run_batches(self._spark._jsparkSession.sessionState().optimizer(), execution.normalized())
         finally:
             if before.isDefined():
                 sessions.setActiveSession(before.get())
@@ -157,6 +177,8 @@ class Catalyst:
 
     def _check_deterministic(self, analyzed: Any) -> None:
         text = analyzed.toJSON()
+        catalyst_frames.check_python(text)
+        catalyst_frames.check_settings(text)
         for name, shown in _CHANGING.items():
             if f"expressions.{name}" + '"' in text:
                 raise TidemillError(
@@ -187,13 +209,6 @@ def _run_batches(optimizer: Any, plan: Any) -> Any:
     return plan
 
 
-def _struct(spark: SparkSession, schema: Schema) -> StructType:
-    jvm = spark._jvm
-    assert jvm is not None
-    text = jvm.org.apache.spark.sql.types.StructType.fromDDL(schema.to_ddl()).json()
-    return StructType.fromJson(json.loads(text))
-
-
 def _create_table(plan: Any, source: Source) -> CreateTable:
     columns = plan.columns()
     fields = []
@@ -213,17 +228,37 @@ def _create_table(plan: Any, source: Source) -> CreateTable:
     if spec.location().isDefined():
         options["path"] = spec.location().get()
     name = _identifier(plan.name())
-    return CreateTable(name, Schema(tuple(fields)), spec.provider().get().lower(), options, plan.ignoreIfExists())
+    schema, format_ = Schema(tuple(fields)), spec.provider().get().lower()
+    return CreateTable(name, schema, format_, options, plan.ignoreIfExists(), _primary_key(spec.constraints()))
 
 
-def _create_view(plan: Any) -> CreateView:
+def _primary_key(constraints: Any) -> tuple[str, ...]:
+    """The columns of PRIMARY KEY, as written; Spark's parser allows it once."""
+    names: tuple[str, ...] = ()
+    for i in range(constraints.size()):
+        constraint = constraints.apply(i)
+        if constraint.getClass().getSimpleName() != "PrimaryKeyConstraint":
+            raise TidemillError(
+                "TM2033",
+                "this constraint of a table is not supported",
+                got=constraint.getClass().getSimpleName(),
+                hint="PRIMARY KEY (columns) and NOT NULL are",
+            )
+        columns = constraint.columns()
+        names = tuple(str(columns.apply(j)) for j in range(columns.size()))
+    return names
+
+
+def _create_view(plan: Any, source: Source, or_replace: bool) -> CreateView:
     properties = plan.tableSpec().properties()
     iterator = properties.iterator()
     found = {}
     while iterator.hasNext():
         entry = iterator.next()
         found[entry._1()] = entry._2()
-    return CreateView(_identifier(plan.name()), plan.originalText(), found, plan.ifNotExists())
+    query = plan.originalText()
+    at = source.place(max(0, source.text.rfind(query)))
+    return CreateView(_identifier(plan.name()), query, found, plan.ifNotExists(), or_replace, at)
 
 
 def _identifier(unresolved: Any) -> str:
@@ -272,7 +307,8 @@ def _parse_error(error: ParseException, source: Source) -> TidemillError:
     )
 
 
-def _analysis_error(error: PySparkException, query: str) -> TidemillError:
+def analysis_error(error: PySparkException, query: str) -> TidemillError:
+    """TM2004 for what Spark's analyser says of a query, with the place in its text."""
     got = str(error).split(";")[0].splitlines()[0]
     hint = ""
     contexts = error.getQueryContext() or []

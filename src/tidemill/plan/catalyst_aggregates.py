@@ -103,9 +103,7 @@ def aggregate_call(node: JsonTree, inputs: Mapping[int, int], place: Place) -> A
     if name == "collect_list" and distinct:
         name, distinct = "collect_set", False
     if name in ("collect_set", "mode", "bit_and", "bit_or"):
-        if name == "mode" and distinct:
-            raise _unsupported("mode(DISTINCT ...)", "leave DISTINCT out, or use min or max")
-        distinct = False
+        distinct = False  # means nothing to these; Spark refuses it for mode
     at = place(_only_where(condition, value))
     nullable = name not in ("collect_list", "collect_set")
     return AggregateCall(name, at, type_, nullable, distinct, (), options)

@@ -47,7 +47,9 @@ class _Bound:
     inputs: Mapping[int, int]
 
 
-def read_plan(nodes: list[dict[str, Any]], relations: Mapping[int, str]) -> Node:
+def read_plan(
+    nodes: list[dict[str, Any]], relations: Mapping[int, str], marks: Mapping[str, str] | None = None
+) -> Node:
     """The algebra of an optimised logical plan.
 
     Parameters
@@ -56,13 +58,15 @@ def read_plan(nodes: list[dict[str, Any]], relations: Mapping[int, str]) -> Node
         As :func:`~tidemill.plan.catalyst_tree.read_plan` gives them.
     relations : dict
         RDD id to name of every relation that a view may read.
+    marks : dict, optional
+        RDD name to relation, for leaves of DataFrames.
 
     Raises
     ------
     TidemillError
         TM2006 for a foreign relation; TM2101, TM2102, TM2103 or TM2104 for what is not supported yet.
     """
-    reader = _PlanReader(relations)
+    reader = _PlanReader(relations, marks or {})
     bound = reader.read(read_tree(nodes))
     return bound.node
 
@@ -81,8 +85,9 @@ def _id(tree: JsonTree) -> int:
 
 
 class _PlanReader:
-    def __init__(self, relations: Mapping[int, str]) -> None:
+    def __init__(self, relations: Mapping[int, str], marks: Mapping[str, str]) -> None:
         self._relations = relations
+        self._marks = marks
 
     def read(self, tree: JsonTree) -> _Bound:
         match tree.name:
@@ -107,6 +112,8 @@ class _PlanReader:
                 return self._top(tree)
             case "Sort" | "SubqueryAlias" | "RepartitionByExpression" | "Repartition" | "RebalancePartitions":
                 return self.read(tree.children[0])  # the order of a view's rows is nobody's promise
+        if tree.name in _FOREIGN:
+            raise _foreign(_FOREIGN[tree.name])
         raise TidemillError(
             "TM2103",
             "this part of a query is not supported yet in a materialized view",
@@ -120,14 +127,9 @@ class _PlanReader:
             Field(a.fields["name"], type_from_spark(a.fields["dataType"]), bool(a.fields["nullable"]))
             for a in attributes
         )
-        relation = self._relations.get(tree.fields["rddId"])
+        relation = self._relations.get(tree.fields["rddId"]) or self._marks.get(tree.fields.get("rddName") or "")
         if relation is None:
-            raise TidemillError(
-                "TM2006",
-                "a view can only read tables and views of its mill",
-                got="a Spark table or DataFrame",
-                hint="CREATE TABLE ... USING ... first",
-            )
+            raise _foreign("a Spark table or DataFrame")
         return _Bound(Scan(relation, fields), {_id(a): i for i, a in enumerate(attributes)})
 
     def _filter(self, tree: JsonTree) -> _Bound:
@@ -333,7 +335,29 @@ def _conjuncts(tree: JsonTree) -> list[JsonTree]:
     return [tree]
 
 
+def _foreign(what: str) -> TidemillError:
+    return TidemillError(
+        "TM2006",
+        "a view can only read tables and views of its mill",
+        got=what,
+        hint="CREATE TABLE ... USING ... first",
+    )
+
+
+_FOREIGN = {
+    "LogicalRelation": "files or a table of Spark",
+    "HiveTableRelation": "a table of Hive",
+    "DataSourceV2Relation": "a table of Spark",
+    "DataSourceV2ScanRelation": "a table of Spark",
+    "StreamingRelation": "a stream of Spark",
+    "StreamingRelationV2": "a stream of Spark",
+    "InMemoryRelation": "a cached DataFrame",
+    "ExternalRDD": "a DataFrame",
+}
+
 _NAMES = {
+    "Sample": "sample() of rows",
+    "Deduplicate": "dropDuplicates",
     "Generate": "explode or LATERAL VIEW",
     "LocalRelation": "VALUES",
     "OneRowRelation": "SELECT without FROM",

@@ -68,6 +68,7 @@ def _complete_plan(nodes: Iterator[dict[str, Any]], plan: Any) -> None:
     fields = next(nodes)
     if fields["class"].endswith(".LogicalRDD"):
         fields["rddId"] = plan.rdd().id()
+        fields["rddName"] = plan.rdd().name()
     listed = list(_expression_lists(fields))
     if fields["num-children"] or any(len(nodes_) > 1 for nodes_ in listed):
         for nodes_, expression in zip(listed, _elements(plan.expressions()), strict=True):

@@ -6,15 +6,20 @@ from typing import TYPE_CHECKING
 
 from tidemill.plan.algebra import Node
 from tidemill.plan.assemble import Assembler, ViewDefinition
+from tidemill.task.accumulators import OF_GROUP
 from tidemill.task.expressions import Call, Expression, Literal, Ref
 from tidemill.task.program import (
+    ApplyBook,
+    ApplyChangelog,
     Arrange,
+    ArrangeMessages,
     Calculate,
     Concatenate,
     GroupChanges,
     GroupPartial,
     JoinChanges,
     Operation,
+    PairSums,
     ScanStep,
     SemiChanges,
     StateTable,
@@ -23,6 +28,7 @@ from tidemill.task.program import (
     TopChanges,
     ViewSnapshot,
     WindowChanges,
+    changes_probe_left,
     read_tables,
     written_tables,
 )
@@ -91,6 +97,8 @@ def _describe(operation: Operation) -> str:
             return "Store rows"
         case Arrange():
             return f"Arrange by [{', '.join(f'${k}' for k in operation.columns[: operation.table.distribution])}]"
+        case PairSums():
+            return _describe_pair_sums(operation)
         case SemiChanges():
             return f"{'Anti' if operation.anti else 'Semi'} join on {operation.key_width} keys"
         case TopChanges():
@@ -99,25 +107,60 @@ def _describe(operation: Operation) -> str:
             keys = [f"${c}" for c in operation.rows.columns]
             partition, order = keys[: operation.partition], keys[operation.partition :][: operation.order]
             calls = ", ".join(c.function for c in operation.calls)
-            return f"Window [{calls}] by [{', '.join(partition)}] order [{', '.join(order)}]"
+            first = "" if operation.limit is None else f" first {operation.limit}"
+            return f"Window [{calls}] by [{', '.join(partition)}] order [{', '.join(order)}]{first}"
+        case ArrangeMessages():
+            return "Arrange messages by key and place"
+        case ApplyChangelog():
+            return f"Apply changelog of [{', '.join(f'${k}' for k in operation.changelog.key)}]"
+        case ApplyBook():
+            return "Apply order book"
         case JoinChanges():
             return f"Join on {operation.key_width} key{'s' if operation.key_width > 1 else ''}"
+
+
+def _describe_pair_sums(operation: PairSums) -> str:
+    keys = f"Pair sums on {operation.key_width} key{'' if operation.key_width == 1 else 's'}"
+    if not operation.comparisons:
+        return keys
+    symbols = {"lt": "<", "le": "<=", "gt": ">", "ge": ">="}
+    shown = []
+    for c in operation.comparisons:
+        bound = f"left.${c.bound}"
+        sides = {"value": "y", "value_minus_bound": f"y - {bound}", "bound_minus_value": f"{bound} - y"}
+        shown.append(f"{sides[c.form]} {symbols[c.op]} {bound if c.form == 'value' else repr(c.limit)}")
+    return (
+        f"{keys}, ordered by y = right.${operation.key_width}: {(' or ' if operation.any_of else ' and ').join(shown)}"
+    )
 
 
 def _cost(operation: Operation) -> str:
     match operation:
         case GroupChanges():
-            extremes = any(a.recomputed for a in operation.partial.layout.accumulators)
+            kept = operation.partial.layout.accumulators
+            if any(a.kind in OF_GROUP for a in kept):
+                return "O(d log n), O(values of affected groups)"
+            extremes = any(a.recomputed for a in kept)
             return "O(d log n), O(affected groups)" if extremes else "O(d log n)"
         case JoinChanges() | SemiChanges():
             return "O(d log n + matches)" if operation.key_width else "O(n)"
+        case PairSums():
+            if not operation.comparisons:
+                keys = operation.left.groups.key, operation.right.groups.key
+                single = all(len(key) == operation.key_width for key in keys)
+                return "O(d log n)" if single else "O(d log n + matching groups)"
+            return "O(d log n)" if changes_probe_left(operation) else "O(d log n), right changes O(n of the key)"
         case TopChanges():
             return "O(d log n + limit)" if operation.limit is not None else "O(n)"
         case WindowChanges():
+            if operation.limit is not None:
+                return "O(d log n + affected partitions * limit)"
             return "O(d log n + affected partitions)" if operation.partition else "O(n)"
         case ViewSnapshot():
             return "O(n) once"
-        case GroupPartial() | Arrange() | StoreKeyed() | StoreRows():
+        case ApplyChangelog() | ApplyBook():
+            return "O(d log n)"
+        case GroupPartial() | Arrange() | ArrangeMessages() | StoreKeyed() | StoreRows():
             return "O(d log d)"
     return "O(d)"
 

@@ -27,31 +27,44 @@ _TOKEN = re.compile(
 
 @dataclass(frozen=True)
 class Source:
-    """The text of one statement and the line of the script it begins on (from 1)."""
+    """The text of one statement, and the line and column of the script it begins at (from 1)."""
 
     text: str
     line: int = 1
+    column: int = 1
+
+    def place(self, index: int) -> tuple[int, int]:
+        """Line and column in the script of a position in the text."""
+        down = self.text.count("\n", 0, index)
+        across = index - (self.text.rfind("\n", 0, index) + 1)
+        return (self.line + down, across + (1 if down else self.column))
 
 
 @dataclass(frozen=True)
 class CreateTable:
-    """``CREATE TABLE [IF NOT EXISTS] name (columns) USING format OPTIONS (...)``."""
+    """``CREATE TABLE [IF NOT EXISTS] name (columns [, PRIMARY KEY (...)]) USING format OPTIONS (...)``."""
 
     name: str
     schema: Schema
     format: str
     options: Mapping[str, str]
     if_not_exists: bool = False
+    primary_key: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class CreateView:
-    """``CREATE MATERIALIZED VIEW [IF NOT EXISTS] name [TBLPROPERTIES (...)] AS query``."""
+    """``CREATE [OR REPLACE] MATERIALIZED VIEW [IF NOT EXISTS] name [TBLPROPERTIES (...)] AS query``.
+
+    ``at`` is the line and column at which the query begins in the script.
+    """
 
     name: str
     query: str
     properties: Mapping[str, str] = field(default_factory=dict)
     if_not_exists: bool = False
+    or_replace: bool = False
+    at: tuple[int, int] = (1, 1)
 
 
 @dataclass(frozen=True)
@@ -136,7 +149,17 @@ def _source(script: str, start: int, end: int) -> Source:
         if match is None or match.lastgroup != "skip" or match.end() > end:
             break
         start = match.end()
-    return Source(script[start:end].rstrip(), script.count("\n", 0, start) + 1)
+    column = start - (script.rfind("\n", 0, start) + 1) + 1
+    return Source(script[start:end].rstrip(), script.count("\n", 0, start) + 1, column)
+
+
+def without_or_replace(text: str) -> tuple[str, bool]:
+    """A CREATE statement with blanks in the place of OR REPLACE, and whether that was there."""
+    head = words(text, 4)
+    if [w for w, _ in head] != ["CREATE", "OR", "REPLACE", "MATERIALIZED"]:
+        return text, False
+    start, end = head[0][1], head[2][1]
+    return text[:start] + re.sub(r"[^\n]", " ", text[start:end]) + text[end:], True
 
 
 def words(text: str, count: int) -> list[tuple[str, int]]:
@@ -187,13 +210,6 @@ def classify(source: Source) -> Statement | None:
             "this kind of CREATE is not supported",
             got=" ".join(names[:3]),
             hint="CREATE TABLE name (...) USING format OPTIONS (...), or CREATE MATERIALIZED VIEW name AS SELECT ...",
-        )
-    if names[:4] == ["CREATE", "OR", "REPLACE", "MATERIALIZED"]:
-        raise TidemillError(
-            "TM2003",
-            "CREATE OR REPLACE MATERIALIZED VIEW is not supported yet",
-            got=source.text.splitlines()[0][:80],
-            hint="DROP VIEW name; then CREATE MATERIALIZED VIEW name AS ...",
         )
     if names[:1] in (["SELECT"], ["WITH"], ["VALUES"], ["FROM"]):
         return Query(source.text)

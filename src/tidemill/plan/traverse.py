@@ -32,6 +32,6 @@ def map_children(node: Node, change: Callable[[Node], Node]) -> Node:
         case Aggregate(pairs=Pairs() as pairs):
             left, right = change(pairs.left), change(pairs.right)
             assert isinstance(left, Aggregate) and isinstance(right, Aggregate)
-            return replace(node, pairs=replace(pairs, left=left, right=right))
+            return replace(node, child=change(node.child), pairs=replace(pairs, left=left, right=right))
         case Project() | Filter() | TopRows() | Aggregate() | Window():
             return replace(node, child=change(node.child))

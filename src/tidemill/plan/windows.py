@@ -47,7 +47,9 @@ def window_changes(node: Window, child: str, born: int) -> WindowChanges:
     if len(node.order) == 1:
         (only,) = node.order
         range_order = (only.column, KeyColumn(fields[only.column].type, only.descending, only.nulls_first))
-    return WindowChanges(Arrange(columns, (), table), len(partition), len(keys), range_order, node.calls, layouts)
+    return WindowChanges(
+        Arrange(columns, (), table), len(partition), len(keys), range_order, node.calls, layouts, node.limit
+    )
 
 
 def window_layout(node: Window, call: WindowCall) -> AggregateLayout:

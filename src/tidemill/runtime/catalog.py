@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -9,19 +10,27 @@ from typing import Any
 import pyarrow as pa
 
 from tidemill.errors import TidemillError, nearest
+from tidemill.formats.csv.changes import DELETES_OPTION
+from tidemill.formats.debezium.format import KEY_OPTION, OPERATION
+from tidemill.formats.orderbook.format import parse_rules
+from tidemill.formats.orderbook.rules import MESSAGES
 from tidemill.formats.registry import lookup
 from tidemill.plan import codec
 from tidemill.plan.algebra import Node, relations
 from tidemill.plan.assemble import ViewDefinition
 from tidemill.plan.statements import CreateTable
+from tidemill.runtime.primary_key import DEBEZIUM, ORDER_BOOK, with_primary_key
 from tidemill.schema import Field, Schema
 from tidemill.sources import files
-from tidemill.task.program import ReadPlan, TableSource, multiset_table
+from tidemill.task.program import Changelog, ReadPlan, TableSource, multiset_table
 
 _OWN_OPTIONS = frozenset({"path", "opcolumn", "opinsert", "opdelete", "maxfilespertrigger", "maxbytespertrigger"})
 
 ERRORS_SUFFIX = "__errors"
 """``<table>__errors`` reads as a view with one row per malformed field or row."""
+
+NEXT = " (replacement)"
+"""The inner name of a view that is being built to replace another ends so."""
 
 ERRORS_SCHEMA = Schema(
     (
@@ -40,7 +49,8 @@ class Table:
 
     ``schema`` is that of its rows. ``uid`` never names another table, not even a later one of the same name.
     ``options`` have lower-case names; ``path`` is the option of that name made absolute, so that a mill may be
-    restarted from another directory.
+    restarted from another directory. A table with a ``primary_key`` is *keyed*: its rows come from messages in
+    their order, and are kept from its creation after epoch ``born`` on, whether or not a view reads it.
     """
 
     name: str
@@ -49,6 +59,13 @@ class Table:
     declared: Schema
     options: Mapping[str, str]
     path: str
+    primary_key: tuple[str, ...] = ()
+    born: int = 0
+
+    @property
+    def keyed(self) -> bool:
+        """Whether the table is kept, row by row, from ordered messages."""
+        return bool(self.primary_key)
 
     @property
     def op_column(self) -> str | None:
@@ -76,7 +93,22 @@ class Table:
         options = tuple(sorted((k, v) for k, v in self.options.items() if k not in _OWN_OPTIONS))
         values = (self.options.get("opinsert", "I"), self.options.get("opdelete", "D"))
         errors = multiset_table(f"errors:{self.uid}", ERRORS_SCHEMA.types, 2)
-        return TableSource(self.name, self.uid, self.format, Schema(fields), options, self.op_column, values, errors)
+        schema, op_column = Schema(fields), self.op_column
+        if self.format == DEBEZIUM:
+            schema, op_column = Schema((*fields, Field(OPERATION, pa.string(), False))), OPERATION
+            options = (*options, (KEY_OPTION, json.dumps(self.primary_key)))
+        elif self.format == ORDER_BOOK:
+            schema = MESSAGES
+        elif self.keyed and op_column is not None:
+            rule = {"column": op_column, "value": values[1], "key": self.primary_key}
+            options = (*options, (DELETES_OPTION, json.dumps(rule)))
+        log = self._changelog() if self.keyed else None
+        return TableSource(self.name, self.uid, self.format, schema, options, op_column, values, errors, log)
+
+    def _changelog(self) -> Changelog:
+        rows = self.schema
+        book = parse_rules(self.options) if self.format == ORDER_BOOK else None
+        return Changelog(rows, tuple(rows.names.index(n) for n in self.primary_key), self.born, book)
 
     def errors_plan(self) -> ReadPlan:
         """How ``<table>__errors`` is read."""
@@ -88,6 +120,7 @@ class View:
     """A view as created; ``failure`` is set once a row has made one of its expressions fail.
 
     ``whole_since`` is the first epoch at which it stands for all rows admitted; None while it is being filled.
+    ``refused`` says why the last attempt to replace it was given up.
     """
 
     name: str
@@ -98,6 +131,8 @@ class View:
     failure: str | None = None
     failed_at: int | None = None
     whole_since: int | None = None
+    properties: Mapping[str, str] = field(default_factory=dict)
+    refused: str | None = None
 
     def definition(self) -> ViewDefinition:
         """What the assembler needs."""
@@ -105,34 +140,53 @@ class View:
 
 
 @dataclass(frozen=True)
+class Former:
+    """A view that another has taken the place of: what its name stands for at epochs before ``until``."""
+
+    view: View
+    until: int
+
+
+@dataclass(frozen=True)
 class Catalog:
-    """All tables and views, in the order they were created. Immutable; part of every version."""
+    """All tables and views, in the order they were created. Immutable; part of every version.
+
+    ``pending`` has the views that are being built to replace those of these names (``runtime/replacements.py``),
+    ``former`` those that were replaced, the oldest first.
+    """
 
     tables: Mapping[str, Table] = field(default_factory=dict)
     views: Mapping[str, View] = field(default_factory=dict)
     next_uid: int = 1
+    pending: Mapping[str, View] = field(default_factory=dict)
+    former: tuple[Former, ...] = ()
 
-    def add_table(self, statement: CreateTable) -> Catalog:
-        """With one more table.
+    def add_table(self, statement: CreateTable, born: int = 0) -> Catalog:
+        """With one more table, created after epoch ``born``.
 
         Raises
         ------
         TidemillError
             TM2010 when the name is taken, TM4001 to TM4004 for format and options, TM2011 for opColumn,
-            TM5001 and TM5002 for the path.
+            TM5001 and TM5002 for the path; as :func:`with_primary_key` for the key.
         """
         self._check_free(statement.name)
+        statement = with_primary_key(statement)
         options = {k.lower(): v for k, v in statement.options.items()}
         path = files.local_pattern(options["path"]) if "path" in options else ""
         uid = f"{statement.name}#{self.next_uid}"
-        table = Table(statement.name, uid, statement.format, statement.schema, options, path)
+        table = Table(
+            statement.name, uid, statement.format, statement.schema, options, path, statement.primary_key, born
+        )
         _check_table(table, statement)
         return replace(self, tables={**self.tables, table.name: table}, next_uid=self.next_uid + 1)
 
-    def add_view(self, name: str, query: str, root: Node, born: int) -> Catalog:
+    def add_view(
+        self, name: str, query: str, root: Node, born: int, properties: Mapping[str, str] | None = None
+    ) -> Catalog:
         """With one more view. TM2010 when the name is taken."""
         self._check_free(name)
-        view = View(name, f"{name}#{self.next_uid}", query, root, born)
+        view = View(name, f"{name}#{self.next_uid}", query, root, born, properties=dict(properties or {}))
         return replace(self, views={**self.views, name: view}, next_uid=self.next_uid + 1)
 
     def without(self, kind: str, name: str) -> Catalog:
@@ -146,7 +200,8 @@ class Catalog:
         present: Mapping[str, Any] = self.tables if kind == "table" else self.views
         if name not in present:
             raise self.unknown(name, kind)
-        readers = [v.name for v in self.views.values() if name in relations(v.root)]
+        others = [v for v in self.everything.values() if v.name.removesuffix(NEXT) != name]
+        readers = [v.name for v in others if {name, name + NEXT} & set(relations(v.root))]
         if readers:
             raise TidemillError(
                 "TM2013",
@@ -155,7 +210,26 @@ class Catalog:
                 hint="drop those views first",
             )
         kept: dict[str, Any] = {k: v for k, v in present.items() if k != name}
-        return replace(self, tables=kept) if kind == "table" else replace(self, views=kept)
+        former = self._former_without(name)
+        if kind == "table":
+            return replace(self, tables=kept, former=former)
+        pending = {k: v for k, v in self.pending.items() if k != name}
+        return replace(self, views=kept, pending=pending, former=former)
+
+    def _former_without(self, name: str) -> tuple[Former, ...]:
+        """Former views that can still be read when a relation is gone: neither it, nor what read it, nor older."""
+        gone: list[Former] = []
+        while True:
+            kept = [f for f in self.former if f not in gone]
+            more = [
+                f
+                for f in kept
+                if name in (reads := {f.view.name, *relations(f.view.root)})
+                or any(g.view.name in reads and f.until <= g.until for g in gone)
+            ]
+            if not more:
+                return tuple(kept)
+            gone += more
 
     def with_failure(self, name: str, failure: str, epoch: int) -> Catalog:
         """With a view marked as failed."""
@@ -163,21 +237,45 @@ class Catalog:
         return replace(self, views={**self.views, name: failed})
 
     def with_whole(self, names: Collection[str], epoch: int) -> Catalog:
-        """With some views marked as standing for all rows from an epoch on."""
-        views = {n: replace(v, whole_since=epoch) if n in names else v for n, v in self.views.items()}
-        return replace(self, views=views)
+        """With some views, or replacements, marked as standing for all rows from an epoch on."""
+        views = {n: replace(v, whole_since=epoch) if v.name in names else v for n, v in self.views.items()}
+        pending = {n: replace(v, whole_since=epoch) if v.name in names else v for n, v in self.pending.items()}
+        return replace(self, views=views, pending=pending)
+
+    @property
+    def everything(self) -> dict[str, View]:
+        """Views and replacements by their (inner) names."""
+        return {v.name: v for v in (*self.views.values(), *self.pending.values())}
 
     def active_views(self) -> list[View]:
-        """Views that are still maintained, in the order they were created."""
-        return [v for v in self.views.values() if v.failure is None]
+        """Views and replacements that are maintained, each after those it reads."""
+        return [v for v in self.everything.values() if v.failure is None]
+
+    def views_at(self, epoch: int) -> dict[str, View]:
+        """The views as they were at an epoch, as far as that is remembered."""
+        views = dict(self.views)
+        for former in sorted(self.former, key=lambda f: -f.until):
+            if former.until > epoch:
+                views[former.view.name] = former.view
+        return views
 
     def tables_read_by(self, root: Node) -> set[str]:
         """The tables that a query reads itself, not through another view."""
         return set(relations(root)) & self.tables.keys()
 
+    def keyed_tables(self) -> set[str]:
+        """Tables whose rows are kept, so that they can be read like views."""
+        return {t.name for t in self.tables.values() if t.keyed}
+
+    def begins_with_snapshot(self, view: View) -> bool:
+        """Whether a view begins with rows that an older view or keyed table had when it was created."""
+        births = [self.everything[n].born for n in self.views_read_by(view.root)]
+        births += [self.tables[n].born for n in self.tables_read_by(view.root) & self.keyed_tables()]
+        return any(born < view.born for born in births)
+
     def views_read_by(self, root: Node) -> set[str]:
         """The views that a query reads itself."""
-        return set(relations(root)) & self.views.keys()
+        return set(relations(root)) & self.everything.keys()
 
     def unknown(self, name: str, kind: str = "table or view") -> TidemillError:
         """TM2012: no such table or view."""
@@ -186,7 +284,8 @@ class Catalog:
         return TidemillError("TM2012", f"there is no {kind} of this name", got=name, hint=hint)
 
     def _check_free(self, name: str) -> None:
-        if name in self.tables or name in self.views or name.removesuffix(ERRORS_SUFFIX) in self.tables:
+        taken = name in self.tables or name in self.views or name.endswith(NEXT)
+        if taken or name.removesuffix(ERRORS_SUFFIX) in self.tables:
             raise TidemillError(
                 "TM2010",
                 "this name is taken",
@@ -199,8 +298,13 @@ class Catalog:
         tables = [
             {**vars(t), "declared": codec.encode(t.declared), "options": dict(t.options)} for t in self.tables.values()
         ]
-        views = [{**_plain(v), "root": codec.encode(v.root)} for v in self.views.values()]
-        return {"tables": tables, "views": views, "next_uid": self.next_uid}
+        return {
+            "tables": tables,
+            "views": [_view_to_json(v) for v in self.views.values()],
+            "next_uid": self.next_uid,
+            "pending": [_view_to_json(v) for v in self.pending.values()],
+            "former": [{"view": _view_to_json(f.view), "until": f.until} for f in self.former],
+        }
 
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> Catalog:
@@ -217,14 +321,41 @@ class Catalog:
 
     @staticmethod
     def _from_json(data: Mapping[str, Any]) -> Catalog:
-        tables = {t["name"]: Table(**{**t, "declared": codec.decode(t["declared"])}) for t in data["tables"]}
-        views = {v["name"]: View(**{**v, "root": codec.decode(v["root"])}) for v in data["views"]}
-        return Catalog(tables, views, data["next_uid"])
+        tables = {t["name"]: _table_from_json(t) for t in data["tables"]}
+        views = {v["name"]: _view_from_json(v) for v in data["views"]}
+        pending = {v["name"].removesuffix(NEXT): _view_from_json(v) for v in data.get("pending", ())}
+        former = tuple(Former(_view_from_json(f["view"]), f["until"]) for f in data.get("former", ()))
+        return Catalog(tables, views, data["next_uid"], pending, former)
 
 
-def _plain(view: View) -> dict[str, Any]:
-    names = ("name", "uid", "query", "born", "failure", "failed_at", "whole_since")
-    return {n: getattr(view, n) for n in names}
+def _view_to_json(view: View) -> dict[str, Any]:
+    names = ("name", "uid", "query", "born", "failure", "failed_at", "whole_since", "refused")
+    plain = {n: getattr(view, n) for n in names}
+    return {**plain, "properties": dict(view.properties), "root": codec.encode(view.root)}
+
+
+def _view_from_json(data: Mapping[str, Any]) -> View:
+    return View(**{**data, "root": codec.decode(data["root"])})
+
+
+PROPERTIES: Mapping[str, tuple[str, ...]] = {"emptySum": ("null", "zero")}
+"""Properties of a view, and the values of each."""
+
+
+def check_properties(properties: Mapping[str, str]) -> None:
+    """TM2014 for a property of a view, or a value of one, that does not exist."""
+    for name, value in properties.items():
+        if name not in PROPERTIES:
+            raise TidemillError("TM2014", "unknown property of a view", got=name, hint=nearest(name, PROPERTIES))
+        if value not in PROPERTIES[name]:
+            raise TidemillError(
+                "TM2014", f"bad value of property {name}", got=value, hint=nearest(value, PROPERTIES[name])
+            )
+
+
+def _table_from_json(data: Mapping[str, Any]) -> Table:
+    key = tuple(data.get("primary_key", ()))
+    return Table(**{**data, "declared": codec.decode(data["declared"]), "primary_key": key})
 
 
 def _check_table(table: Table, statement: CreateTable) -> None:

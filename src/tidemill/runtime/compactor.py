@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -39,15 +39,21 @@ class Compactor:
         self._result: list[Merged] = []
         self._error: TidemillError | None = None
 
-    def start(self, version: Version, tables: Mapping[str, StateTable]) -> None:
-        """Begin to merge what a version has too many of, unless a merge is under way."""
+    def start(self, version: Version, tables: Mapping[str, StateTable], filling: Collection[str] = ()) -> None:
+        """Begin to merge what a version has too many of, unless a merge is under way.
+
+        ``filling`` are tables of views whose history is still being read: a group that counts no rows there may
+        have sums of rows whose other half is to come, so nothing is dropped.
+        """
         if self._thread is not None:
             if self._thread.is_alive() or self._result:
                 return
             self._thread = None
         chosen = [c for t in tables if (c := choose(t, version.runs(t), self._most)) is not None]
         if chosen:
-            self._thread = threading.Thread(target=self._run, args=(chosen, tables), name="compaction")
+            self._thread = threading.Thread(
+                target=self._run, args=(chosen, tables, frozenset(filling)), name="compaction"
+            )
             self._thread.start()
 
     def take(self, version: Version) -> Merged:
@@ -78,10 +84,10 @@ class Compactor:
         if self._thread is not None:
             self._thread.join()
 
-    def _run(self, chosen: list[Compaction], tables: Mapping[str, StateTable]) -> None:
+    def _run(self, chosen: list[Compaction], tables: Mapping[str, StateTable], filling: frozenset[str]) -> None:
         self._context.setLocalProperty("spark.scheduler.pool", "compaction")
         jobs = [(c, tables[c.table]) for c in chosen]
-        work = partial(_merge_partition, str(self._directory), jobs, self._partitions)
+        work = partial(_merge_partition, str(self._directory), jobs, filling, self._partitions)
         try:
             rdd = self._context.parallelize(range(self._partitions), self._partitions)
             outputs = rdd.mapPartitionsWithIndex(work).collect()
@@ -101,7 +107,12 @@ class Compactor:
 
 
 def _merge_partition(
-    directory: str, jobs: list[tuple[Compaction, StateTable]], partitions: int, index: int, numbers: Iterable[int]
+    directory: str,
+    jobs: list[tuple[Compaction, StateTable]],
+    filling: frozenset[str],
+    partitions: int,
+    index: int,
+    numbers: Iterable[int],
 ) -> Iterator[Run]:
     """Merge this partition's vnodes of every table; one file for all of them."""
     deque(numbers, 0)  # Spark ends a worker process that has not read its input to the end
@@ -114,7 +125,8 @@ def _merge_partition(
         spans[table.id] = (compaction.runs[0].epoch_low, compaction.runs[-1].epoch_high)
         if runs:
             counted = table.ops[0] is MergeOp.SUM  # the weight of a row or the count of a group
-            drop = table.is_multiset or (counted and compaction.full and bool(table.key))
+            settled = table.id not in filling
+            drop = table.is_multiset or (counted and compaction.full and bool(table.key) and settled)
             merged.append((table.id, merge(runs, table.ops, drop_zero=drop)))
     epoch = max(span[1] for span in spans.values())
     for run in store.write(epoch, merged, f"m-{index}"):

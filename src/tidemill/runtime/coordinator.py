@@ -16,17 +16,19 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from pyspark import Broadcast
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from tidemill.config import Settings
 from tidemill.errors import TidemillError
 from tidemill.plan.algebra import Node
 from tidemill.plan.assemble import Assembler, state_tables
 from tidemill.plan.catalyst import Catalyst
+from tidemill.plan.catalyst_frames import marked_frame, struct, unreadable_frame
 from tidemill.plan.explain import explain
 from tidemill.plan.rules import rewrite
 from tidemill.plan.statements import CreateTable, CreateView
-from tidemill.runtime.catalog import Catalog
+from tidemill.runtime import replacements
+from tidemill.runtime.catalog import NEXT, Catalog, View, check_properties
 from tidemill.runtime.checkpoints import Checkpoints, Sealed
 from tidemill.runtime.compactor import Compactor
 from tidemill.runtime.epoch_job import EpochJobs, broadcast_program
@@ -34,11 +36,13 @@ from tidemill.runtime.intake import Intake
 from tidemill.runtime.report import EpochReport, epoch_report
 from tidemill.runtime.snapshot import RUNS, Snapshot
 from tidemill.runtime.superstep import EpochPlan, TaskReport, Work
+from tidemill.runtime.view_frame import view_frame
 from tidemill.sources.split import Split, SplitResult
 from tidemill.state.manifest import ManifestLog, root_directory
 from tidemill.state.store import RunStore
 from tidemill.state.version import Run, Version
 from tidemill.task.program import (
+    TABLE_STEPS,
     GroupChanges,
     Program,
     ScanStep,
@@ -118,14 +122,19 @@ class Coordinator:
         with self._lock, self._all_or_nothing():
             if statement.if_not_exists and statement.name in self.catalog.tables:
                 return
-            catalog = self.catalog.add_table(statement)
+            catalog = self.catalog.add_table(statement, self.version.epoch)
             table = catalog.tables[statement.name]
             self._intake.add_table(table)
             self._change(catalog)
             self.catalyst.register(table.name, table.schema)
 
-    def create_view(self, statement: CreateView) -> None:
+    def create_view(self, statement: CreateView, frame: DataFrame | None = None) -> None:
         """Add a view; it is filled from history in the epochs that follow, while the others go on.
+
+        Parameters
+        ----------
+        frame : DataFrame, optional
+            Stands for the query; the text of the statement only describes it then.
 
         Raises
         ------
@@ -135,9 +144,8 @@ class Coordinator:
         with self._lock, self._all_or_nothing():
             if statement.if_not_exists and statement.name in self.catalog.views:
                 return
-            for name in statement.properties:
-                raise TidemillError("TM2014", "unknown property of a view", got=name, hint="none exist yet")
-            root = self.plan(statement.query)
+            check_properties(statement.properties)
+            root = self._root(statement, frame)
             for name in self.catalog.views_read_by(root):
                 if self.catalog.views[name].failure is not None:
                     raise TidemillError(
@@ -146,25 +154,91 @@ class Coordinator:
                         got=f"{name}: {self.catalog.views[name].failure}",
                         hint=f"DROP VIEW {name} and create it again without the expression that fails",
                     )
-            catalog = self.catalog.add_view(statement.name, statement.query, root, self.version.epoch)
-            view = catalog.views[statement.name]
-            self._assembler(catalog).program()  # raises for what cannot be maintained
-            for table in sorted(catalog.tables_read_by(root)):
-                self._intake.add_history(table, view.born)
-            self._fresh.add(view.name)
-            self._change(self._noting_whole(catalog))
-            self.catalyst.register(view.name, root.schema)
+            if statement.or_replace and statement.name in self.catalog.views:
+                self._replace(statement, root)
+                return
+            born = self.version.epoch
+            catalog = self.catalog.add_view(statement.name, statement.query, root, born, statement.properties)
+            self._begin(replacements.follow(catalog, statement.name, born))
+            self.catalyst.register(statement.name, root.schema)
 
-    def plan(self, query: str) -> Node:
+    def _root(self, statement: CreateView, frame: DataFrame | None) -> Node:
+        try:
+            return self.plan(statement.query if frame is None else frame)
+        except TidemillError as error:
+            if "TABLE_OR_VIEW_NOT_FOUND" in error.got and f"`{statement.name}`" in error.got:
+                raise replacements.reads_itself((statement.name, statement.name)) from error
+            raise
+
+    def has_view(self, statement: CreateView) -> bool:
+        """Whether a view of this name, query (or plan) and properties is there already."""
+        view = self.catalog.views.get(statement.name)
+        if view is None or dict(view.properties) != dict(statement.properties):
+            return False
+        if view.query.split() == statement.query.split():
+            return True
+        try:
+            return self._root(statement, None) == view.root
+        except TidemillError:
+            return False
+
+    def _replace(self, statement: CreateView, root: Node) -> None:
+        """Begin to build a view beside the one of its name, unless that is, or will be, the same."""
+        name, born = statement.name, self.version.epoch
+        new = View(name, "", statement.query, root, born, properties=dict(statement.properties))
+
+        def same(view: View | None) -> bool:
+            return (
+                view is not None
+                and replacements.public(view.root) == root
+                and dict(view.properties) == new.properties
+                and view.failure is None
+            )
+
+        if same(self.catalog.pending.get(name, self.catalog.views[name])):
+            return
+        if same(self.catalog.views[name]):
+            self._begin(replacements.give_up(self.catalog, name, born))
+        else:
+            self._begin(replacements.begin(self.catalog, new, born))
+
+    def _begin(self, catalog: Catalog) -> None:
+        """Take over a catalog with new views, or without some; nothing is changed when they cannot be maintained."""
+        self._assembler(catalog).program()  # raises for what cannot be maintained
+        new = [v for n, v in catalog.everything.items() if self._uid(n) != v.uid]
+        for view in new:
+            for table in sorted(catalog.tables_read_by(view.root) - catalog.keyed_tables()):
+                self._intake.add_history(table, view.born)
+        self._fresh -= self.catalog.everything.keys() - catalog.everything.keys()
+        self._fresh |= {v.name for v in new}
+        self._free(catalog)
+        self._intake.keep_history({v.born for v in catalog.active_views()})
+        self._change(self._noting_whole(catalog))
+
+    def _uid(self, name: str) -> str | None:
+        view = self.catalog.everything.get(name)
+        return None if view is None else view.uid
+
+    def _free(self, catalog: Catalog) -> None:
+        """Drop the state of what another catalog has not any more."""
+        if catalog.everything.keys() >= self.catalog.everything.keys() and catalog.former == self.catalog.former:
+            uids = {v.uid for v in catalog.everything.values()}
+            if uids >= {v.uid for v in self.catalog.everything.values()}:
+                return
+        gone = self._all_tables(self.catalog).keys() - self._all_tables(catalog).keys()
+        self.version = self.version.drop(gone)
+
+    def plan(self, query: str | DataFrame) -> Node:
         """The algebra of a query, rewritten. Errors as :meth:`Catalyst.plan`."""
         return rewrite(self.catalyst.plan(query))
 
-    def explain(self, query: str) -> str:
+    def explain(self, query: str | DataFrame | Node) -> str:
         """The incremental plan of a query as text. Errors as :meth:`plan`, and what cannot be maintained."""
         with self._lock:
+            root = self.plan(query) if isinstance(query, str | DataFrame) else query
             views = [v.definition() for v in self.catalog.active_views()]
             sources = {t.name: t.source() for t in self.catalog.tables.values()}
-            return explain(views, sources, self.plan(query))
+            return explain(views, sources, root)
 
     def drop(self, kind: str, name: str, if_exists: bool) -> None:
         """Remove a table or view and its state. Errors as :meth:`Catalog.without`."""
@@ -175,7 +249,7 @@ class Coordinator:
             before = self._all_tables(self.catalog)
             catalog = self.catalog.without(kind, name)
             gone = set(before) - set(self._all_tables(catalog))
-            self._fresh.discard(name)
+            self._fresh -= {name, name + NEXT}
             if kind == "table":
                 gone |= self._intake.drop_table(self.catalog.tables[name])
             self.version = self.version.drop(gone)
@@ -205,12 +279,35 @@ class Coordinator:
         return Assembler([v.definition() for v in catalog.active_views()], sources)
 
     def _all_tables(self, catalog: Catalog) -> dict[str, StateTable]:
-        """State tables of all views, failed ones included."""
+        """State tables of all views: failed ones, replacements and former ones included."""
         sources = {t.name: t.source() for t in catalog.tables.values()}
-        views = [v.definition() for v in catalog.views.values()]
-        return state_tables(Assembler(views, sources).program())
+        found: dict[str, StateTable] = {}
+        for views in (catalog.everything, *replacements.former_groups(catalog)):
+            program = Assembler([v.definition() for v in views.values()], sources).program()
+            found.update(state_tables(program))
+        return found
 
     # -- reading ------------------------------------------------------------------------------------
+
+    def relation(self, name: str) -> DataFrame:
+        """A table or view as a DataFrame to build queries of, which does not read. TM2012 when there is none."""
+        with self._lock:
+            found = self.catalog.tables.get(name)
+            if found is not None:
+                schema, uid = found.schema, found.uid
+            elif name in self.catalog.views:
+                schema, uid = self.catalog.views[name].root.schema, self.catalog.views[name].uid
+            else:
+                raise self.catalog.unknown(name)
+            return unreadable_frame(self.spark, name, struct(self.spark, schema), self.catalyst.mark(name, uid))
+
+    def view_frame(self, session: SparkSession, snapshot: Snapshot, name: str, epoch: int | None = None) -> DataFrame:
+        """A view as a DataFrame that can be read and that queries of views can be built of. Errors as reading it."""
+        frame = view_frame(session, snapshot, name, epoch)
+        view = snapshot.catalog.views.get(name)
+        if view is None or epoch is not None:
+            return frame
+        return marked_frame(frame, name, view.root.schema, self.catalyst.mark(name, view.uid))
 
     def snapshot(self) -> Snapshot:
         """The newest sealed version."""
@@ -232,7 +329,7 @@ class Coordinator:
             upstream = catalog.views_read_by(view.root)
             behind = remaining.get(view.born, 0) + sum(filling.get(n, 0) for n in upstream)
             waits = view.name in self._fresh and (
-                any(catalog.views[n].born < view.born for n in upstream) or assembler.begins_with_rows(view.name)
+                catalog.begins_with_snapshot(view) or assembler.begins_with_rows(view.name)
             )
             if behind or waits or any(n in filling for n in upstream):
                 filling[view.name] = behind
@@ -282,7 +379,8 @@ class Coordinator:
             used = {s.operation.source.name for s in current.program.steps if isinstance(s.operation, ScanStep)}
             splits = self._intake.admit(self.settings.epoch_bytes, self.settings.split_bytes, used, self.partitions)
             snapshots = self._snapshot_steps(current.program)
-            if not splits and not snapshots and not self._must_begin(current.program):
+            begins = self._must_begin(current.program) or bool(self.catalog.pending)
+            if not splits and not snapshots and not begins:
                 self._fresh.clear()
                 return None
             admitted = time.perf_counter()
@@ -350,7 +448,7 @@ class Coordinator:
 
     def _snapshot_steps(self, program: Program) -> list[int]:
         """Source steps that give a new reader the contents of an older view, in its first epoch only."""
-        born = {self.catalog.views[v].born for v in self._fresh}
+        born = {self.catalog.everything[v].born for v in self._fresh}
         return [i for i, s in enumerate(program.steps) if isinstance(s.operation, ViewSnapshot) and s.born in born]
 
     def _must_begin(self, program: Program) -> bool:
@@ -379,7 +477,7 @@ class Coordinator:
             try:
                 reports = self._jobs.run(plan, current.program.supersteps, work)
             except TidemillError as error:
-                certain = [s for s in splits if s.in_quotes is not None]
+                certain = [s for s in splits if s.in_quotes is not None and s.base == 0]
                 if error.number != "TM4020" or len(certain) == len(splits):
                     raise
                 splits, redone = (
@@ -433,19 +531,39 @@ class Coordinator:
         version = self.version.seal(epoch, [*runs, *outputs, *driver_runs], merged.removed)
         self.version = version.forget(epoch - self.settings.history_epochs)
         self._fresh.clear()
-        for name, error in failed.items():
-            self.catalog = self.catalog.with_failure(name, error, epoch)
-            self._current = None
-        if failed:
-            self._intake.keep_history({v.born for v in self.catalog.active_views()})
-        self.catalog = self._noting_whole(self.catalog)
+        self._settle(failed)
         self._checkpoints.submit(self._sealed())
-        self._compactor.start(self.version, {**current.tables, **self._intake.state_tables()})
+        filling = self._filling()
+        unsettled = {t for name in filling for t in state_tables(current.program, name)}
+        self._compactor.start(self.version, {**current.tables, **self._intake.state_tables()}, unsettled)
         return runs
+
+    def _settle(self, failed: dict[str, str]) -> None:
+        """What the epoch just sealed means for the catalog: failures, views that are whole, replacements."""
+        epoch = self.version.epoch
+        catalog = self.catalog
+        for name in failed.keys() & catalog.views.keys():
+            catalog = catalog.with_failure(name, failed[name], epoch)
+        broken = {n: e for n, e in failed.items() if n not in catalog.views}
+        if broken:
+            catalog = replacements.fail(catalog, broken, epoch)
+        catalog = self._noting_whole(catalog)
+        swapped = catalog
+        if replacements.ready(catalog):
+            swapped = replacements.swap(catalog, epoch)
+            for name in catalog.pending:
+                self.catalyst.unmark(name, catalog.views[name].uid)
+                self.catalyst.register(name, swapped.views[name].root.schema)
+        swapped = replacements.expire(swapped, self.version.horizon)
+        if failed or swapped is not catalog:
+            self._free(swapped)
+            self._intake.keep_history({v.born for v in swapped.active_views()})
+            self._current = None
+        self.catalog = swapped
 
 
 def _tables_of(step: Step, failed: dict[str, str]) -> list[str]:
     """State tables of a step that has a view which goes on; errors of a table belong to no view."""
-    if isinstance(step.operation, ScanStep) or step.views - failed.keys():
+    if isinstance(step.operation, TABLE_STEPS) or step.views - failed.keys():
         return [t.id for t in written_tables(step.operation)]
     return []

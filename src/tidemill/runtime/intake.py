@@ -98,14 +98,17 @@ class Intake:
         budget = epoch_bytes
         sources = [*self._history.values(), *(p for t, p in self._live.items() if t in used)]
         waiting = [p for p in sources if not p.done]
+        shares: dict[str, int] = {}
         for number, progress in enumerate(sorted(waiting, key=lambda p: p.remaining)):
             table = self._tables[progress.table]
             share = max(1, budget // (len(waiting) - number))
+            if table.keyed:  # both books of one trace stay at the same message
+                share = shares.setdefault(table.path, share)
             most = table.limit("maxBytesPerTrigger")
             limit = share if most is None else min(share, most)
             most_files = table.limit("maxFilesPerTrigger")
             admitted = self._with_size(progress, progress.admit(limit, split_bytes, most_files, tasks))
-            splits += admitted
+            splits += _placed(admitted) if table.keyed else admitted
             budget -= sum(s.end - s.start for s in admitted)
         return splits
 
@@ -179,3 +182,14 @@ class Intake:
         if split.audience is None:
             return self._live[split.table]
         return self._history[(split.table, split.audience)]
+
+
+def _placed(splits: list[Split]) -> list[Split]:
+    """The same splits, which are in the order of admission, with what makes positions places in that order."""
+    bases: dict[str, int] = {}
+    end = 0
+    for split in splits:
+        if split.path not in bases:
+            bases[split.path] = end
+            end += split.size
+    return [replace(s, base=bases[s.path]) for s in splits]

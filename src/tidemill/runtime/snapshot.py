@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from tidemill.errors import TidemillError
 from tidemill.plan.assemble import Assembler
-from tidemill.runtime.catalog import ERRORS_SUFFIX, Catalog
+from tidemill.runtime.catalog import ERRORS_SUFFIX, Catalog, View
 from tidemill.schema import WEIGHT, Schema
 from tidemill.state.keys import KeyColumn, decode, encode
 from tidemill.state.manifest import ManifestLog, root_directory
@@ -21,6 +21,7 @@ from tidemill.state.merge import MergeOp, Rows, consolidate, merge
 from tidemill.state.store import RunStore
 from tidemill.state.version import Run, Version
 from tidemill.task.changed_groups import changed_groups
+from tidemill.task.changed_rows import changed_rows
 from tidemill.task.operators.calculate import calculate
 from tidemill.task.program import ReadPlan
 from tidemill.task.read_view import empty_rows, finish_rows, read_view, zero_row
@@ -63,21 +64,37 @@ class Snapshot:
             )
         return from_manifest(directory, manifest.version, manifest.catalog)
 
-    def plan(self, name: str) -> ReadPlan:
-        """How a view, or the errors of a table, are read. TM2012 when there is no such view."""
+    def plan(self, name: str, epoch: int | None = None) -> ReadPlan:
+        """How a view, or the errors of a table, are read at an epoch. TM2012 when there is no such view."""
         table = self.catalog.tables.get(name.removesuffix(ERRORS_SUFFIX))
         if table is not None and name.endswith(ERRORS_SUFFIX):
             return table.errors_plan()
-        if name not in self.catalog.views:
+        keyed = name in self.catalog.tables and self.catalog.tables[name].keyed
+        if name not in self.catalog.views and not keyed:
             raise self.catalog.unknown(name, "view")
-        views = [v.definition() for v in self.catalog.views.values()]
+        views = self.catalog.views if epoch is None else self.catalog.views_at(epoch)
         sources = {t.name: t.source() for t in self.catalog.tables.values()}
-        return Assembler(views, sources).read_plan(name)
+        return Assembler([v.definition() for v in views.values()], sources).read_plan(name)
+
+    def view_at(self, name: str, epoch: int | None) -> View | None:
+        """The view that a name stood for at an epoch; None for the errors of a table."""
+        views = self.catalog.views if epoch is None else self.catalog.views_at(epoch)
+        return views.get(name)
+
+    def readable_at(self, name: str, epoch: int) -> bool:
+        """Whether a view can be read at an epoch."""
+        try:
+            self.check_readable(name, epoch)
+        except TidemillError:
+            return False
+        return self.first_epoch(name) <= epoch
 
     def readable(self, name: str) -> bool:
-        """Whether there is a view, or an errors table, of this name."""
-        return name in self.catalog.views or (
-            name.endswith(ERRORS_SUFFIX) and name.removesuffix(ERRORS_SUFFIX) in self.catalog.tables
+        """Whether there is a view, a keyed table, or an errors table, of this name."""
+        return (
+            name in self.catalog.views
+            or name in self.catalog.keyed_tables()
+            or (name.endswith(ERRORS_SUFFIX) and name.removesuffix(ERRORS_SUFFIX) in self.catalog.tables)
         )
 
     def status(self) -> list[tuple[str, str, int, str]]:
@@ -89,6 +106,12 @@ class Snapshot:
                 status, detail = "failed", f"epoch {view.failed_at}: {view.failure}"
             elif view.name in self.filling:
                 status, detail = "filling", f"{self.filling[view.name]} bytes remain"
+            replacement = self.catalog.pending.get(view.name)
+            if replacement is not None:
+                remaining = self.filling.get(replacement.name, 0)
+                detail += f"{'; ' if detail else ''}is being replaced, {remaining} bytes remain"
+            elif view.refused is not None:
+                detail += f"{'; ' if detail else ''}{view.refused}"
             rows.append((view.name, status, view.born, detail))
         return rows
 
@@ -145,7 +168,7 @@ class Snapshot:
             TM2012 no such view, TM1030 still being filled, TM1031 epoch not available.
         """
         self.check_readable(name, epoch)
-        plan = self.plan(name)
+        plan = self.plan(name, epoch)
         opened = [self.store.open(r) for r in self.runs(plan, epoch)]
         return to_table(plan, read_view(plan, opened, single_row=plan.single))
 
@@ -161,13 +184,43 @@ class Snapshot:
         Raises
         ------
         TidemillError
-            As :meth:`read`; TM1031 also when the epoch before is no longer remembered.
+            As :meth:`read`; TM1031 also when the epoch before is no longer remembered; TM1035 when the view was
+            replaced by one of other columns at this epoch.
         """
+        tables = self.change_tables(name, epoch)
+        if len(tables) > 1:
+            raise TidemillError(
+                "TM1035",
+                "the columns of this view changed at this epoch",
+                got=f"{name}, epoch {epoch}",
+                hint="change_tables() gives the rows that went and those that came",
+            )
+        return tables[0] if tables else _empty(self.plan(name, epoch))
+
+    def change_tables(self, name: str, epoch: int) -> list[pa.Table]:
+        """As :meth:`changes`: one table, none when nothing changed, two when the columns did: old rows out, new in."""
         self.check_readable(name, epoch)
         if epoch > 0:
             self.check_readable(name, epoch - 1)
-        plan = self.plan(name)
+            if self.view_at(name, epoch) != self.view_at(name, epoch - 1):
+                return self._exchanged(name, epoch)
+        found = self._changes(name, epoch)
+        return [found] if found.num_rows else []
+
+    def _exchanged(self, name: str, epoch: int) -> list[pa.Table]:
+        """The difference between a view and the one that took its place at an epoch."""
+        old, new = _with_weight(self.read(name, epoch - 1), -1), _with_weight(self.read(name, epoch), 1)
+        if old.schema != new.schema:
+            return [_net(t) for t in (old, new) if t.num_rows]
+        found = _net(pa.concat_tables([old, new]))
+        return [found] if found.num_rows else []
+
+    def _changes(self, name: str, epoch: int) -> pa.Table:
+        plan = self.plan(name, epoch)
         changed = [self.store.open(r) for r in self.version.changes(plan.table.id, epoch)]
+        if plan.layout is None and not plan.table.is_multiset:
+            before = [self.store.open(r) for r in self.runs(plan, epoch - 1)] if epoch else []
+            return _weighted(plan, changed_rows(plan, before, changed))
         if plan.layout is None:
             return _weighted(plan, finish_rows(plan, _merged(plan, changed, drop_zero=True)))
         before = [self.store.open(r) for r in self.runs(plan, epoch - 1)]
@@ -182,19 +235,22 @@ class Snapshot:
         return _net(_weighted(plan, delta))
 
     def first_epoch(self, name: str) -> int:
-        """The oldest epoch at which a view can be read."""
-        return max(self.version.horizon, self.whole_since(name))
-
-    def whole_since(self, name: str) -> int:
-        """The first epoch at which a view stood for all rows; 0 for the errors of a table."""
+        """The oldest epoch from which on a view can be read."""
         view = self.catalog.views.get(name)
         if view is None:
-            return 0
-        return view.born if view.whole_since is None else view.whole_since
+            born = self.catalog.tables[name].born if name in self.catalog.tables else 0
+            return max(self.version.horizon, born)
+        since = view.born if view.whole_since is None else view.whole_since
+        for former in reversed(self.catalog.former):
+            if former.view.name == name and former.view.whole_since is not None and former.view.failure is None:
+                since = former.view.whole_since
+            elif former.view.name == name:
+                break
+        return max(self.version.horizon, since)
 
     def check_readable(self, name: str, epoch: int | None) -> None:
         """TM1030 to TM1033 when a view cannot be read at an epoch."""
-        view = self.catalog.views.get(name)
+        view = self.view_at(name, epoch)
         if view is not None and view.failure is not None and view.whole_since is None:
             raise TidemillError(
                 "TM1032",
@@ -220,6 +276,8 @@ class Snapshot:
                 "the expression that fails",
             )
         first = self.first_epoch(name)
+        if view is not None and view.failed_at is not None and view.whole_since is not None:
+            first = min(first, max(self.version.horizon, view.whole_since))  # it failed, and was replaced later
         if epoch is not None and not first <= epoch <= self.version.epoch:
             raise TidemillError(
                 "TM1031",
@@ -244,9 +302,16 @@ def to_table(plan: ReadPlan, delta: Delta) -> pa.Table:
 
 def first_rows(snapshot: Snapshot, view: str, epoch: int) -> pa.Table:
     """The rows of a view at an epoch as insertions: what a reader of its changes begins with."""
-    table = snapshot.read(view, epoch)
-    weights = pa.array(np.ones(table.num_rows, np.int64))
+    return _with_weight(snapshot.read(view, epoch), 1)
+
+
+def _with_weight(table: pa.Table, weight: int) -> pa.Table:
+    weights = pa.array(np.full(table.num_rows, weight, np.int64))
     return table.append_column(pa.field(WEIGHT, pa.int64(), False), weights)
+
+
+def _empty(plan: ReadPlan) -> pa.Table:
+    return _weighted(plan, finish_rows(plan, empty_rows(plan.table)))
 
 
 def _weighted(plan: ReadPlan, delta: Delta) -> pa.Table:

@@ -151,7 +151,7 @@ def _superstep(
                 task.pending.result()
                 continue
             step, output = produced
-            for consumer, port, at, broadcast in routes[(step, output.port)]:
+            for consumer, port, at, broadcast in routes.get((step, output.port), ()):
                 out.extend(_pack(plan, partition, (consumer, port, at), output, broadcast))
         report.stats = task.stats()
         report.runs = context.seal()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -27,7 +27,7 @@ def view_frame(spark: SparkSession, snapshot: Snapshot, name: str, epoch: int | 
     The DataFrame stays on that epoch however often it is evaluated. Errors as :meth:`Snapshot.read`.
     """
     snapshot.check_readable(name, epoch)
-    plan = snapshot.plan(name)
+    plan = snapshot.plan(name, epoch)
     runs = snapshot.runs(plan, epoch)
     rows = sum(r.rows for r in runs)
     partitions = max(1, min(spark.sparkContext.defaultParallelism * 4, rows // _ROWS_PER_PARTITION))
@@ -37,8 +37,16 @@ def view_frame(spark: SparkSession, snapshot: Snapshot, name: str, epoch: int | 
     )
 
 
-def query_views(spark: SparkSession, snapshot: Snapshot, text: str, epoch: int | None = None) -> DataFrame:
+def query_views(
+    spark: SparkSession,
+    snapshot: Snapshot,
+    text: str,
+    epoch: int | None = None,
+    frame_of: Callable[[SparkSession, Snapshot, str, int | None], DataFrame] = view_frame,
+) -> DataFrame:
     """Any Spark SQL over the views of a snapshot, all at one epoch, in a session of its own.
+
+    ``frame_of`` makes the DataFrame of a view; only views that the text mentions are asked for.
 
     Raises
     ------
@@ -47,15 +55,11 @@ def query_views(spark: SparkSession, snapshot: Snapshot, text: str, epoch: int |
     """
     session = spark.newSession()
     at = snapshot.version.epoch if epoch is None else epoch
-    names = [
-        v.name
-        for v in snapshot.catalog.views.values()
-        if v.name not in snapshot.filling
-        and snapshot.whole_since(v.name) <= at
-        and (v.failed_at is None or at < v.failed_at)
-    ]
+    names = [name for name in snapshot.catalog.views if snapshot.readable_at(name, at)]
+    names += [t.name for t in snapshot.catalog.tables.values() if t.keyed and t.born <= at]
     for name in [*names, *(t + ERRORS_SUFFIX for t in snapshot.catalog.tables)]:
-        view_frame(session, snapshot, name, epoch).createOrReplaceTempView(f"`{name}`")
+        if name in text.lower():
+            frame_of(session, snapshot, name, epoch).createOrReplaceTempView(f"`{name}`")
     try:
         return session.sql(text)
     except PySparkException as error:

@@ -22,6 +22,9 @@ class Split:
         Whether ``start`` lies inside a quoted field; None when that is not known yet, and is then guessed.
     audience : int or None
         None for new data, which every view sees; for history, the birth epoch of the views that still need it.
+    base : int
+        Added to the position of a row it gives the row's place among all rows of the table in an epoch. Only
+        tables whose rows have an order need it; 0 for the others.
     """
 
     table: str
@@ -32,6 +35,7 @@ class Split:
     modified: int
     in_quotes: bool | None = None
     audience: int | None = None
+    base: int = 0
 
 
 @dataclass(frozen=True)

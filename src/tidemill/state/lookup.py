@@ -42,9 +42,9 @@ def _spread(values: pa.Array, positions: Ints, op: MergeOp) -> pa.Array:
 
 
 def _combine_hits(
-    runs: Sequence[Rows], hits: Sequence[Ints], ops: Sequence[MergeOp], probes: int
+    runs: Sequence[Rows], hits: Sequence[Ints], ops: Sequence[MergeOp], probes: int, drop_zero: bool = True
 ) -> tuple[Bools, tuple[pa.Array, ...]]:
-    """Combine the rows hit in each run (by probe, -1 where none), dropping zero weights; by probe."""
+    """Combine the rows hit in each run (by probe, -1 where none), by default dropping zero weights; by probe."""
     chosen = [np.flatnonzero(rows >= 0) for rows in hits]
     owners = np.concatenate(chosen)
     taken = [column(rows[which]) for rows, which in zip(hits, chosen)]
@@ -55,7 +55,7 @@ def _combine_hits(
     order = np.argsort(owners, kind="stable")
     owners = owners[order]
     starts = np.flatnonzero(np.concatenate([[True], owners[1:] != owners[:-1]])) if len(owners) else owners
-    kept, combined = combine(order, np.append(starts, len(owners)), values, ops, bool(values))
+    kept, combined = combine(order, np.append(starts, len(owners)), values, ops, drop_zero and bool(values))
     positions = np.full(probes, -1, np.int64)
     positions[owners[starts[kept]]] = np.arange(len(kept))
     spread = tuple(_spread(combined[at + i], positions, op) for op, at in columns_by_op(ops) for i in range(op.columns))
@@ -70,7 +70,11 @@ def _nothing(
 
 
 def get(
-    runs: Sequence[Rows], probes: Keys, ops: Sequence[MergeOp], value_types: Sequence[pa.DataType]
+    runs: Sequence[Rows],
+    probes: Keys,
+    ops: Sequence[MergeOp],
+    value_types: Sequence[pa.DataType],
+    drop_zero: bool = True,
 ) -> tuple[Bools, tuple[pa.Array, ...]]:
     """Look keys up.
 
@@ -84,11 +88,13 @@ def get(
         How to combine the values of a key that several runs have.
     value_types : sequence of pa.DataType
         Types of the value columns.
+    drop_zero : bool
+        Whether a key whose weight (first column) is 0 after combining counts as not found.
 
     Returns
     -------
     found : np.ndarray
-        bool[n]: some run has the key, and its weight (first column) is not 0 after combining.
+        bool[n]: some run has the key, and its weight is not 0 or does not matter.
     values : tuple of pa.Array
         Columns of n combined values; where not found 0 for sums, else NULL.
     """
@@ -96,7 +102,7 @@ def get(
     if not filled:
         return _nothing(ops, value_types, len(probes))
     hits = [locate(run.keys.offsets, run.keys.data, probes.offsets, probes.data) for run in filled]
-    return _combine_hits(filled, hits, ops, len(probes))
+    return _combine_hits(filled, hits, ops, len(probes), drop_zero)
 
 
 def _types(runs: Sequence[Rows], value_types: Sequence[pa.DataType] | None) -> Sequence[pa.DataType]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -34,6 +35,8 @@ _GALLOP = 8
 _SKEW = 16
 _NO_WORDS = np.empty(0, np.uint64)
 
+Origin: TypeAlias = tuple[str, int, int, int]
+
 
 @dataclass(frozen=True, eq=False)
 class Rows:
@@ -45,10 +48,14 @@ class Rows:
         n keys in ascending byte order, unique unless stated otherwise.
     values : tuple of pa.Array
         Columns of n values.
+    origin : Origin or None
+        File, section, first row and row after the last, where the rows lie in a run file. Files never change
+        and names are not reused, so what is computed from the rows may be kept under it. None in memory.
     """
 
     keys: Keys
     values: tuple[pa.Array, ...]
+    origin: Origin | None = field(default=None, compare=False, repr=False)
 
     def __len__(self) -> int:
         return len(self.keys)

@@ -10,6 +10,8 @@ subtracted, so that nothing is left of a large value that has gone: see :func:`s
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pyarrow as pa
 from numba import types
@@ -28,10 +30,28 @@ from tidemill.state.words import (
     Ints,
     Words,
     add_double_double,
+    equal,
     inlined,
     is_valid,
     kernel,
 )
+
+
+@kernel(I64_OUT, I64, U8)
+def _runs_of_equal(offsets: Ints, data: Bytes) -> Ints:
+    result = np.zeros(offsets.size - 1, np.int64)
+    for i in range(1, result.size):
+        same = equal(data, offsets[i - 1], offsets[i], data, offsets[i], offsets[i + 1])
+        result[i] = result[i - 1] + (0 if same else 1)
+    return result
+
+
+def runs_of_equal(columns: Sequence[pa.Array], rows: int) -> Ints:
+    """Number of the run of equal rows that each row is in (int64[rows], from 0); NULL equals NULL, NaN equals NaN."""
+    if not columns:
+        return np.zeros(rows, np.int64)
+    keys = encode(columns, [KeyColumn(c.type) for c in columns], 0)
+    return _runs_of_equal(keys.offsets, keys.data)
 
 
 def slide_ints(values: Ints, starts: Ints, ends: Ints) -> Ints:

@@ -8,6 +8,7 @@ import threading
 import uuid
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from tidemill.state import lookup, runs
@@ -73,11 +74,12 @@ class RunStore:
             if not run.overlaps(low, high):
                 continue
             rows = self.open(run)
+            start, stop = 0, len(rows)
             if run.vnode_low < low or run.vnode_high > high:
                 start, stop = lookup.vnode_range(rows.keys, low, high)
-                rows = Rows(rows.keys.slice(start, stop), tuple(v.slice(start, stop - start) for v in rows.values))
+                rows = rows.slice(start, stop)
             if len(rows.keys):
-                found.append(rows)
+                found.append(replace(rows, origin=(str(self.path(run.file)), run.section, start, stop)))
         return found
 
     def write(self, epoch: int, tables: Sequence[tuple[str, Rows]], label: str) -> list[Run]:

@@ -31,6 +31,9 @@ def changed_groups(
 ) -> Delta:
     """Old rows of changed groups with -1, new rows with +1; groups whose row stays the same are left out.
 
+    While history is read, deletions may come before what they delete: a group may count no rows and have sums,
+    which must not be lost.
+
     Parameters
     ----------
     runs : sequence of Rows
@@ -41,7 +44,8 @@ def changed_groups(
         Whether this is the one group of an aggregate without GROUP BY, which exists without rows too: its
         row is new when there was no state, and never goes away.
     """
-    found, old_values = get(runs, changed.keys, table.ops, table.value_types)
+    _, old_values = get(runs, changed.keys, table.ops, table.value_types, drop_zero=False)
+    found = numbers(old_values[0]) != 0
     old = Rows(changed.keys, tuple(old_values))
     new = merge([old, changed], table.ops, drop_zero=False)
     alive = numbers(new.values[0]) != 0

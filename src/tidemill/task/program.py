@@ -15,6 +15,7 @@ from typing import TypeAlias
 
 import pyarrow as pa
 
+from tidemill.formats.orderbook.rules import BookRules
 from tidemill.schema import Schema
 from tidemill.state.keys import KeyColumn
 from tidemill.state.merge import MergeOp
@@ -49,6 +50,21 @@ def multiset_table(id_: str, types: tuple[pa.DataType, ...], distribution: int) 
 
 
 @dataclass(frozen=True)
+class Changelog:
+    """How the rows of a keyed table follow from its messages in their order.
+
+    ``rows`` are the columns of the table, ``key`` those of its primary key by position; ``born`` is the epoch
+    sealed last when the table was created. ``book`` are the rules of an order book; without them the last
+    message of a key decides: an insertion is the row from then on, a deletion ends it.
+    """
+
+    rows: Schema
+    key: tuple[int, ...]
+    born: int
+    book: BookRules | None = None
+
+
+@dataclass(frozen=True)
 class TableSource:
     """How the rows of a table are read: everything ``formats/`` and a scan need.
 
@@ -63,14 +79,20 @@ class TableSource:
     op_column: str | None
     op_values: tuple[str, str]
     errors: StateTable
+    changelog: Changelog | None = None
 
 
 @dataclass(frozen=True)
 class ScanStep:
-    """Rows of a table: ``columns`` by name. Serves every step of every view on the table."""
+    """Rows of a table: ``columns`` by name. Serves every step of every view on the table.
+
+    With ``sequenced`` the rows are messages: two int64 columns follow, 1 or -1 by the operation, and the row's
+    place in the epoch.
+    """
 
     source: TableSource
     columns: tuple[str, ...]
+    sequenced: bool = False
 
 
 @dataclass(frozen=True)
@@ -115,11 +137,17 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Term:
-    """``coefficient * left * right``: products of one accumulator of either side, by position in their layouts."""
+    """``coefficient * left * right``: products of one accumulator of either side, by position in their layouts.
+
+    Of a product of two sums of doubles ``left_signs`` and ``right_signs`` are the accumulators that count values above
+    zero (NaN among them) and below zero: they decide what infinities become.
+    """
 
     coefficient: float
     left: int
     right: int
+    left_signs: tuple[int, int] | None = None
+    right_signs: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True)
@@ -224,6 +252,48 @@ class WindowChanges:
     calls: tuple[WindowCall, ...]
     layouts: tuple[AggregateLayout | None, ...]
     """For each call that aggregates what it is made of."""
+    limit: int | None
+    """The first rows of each partition that come out; None for all."""
+
+
+@dataclass(frozen=True)
+class ArrangeMessages:
+    """Messages by (key, place in the epoch): what :class:`ApplyChangelog` and :class:`ApplyBook` read.
+
+    ``key`` and ``values`` are columns of the input. ``table`` is the layout of the stream; nothing is stored.
+    """
+
+    key: tuple[int, ...]
+    values: tuple[int, ...]
+    table: StateTable
+
+
+@dataclass(frozen=True)
+class ApplyChangelog:
+    """Applies messages to a keyed table: writes its rows, and emits old ones with -1 and new ones with +1.
+
+    ``table`` has the primary key as key, and as values a weight, then the other columns.
+    """
+
+    messages: ArrangeMessages
+    changelog: Changelog
+    table: StateTable
+
+
+@dataclass(frozen=True)
+class ApplyBook:
+    """Applies the messages of an exchange to one side of its order book.
+
+    ``orders`` holds the live orders by id: a weight, then t, volume and price. ``contents`` is the multiset of
+    the table's rows, id first: what is read. ``row_order`` says for each column of the table which of (t, id,
+    broker, volume, price) it is.
+    """
+
+    messages: ArrangeMessages
+    changelog: Changelog
+    orders: StateTable
+    contents: StateTable
+    row_order: tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -246,7 +316,8 @@ class ReadPlan:
     """How a view's rows are read from its state table, without any engine.
 
     With ``groups`` the table holds accumulators and each live group is finished into a row (group columns,
-    then results); without, rows are keys with multiplicities. ``steps`` are applied to that, in order.
+    then results); without, rows are keys with multiplicities, followed by the values after the first if the
+    table has any. ``steps`` are applied to that, in order.
     ``single`` marks an aggregate without GROUP BY: one row even over nothing.
     """
 
@@ -277,7 +348,13 @@ Operation: TypeAlias = (
     | WindowChanges
     | StoreRows
     | ViewSnapshot
+    | ArrangeMessages
+    | ApplyChangelog
+    | ApplyBook
 )
+
+TABLE_STEPS = (ScanStep, ApplyChangelog, ApplyBook)
+"""Operations that belong to a table rather than to views: they go on whatever happens to the views."""
 
 
 @dataclass(frozen=True)
@@ -317,6 +394,16 @@ class Program:
         return 1 + max((s.depth for s in self.steps), default=0)
 
 
+def changes_probe_left(operation: PairSums) -> bool:
+    """Whether a changed right group finds its left ones by search, as left ones find right ones.
+
+    So it is where the left table is sorted by the one bound and the output needs only the shared keys; else all
+    left groups of the shared key are read.
+    """
+    width = operation.key_width
+    return all(c.bound == width for c in operation.comparisons) and all(k < width for k in operation.keys)
+
+
 def written_tables(operation: Operation) -> tuple[StateTable, ...]:
     """State tables that a step appends to."""
     if isinstance(operation, ScanStep):
@@ -325,6 +412,10 @@ def written_tables(operation: Operation) -> tuple[StateTable, ...]:
         return (operation.table,)
     if isinstance(operation, GroupChanges):
         return (operation.partial.groups, *operation.partial.multisets)
+    if isinstance(operation, ApplyChangelog):
+        return (operation.table,)
+    if isinstance(operation, ApplyBook):
+        return (operation.orders, operation.contents)
     return ()
 
 
@@ -341,4 +432,8 @@ def read_tables(operation: Operation) -> tuple[StateTable, ...]:
         return (operation.rows.table,)
     if isinstance(operation, ViewSnapshot):
         return (operation.plan.table,)
+    if isinstance(operation, ApplyChangelog):
+        return (operation.table,)
+    if isinstance(operation, ApplyBook):
+        return (operation.orders,)
     return ()

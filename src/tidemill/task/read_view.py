@@ -44,6 +44,7 @@ def finish_rows(plan: ReadPlan, rows: Rows) -> Delta:
     weights = None
     if plan.layout is None:
         weights = numbers(rows.values[0])
+        columns = columns + list(rows.values[1:])
         if len(weights) and (weights == 1).all():
             weights = None
     else:

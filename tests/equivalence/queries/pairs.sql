@@ -20,8 +20,8 @@ WHERE 0.25 * (SELECT SUM(b3.l + 9) FROM u b3) > (SELECT SUM(b2.l + 9) FROM u b2 
 
 CREATE MATERIALIZED VIEW p_missed AS
 SELECT x.k, SUM(y.w * y.l - x.d * x.i) AS s FROM t x, u y
-WHERE x.k = y.k AND 0.25 * (SELECT SUM(t1.i) FROM t t1) < (SELECT SUM(t2.i) FROM t t2 WHERE t2.i > x.i)
-  AND 2 * (SELECT SUM(u1.l) FROM u u1) > (SELECT SUM(u2.l) FROM u u2 WHERE u2.w >= y.w)
+WHERE x.k = y.k AND 0.75 * (SELECT SUM(ABS(t1.i)) FROM t t1) > (SELECT SUM(ABS(t2.i)) FROM t t2 WHERE t2.i > x.i)
+  AND 0.9 * (SELECT SUM(u1.l + 9) FROM u u1) > (SELECT SUM(u2.l + 9) FROM u u2 WHERE u2.w >= y.w)
 GROUP BY x.k;
 
 CREATE MATERIALIZED VIEW p_kinds AS

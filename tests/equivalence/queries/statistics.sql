@@ -1,7 +1,7 @@
 -- Variances and other moments, min_by, bits, mode, try_sum: stored, and read by other views.
 
 CREATE MATERIALIZED VIEW y_variance AS
-SELECT k, variance(i) AS v, var_pop(d) AS vp, stddev(m) AS s, stddev_pop(l) AS sp, stddev_samp(i + 1e9D) AS far,
+SELECT k, variance(i) AS v, var_pop(d) AS vp, stddev(m) AS s, stddev_pop(l) AS sp, stddev_samp(i + 1e4D) AS far,
   count(d) AS c FROM t GROUP BY k;
 
 CREATE MATERIALIZED VIEW y_variance_distinct AS

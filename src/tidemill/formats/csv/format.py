@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from tidemill.errors import FormatError, TidemillError
+from tidemill.formats.csv.changes import DeleteRule, change_builder, parse_delete_rule
 from tidemill.formats.csv.header import layout_by_header, layout_by_position
 from tidemill.formats.csv.options import OPTION_NAMES, CsvOptions, Mode, parse_options
 from tidemill.formats.csv.rows import CheckedColumn, RowBuilder
@@ -67,14 +68,17 @@ class CsvFormat:
     def reader(self, schema: Schema, options: Mapping[str, str], needed: Sequence[str]) -> CsvRowReader:
         """See :meth:`tidemill.formats.base.Format.reader`."""
         self.validate(schema, options)
-        return CsvRowReader(schema, parse_options(options), needed)
+        return CsvRowReader(schema, parse_options(options), needed, parse_delete_rule(schema, options))
 
 
 class CsvRowReader:
     """See :class:`tidemill.formats.base.RowReader`."""
 
-    def __init__(self, schema: Schema, options: CsvOptions, needed: Sequence[str]) -> None:
+    def __init__(
+        self, schema: Schema, options: CsvOptions, needed: Sequence[str], deletes: DeleteRule | None = None
+    ) -> None:
         self._schema = schema
+        self._deletes = deletes
         self._options = options
         self._columns = _checked_columns(schema, options, needed)
         self._needed = len(needed)
@@ -99,6 +103,8 @@ class CsvRowReader:
         else:
             layout = layout_by_header(self._schema, self._options, header, file_size)
         builder = RowBuilder(self._options, layout, self._columns, self._needed)
+        if self._deletes is not None:
+            builder = change_builder(builder, self._deletes)
         return CsvSplitReader(builder, start=start, end=end, file_size=file_size, in_quotes=in_quotes)
 
 

@@ -45,7 +45,7 @@ class CheckedColumn:
 
 
 @dataclass(frozen=True)
-class _Flaw:
+class Flaw:
     """Something wrong with the row at ``row``; ``ordinal`` is -1 for the row as a whole."""
 
     row: int
@@ -167,25 +167,25 @@ class RowBuilder:
         fields.ends[:, -1] = -1
         fields.field_counts[-1] = self.layout.width
 
-    def _flaws(self, fields: FieldOffsets, parsed: list[ParsedColumn], unterminated: bool) -> list[_Flaw]:
-        flaws: list[_Flaw] = []
+    def _flaws(self, fields: FieldOffsets, parsed: list[ParsedColumn], unterminated: bool) -> list[Flaw]:
+        flaws: list[Flaw] = []
         if unterminated:
-            flaws.append(_Flaw(fields.row_starts.size - 1, -1, None, "unterminated_quote", False))
+            flaws.append(Flaw(fields.row_starts.size - 1, -1, None, "unterminated_quote", False))
         width = self.layout.width
         for row in np.flatnonzero(fields.field_counts != width):
             reason = "too_few_fields" if fields.field_counts[row] < width else "too_many_fields"
-            flaws.append(_Flaw(int(row), -1, None, reason, False))
+            flaws.append(Flaw(int(row), -1, None, reason, False))
         for column, values in zip(self.columns, parsed, strict=True):
             if values.status is None:
                 continue
             name, nullable = column.field.name, column.field.nullable
             for row in np.flatnonzero(values.status > (NULL if nullable else VALID)):
                 reason = column.parser.reason(int(values.status[row])) if nullable else "null_in_not_null"
-                flaws.append(_Flaw(int(row), column.ordinal, name, reason, not nullable))
+                flaws.append(Flaw(int(row), column.ordinal, name, reason, not nullable))
         return flaws
 
     def _judge(
-        self, data: Bytes, position: int, fields: FieldOffsets, flaws: list[_Flaw]
+        self, data: Bytes, position: int, fields: FieldOffsets, flaws: list[Flaw]
     ) -> tuple[tuple[RowError, ...], set[int]]:
         """Turn flaws into errors in order, and tell which rows are left out."""
         if not flaws and not fields.broken_comments.size:

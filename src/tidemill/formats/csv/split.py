@@ -2,15 +2,28 @@
 
 from __future__ import annotations
 
+from typing import Protocol
+
 import numpy as np
 
 from tidemill.formats.base import Rows
 from tidemill.formats.csv.index import NEWLINE, NO_BYTE, Bytes, find_row_end, scan_row_ends
+from tidemill.formats.csv.options import CsvOptions
 from tidemill.formats.csv.quote_guess import WINDOW, guess_in_quotes
-from tidemill.formats.csv.rows import RowBuilder
 
 _NOTHING = np.empty(0, np.uint8)
 _NOTHING.flags.writeable = False
+
+
+class LineBuilder(Protocol):
+    """Makes rows of a buffer of complete lines; of its options only separator and quote count here."""
+
+    @property
+    def options(self) -> CsvOptions: ...
+
+    def build(self, data: Bytes, position: int, row_ends: int, quotes: bool, unterminated: bool) -> Rows:
+        """As :meth:`tidemill.formats.csv.rows.RowBuilder.build`."""
+        ...
 
 
 class CsvSplitReader:
@@ -20,7 +33,7 @@ class CsvSplitReader:
     many buffers costs no more than its length.
     """
 
-    def __init__(self, builder: RowBuilder, *, start: int, end: int, file_size: int, in_quotes: bool | None) -> None:
+    def __init__(self, builder: LineBuilder, *, start: int, end: int, file_size: int, in_quotes: bool | None) -> None:
         self._builder = builder
         self._quote = builder.options.quote
         self._start = start

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from tidemill.plan.algebra import Node
 from tidemill.plan.rules.factorise_aggregates import factorise_aggregates
 from tidemill.plan.rules.filters_into_joins import filters_into_joins
+from tidemill.plan.rules.limit_windows import limit_windows
 from tidemill.plan.rules.merge_projections import merge_projections
 from tidemill.plan.rules.prune_columns import prune_columns
 from tidemill.plan.rules.reassociate_joins import reassociate_joins
@@ -17,6 +18,7 @@ RULES: tuple[Callable[[Node], Node], ...] = (
     reassociate_joins,
     prune_columns,
     merge_projections,
+    limit_windows,
     factorise_aggregates,
 )
 

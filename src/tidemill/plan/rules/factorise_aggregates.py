@@ -115,13 +115,18 @@ class _Side:
         """The call that sums the product of ``factors`` over rows for which none of the atoms is NULL."""
         if not factors:
             return self.count(atoms)
-        product = factors[0]
-        for factor in factors[1:]:
-            product = Call("multiply", (product, factor), _FLOAT, product.nullable or factor.nullable)
-        others = [a for a in atoms if a.nullable and a not in factors]
-        if others:
-            product = _when(others, product)
+        product = _product(factors, atoms)
         return self._call("sum", product, _sum_type(product.type))
+
+    def signs(self, factors: tuple[Expression, ...], atoms: tuple[Expression, ...]) -> tuple[int, int]:
+        """The calls that count values of the product above and below zero."""
+        product, zero = _product(factors, atoms), Literal(0.0, _FLOAT)
+        one = Literal(1, pa.int32())
+        above, below = (
+            Call("case", (Call(op, (product, zero), pa.bool_(), True), one, Literal(None, one.type)), one.type, True)
+            for op in ("gt", "lt")
+        )
+        return self._call("count", above, pa.int64()), self._call("count", below, pa.int64())
 
     def _call(self, function: str, argument: Expression, type_: pa.DataType) -> int:
         if argument not in self.arguments:
@@ -150,6 +155,15 @@ class _Side:
         found = _factorised(Aggregate(child, tuple(range(width)), calls, labels))
         assert isinstance(found, Aggregate)
         return found
+
+
+def _product(factors: tuple[Expression, ...], atoms: tuple[Expression, ...]) -> Expression:
+    """The product of the factors where none of the atoms is NULL."""
+    product = factors[0]
+    for factor in factors[1:]:
+        product = Call("multiply", (product, factor), _FLOAT, product.nullable or factor.nullable)
+    others = [a for a in atoms if a.nullable and a not in factors]
+    return _when(others, product) if others else product
 
 
 def _when(present: list[Expression], value: Expression) -> Expression:
@@ -244,8 +258,13 @@ def _call_terms(
     count = PairTerm(1.0, left.count(atoms[0]), right.count(atoms[1]))
     if call.function == "count":
         return (), count
-    terms = tuple(PairTerm(c, left.sum(ls, atoms[0]), right.sum(rs, atoms[1])) for c, ls, rs in products)
-    return terms, count
+    terms = []
+    for coefficient, ls, rs in products:
+        term = PairTerm(coefficient, left.sum(ls, atoms[0]), right.sum(rs, atoms[1]))
+        if ls and rs:
+            term = replace(term, left_signs=left.signs(ls, atoms[0]), right_signs=right.signs(rs, atoms[1]))
+        terms.append(term)
+    return tuple(terms), count
 
 
 _Product = tuple[float, tuple[Expression, ...], tuple[Expression, ...]]

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from tidemill.task import program
 from tidemill.task.operator import Operator
+from tidemill.task.operators.apply_book import ApplyBookOperator
+from tidemill.task.operators.apply_changelog import ApplyChangelogOperator
 from tidemill.task.operators.arrange import ArrangeOperator
+from tidemill.task.operators.arrange_messages import ArrangeMessagesOperator
 from tidemill.task.operators.calculate import CalculateOperator
 from tidemill.task.operators.concatenate import ConcatenateOperator
 from tidemill.task.operators.group_changes import GroupChangesOperator
 from tidemill.task.operators.group_partial import GroupPartialOperator
 from tidemill.task.operators.join import JoinOperator
+from tidemill.task.operators.pair_sums import PairSumsOperator
 from tidemill.task.operators.scan import ScanOperator
 from tidemill.task.operators.semi_join import SemiJoinOperator
 from tidemill.task.operators.store import StoreKeyedOperator, StoreRowsOperator
@@ -33,6 +37,8 @@ def build(step: int, operation: program.Operation) -> Operator:
             return GroupPartialOperator(step, operation)
         case program.GroupChanges():
             return GroupChangesOperator(step, operation)
+        case program.PairSums():
+            return PairSumsOperator(step, operation)
         case program.Arrange():
             return ArrangeOperator(step, operation)
         case program.JoinChanges():
@@ -47,3 +53,9 @@ def build(step: int, operation: program.Operation) -> Operator:
             return StoreKeyedOperator(step, operation)
         case program.StoreRows():
             return StoreRowsOperator(step, operation)
+        case program.ArrangeMessages():
+            return ArrangeMessagesOperator(step, operation)
+        case program.ApplyChangelog():
+            return ApplyChangelogOperator(step, operation)
+        case program.ApplyBook():
+            return ApplyBookOperator(step, operation)

@@ -99,6 +99,10 @@ class ScanOperator(SourceOperator):
         if source.op_column is not None:
             weights, keep = self._weights(split, rows)
         columns = [batch.column(self._needed.index(c)) for c in self.operation.columns]
+        if self.operation.sequenced:
+            signs = np.ones(rows.count, np.int64) if weights is None else weights
+            columns += [column(signs), column(rows.positions + split.base)]
+            weights = None
         delta = Delta(batch_of(columns, rows.count), weights, split.audience)
         return delta if keep is None else delta.filter(keep)
 

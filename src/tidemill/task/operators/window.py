@@ -7,12 +7,15 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from tidemill.state.accumulate import sum_int64
+from tidemill.state.beginnings import scan_beginnings
 from tidemill.state.columns import column, numbers
-from tidemill.state.keys import KeyColumn, decode, encode, group
+from tidemill.state.keys import KeyColumn, Keys, decode, encode, group
 from tidemill.state.lookup import scan_prefix
 from tidemill.state.merge import MergeOp, Rows, merge
+from tidemill.state.sliding import runs_of_equal
 from tidemill.task.accumulators import AggregateLayout
 from tidemill.task.expressions import Expression, references
 from tidemill.task.functions.evaluate import evaluate
@@ -27,6 +30,8 @@ from tidemill.task.window_frames import OrderedRows, RangeOrder, frame_bounds, o
 from tidemill.task.window_functions import aggregated, ranking, shifted, valued
 
 Ints = npt.NDArray[np.int64]
+
+_WEIGHTS = (MergeOp.SUM, MergeOp.SUM)
 
 
 class WindowOperator(Operator):
@@ -69,19 +74,15 @@ class WindowOperator(Operator):
         width = operation.partition
         prefixes = key_prefixes(decode(changes.keys, table.key[:width]), table, len(changes.keys))
         _, first = group(prefixes)
-        _, old = scan_prefix(self.context.runs(table), prefixes.take(first), table.ops, value_types=table.value_types)
-        # Two weights a row: that of before, and what the epoch adds to it.
-        parts = [_with_zeros(old, 0), _with_zeros(changes, 1)]
-        rows = merge(parts, (MergeOp.SUM, MergeOp.SUM), drop_zero=False)
+        rows = self._rows(changes, prefixes.take(first))
         before, added = (numbers(v) for v in rows.values)
         # History that is read beside new rows can bring the delete of a row before the row.
         weights = np.maximum(before, 0), np.maximum(before + added, 0)
         rows = rows.take(np.flatnonzero((weights[0] > 0) | (weights[1] > 0)))
         before, added = (numbers(v) for v in rows.values)
         columns = decode(rows.keys, table.key)
-        partitions, _ = group(key_prefixes(columns[:width], table, len(rows.keys)))
-        ordered = columns[: width + operation.order]
-        peers, _ = group(key_prefixes(ordered, table, len(rows.keys)))
+        partitions = runs_of_equal(columns[:width], len(rows.keys))
+        peers = runs_of_equal(columns[: width + operation.order], len(rows.keys))
         restored = restore(operation.rows, columns, np.arange(len(rows.keys)))
         affected = _Affected(restored, partitions, peers, np.maximum(before, 0), np.maximum(before + added, 0), {})
         for call in operation.calls:
@@ -90,10 +91,30 @@ class WindowOperator(Operator):
                     affected.evaluated[expression] = _evaluate(expression, restored, len(rows.keys))
         return affected
 
+    def _rows(self, changes: Rows, prefixes: Keys) -> Rows:
+        """Rows of some partitions with two weights each: that of before, and what the epoch adds to it."""
+        table, limit = self.operation.rows.table, self.operation.limit
+        runs = self.context.runs(table)
+        if limit is None:
+            _, old = scan_prefix(runs, prefixes, table.ops, value_types=table.value_types)
+            return merge([_with_zeros(old, 0), _with_zeros(changes, 1)], _WEIGHTS, drop_zero=False)
+
+        def enough(owners: Ints, values: tuple[pa.Array, ...]) -> npt.NDArray[np.bool_]:
+            before, added = (numbers(v) for v in values)
+            counts = [np.bincount(owners, np.maximum(w, 0), len(prefixes)) for w in (before, before + added)]
+            found: npt.NDArray[np.bool_] = np.minimum(*counts) >= limit
+            return found
+
+        parts = [*(_with_zeros(r, 0) for r in runs if len(r.keys)), _with_zeros(changes, 1)]
+        return scan_beginnings(parts, prefixes, _WEIGHTS, 2 * limit + 16, enough)
+
     def _windowed(self, affected: _Affected, weights: Ints) -> _Windowed:
         """The window functions over the rows with some weights; a row of weight 2 is two rows."""
         which = np.repeat(np.arange(len(weights)), weights)
         rows = ordered_rows(affected.partitions[which], affected.peers[which])
+        if self.operation.limit is not None:
+            which = which[np.arange(len(which)) - rows.first < self.operation.limit]
+            rows = ordered_rows(affected.partitions[which], affected.peers[which])
         calls = zip(self.operation.calls, self.operation.layouts, strict=True)
         return _Windowed(which, [self._column(affected, which, rows, c, layout) for c, layout in calls])
 
@@ -129,18 +150,49 @@ class WindowOperator(Operator):
 
     def _difference(self, affected: _Affected, before: _Windowed, after: _Windowed) -> list[Output]:
         """What is in one and not in the other."""
-        which = np.concatenate([before.which, after.which])
-        results = [pa.concat_arrays(both) for both in zip(before.columns, after.columns, strict=True)]
-        weights = np.concatenate([np.full(len(before.which), -1), np.ones(len(after.which), np.int64)])
-        layout = [KeyColumn(pa.int64()), *(KeyColumn(r.type) for r in results)]
-        ids, first = group(encode([column(which), *results], layout, 0))
-        net = sum_int64(ids, column(weights.astype(np.int64)), None, len(first))
-        kept = np.flatnonzero(net)
-        if not len(kept):
-            return []
-        rows, index = column(which[first[kept]]), column(first[kept])
-        columns = [c.take(rows) for c in affected.columns] + [r.take(index) for r in results]
-        return [Output(Delta(batch_of(columns, len(kept)), net[kept]))]
+        # Rows that are there as often as before lie side by side: most of them are what they were.
+        counts = [np.bincount(side.which, minlength=len(affected.before)) for side in (before, after)]
+        same = counts[0] == counts[1]
+        kept = [np.flatnonzero(same[side.which]) for side in (before, after)]
+        changed = np.zeros(len(kept[0]), np.bool_)
+        for old, new in zip(before.columns, after.columns, strict=True):
+            changed |= _differ(old.take(column(kept[0])), new.take(column(kept[1])))
+        which, results = [], []
+        for side, stays in zip((before, after), kept, strict=True):
+            rows = np.concatenate([np.flatnonzero(~same[side.which]), stays[changed]])
+            which.append(side.which[rows])
+            results.append([c.take(column(rows)) for c in side.columns])
+        return _consolidated(affected, which, results)
+
+
+def _consolidated(affected: _Affected, which: list[Ints], results: list[list[pa.Array]]) -> list[Output]:
+    """The rows of before with -1 and those of now with +1; what is in both is left out."""
+    signs = np.concatenate([np.full(len(which[0]), -1, np.int64), np.ones(len(which[1]), np.int64)])
+    rows = np.concatenate(which)
+    columns = [pa.concat_arrays(both) for both in zip(*results, strict=True)]
+    layout = [KeyColumn(pa.int64()), *(KeyColumn(c.type) for c in columns)]
+    ids, first = group(encode([column(rows), *columns], layout, 0))
+    net = sum_int64(ids, column(signs), None, len(first))
+    kept = np.flatnonzero(net)
+    if not len(kept):
+        return []
+    index = column(first[kept])
+    inputs = column(rows[first[kept]])
+    output = [c.take(inputs) for c in affected.columns] + [c.take(index) for c in columns]
+    return [Output(Delta(batch_of(output, len(kept)), net[kept]))]
+
+
+def _differ(old: pa.Array, new: pa.Array) -> npt.NDArray[np.bool_]:
+    """Where two columns are not the same; NULL is the same as NULL, a float as one of equal bits."""
+    if pa.types.is_null(old.type):
+        return np.zeros(len(old), np.bool_)
+    if pa.types.is_floating(old.type):
+        bits = pa.int64() if pa.types.is_float64(old.type) else pa.int32()
+        old, new = old.view(bits), new.view(bits)
+    other = pc.fill_null(pc.not_equal(old, new), False)
+    nulls = pc.xor(old.is_null(), new.is_null())
+    found: npt.NDArray[np.bool_] = pc.or_(other, nulls).to_numpy(zero_copy_only=False)
+    return found
 
 
 @dataclass(frozen=True, eq=False)

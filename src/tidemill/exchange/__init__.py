@@ -1,0 +1,1 @@
+"""Traces of a simulated exchange, as input for order-book tables."""

@@ -1,0 +1,97 @@
+"""Debezium change events: one JSON envelope a line."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+
+import pyarrow as pa
+
+from tidemill.errors import TidemillError
+from tidemill.formats.csv.options import parse_options
+from tidemill.formats.csv.split import CsvSplitReader
+from tidemill.formats.debezium.envelopes import EnvelopeBuilder, Layout
+from tidemill.schema import Schema, type_to_ddl
+
+KEY_OPTION = "__key"
+"""Internal option: the primary key's columns as a JSON list."""
+
+OPERATION = "__op"
+"""Name of the column that carries ``I`` or ``D``, last in the schema that the reader is given."""
+
+_UNITS = {"micros": 1, "millis": 1000}
+
+
+class DebeziumFormat:
+    """Lines ``{"before": row, "after": row, "op": "c"}``, or these as ``payload`` of an object with ``schema``.
+
+    **Rows.** ``c``, ``r`` and ``u`` insert or replace the row ``after``; ``d`` deletes the key of ``before``. A ``u``
+    whose ``before`` has another key deletes that one too. Columns are found by name; what else is in a row is
+    ignored, a column that is not there is NULL. Empty lines, ``null`` lines (tombstones) and a NULL ``payload`` are
+    no messages.
+
+    **Values.** Numbers for numeric types, and texts of them. decimal: number or text (``decimal.handling.mode``
+    ``double`` or ``string``), rounded HALF_UP to the scale. date: days since 1970 or ``yyyy-mm-dd``. timestamp:
+    microseconds since 1970 (milliseconds with ``timestampUnit 'millis'``) or ISO 8601, UTC unless a zone is given.
+    boolean: ``true``, ``false``, 0, 1. string: a JSON text.
+
+    **Malformed messages.** ``bad_json``, ``bad_operation`` (no such ``op``, a truncation ``t`` among them),
+    ``missing_before``, ``missing_after``, ``null_in_not_null`` (a key or NOT NULL column): the message is left out.
+    ``bad_<type>``: the value is NULL and the row is kept, or left out in mode DROPMALFORMED. FAILFAST raises TM4020.
+    """
+
+    name = "debezium"
+    option_names = frozenset({"mode", "timestampunit"})
+
+    def validate(self, schema: Schema, options: Mapping[str, str]) -> None:
+        """See :meth:`tidemill.formats.base.Format.validate`."""
+        _layout(schema, options)
+
+    def reader(self, schema: Schema, options: Mapping[str, str], needed: Sequence[str]) -> DebeziumReader:
+        """See :meth:`tidemill.formats.base.Format.reader`; the schema ends in the column ``OPERATION``."""
+        return DebeziumReader(_layout(schema, options), needed)
+
+
+def _layout(schema: Schema, options: Mapping[str, str]) -> Layout:
+    unit = options.get("timestampunit", "micros").lower()
+    if unit not in _UNITS:
+        name = "timestampUnit"
+        raise TidemillError("TM4003", f"bad value of option {name}", got=repr(unit), hint="'micros' or 'millis'")
+    csv = parse_options({"quote": "", **{k: v for k, v in options.items() if k == "mode"}})
+    fields = tuple(f for f in schema if f.name != OPERATION)
+    for field in fields:
+        if not _holds(field.type):
+            raise TidemillError(
+                "TM4004",
+                f"the column {field.name!r} has a type that debezium cannot hold",
+                got=type_to_ddl(field.type),
+                hint="use a number, string, date, timestamp or boolean",
+            )
+    return Layout(fields, tuple(json.loads(options.get(KEY_OPTION, "[]"))), csv, _UNITS[unit])
+
+
+def _holds(type_: pa.DataType) -> bool:
+    types = pa.types
+    return (
+        types.is_signed_integer(type_)
+        or type_ in (pa.float32(), pa.float64(), pa.bool_(), pa.string(), pa.date32())
+        or types.is_decimal(type_)
+        or types.is_timestamp(type_)
+    )
+
+
+class DebeziumReader:
+    """See :class:`tidemill.formats.base.RowReader`."""
+
+    def __init__(self, layout: Layout, needed: Sequence[str]) -> None:
+        self._builder = EnvelopeBuilder(layout, tuple(needed), OPERATION)
+
+    def header_bytes_needed(self) -> bool:
+        """See :meth:`tidemill.formats.base.RowReader.header_bytes_needed`."""
+        return False
+
+    def split(
+        self, *, start: int, end: int, file_size: int, in_quotes: bool | None, header: bytes | None
+    ) -> CsvSplitReader:
+        """See :meth:`tidemill.formats.base.RowReader.split`. JSON has no line ends within a text."""
+        return CsvSplitReader(self._builder, start=start, end=end, file_size=file_size, in_quotes=in_quotes)

@@ -1,0 +1,174 @@
+"""Traces of an exchange: lines ``t,id,action,volume,price`` without a header, as messages of one book."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tidemill.errors import FormatError, TidemillError, nearest
+from tidemill.formats.base import RowError, Rows
+from tidemill.formats.csv.header import layout_by_position
+from tidemill.formats.csv.index import Bytes
+from tidemill.formats.csv.options import Mode, parse_options
+from tidemill.formats.csv.rows import CheckedColumn, RowBuilder
+from tidemill.formats.csv.split import CsvSplitReader
+from tidemill.formats.orderbook.rules import INSERT_LETTERS, LETTERS, MESSAGES, ROWS, BookRules
+from tidemill.formats.values.columns import parser_for
+from tidemill.schema import Schema, type_to_ddl
+
+_YES = {"true": True, "yes": True, "false": False, "no": False}
+
+
+class OrderBookFormat:
+    """Lines of five fields, ``t,id,action,volume,price``, read as CSV without quotes.
+
+    **Rows.** Messages that can concern this book, in file order; the others (orders of the other side, ``X``, ``C``,
+    ``T``) are counted by nobody. -0.0 is read as 0.0.
+
+    **Malformed rows.** A field that is missing or bad, or an action that is not one of ``BSEFDXCT``
+    (``bad_action``): the message is left out, also in mode PERMISSIVE, since no message can be half applied.
+    """
+
+    name = "orderbook"
+    option_names = frozenset({"book", "brokers", "deterministic", "insertonly", "mode"})
+
+    def validate(self, schema: Schema, options: Mapping[str, str]) -> None:
+        """See :meth:`tidemill.formats.base.Format.validate`. The columns are checked by :func:`row_order`."""
+        parse_rules(options)
+        _csv_options(options)
+
+    def reader(self, schema: Schema, options: Mapping[str, str], needed: Sequence[str]) -> OrderBookReader:
+        """See :meth:`tidemill.formats.base.Format.reader`; columns are those of ``MESSAGES``."""
+        return OrderBookReader(options, needed)
+
+
+def parse_rules(options: Mapping[str, str]) -> BookRules:
+    """The rules that a table's options ask for. TM4003 for a bad value."""
+    book = options.get("book", "").lower()
+    if book not in INSERT_LETTERS:
+        hint = nearest(book, INSERT_LETTERS) if book else "OPTIONS (book 'bids') or OPTIONS (book 'asks')"
+        raise _bad("book", options.get("book", ""), hint)
+    brokers = options.get("brokers", "10")
+    if not (brokers.isascii() and brokers.isdigit() and 0 < int(brokers) < 2**31):
+        raise _bad("brokers", brokers, "a positive integer")
+    return BookRules(
+        INSERT_LETTERS[book],
+        int(brokers),
+        _flag(options, "deterministic", "true"),
+        _flag(options, "insertOnly", "false"),
+    )
+
+
+def _flag(options: Mapping[str, str], name: str, default: str) -> bool:
+    text = options.get(name.lower(), default)
+    if text.lower() not in _YES:
+        raise _bad(name, text, "true or false")
+    return _YES[text.lower()]
+
+
+def _bad(name: str, value: str, hint: str) -> TidemillError:
+    return TidemillError("TM4003", f"bad value of option {name}", got=repr(value), hint=hint)
+
+
+def row_order(declared: Schema) -> tuple[int, ...]:
+    """For each declared column, which column of ``ROWS`` it is: by name if all names are theirs, else by place.
+
+    Raises
+    ------
+    TidemillError
+        TM4030 when the columns are not those of an order book.
+    """
+    names = [n.lower() for n in declared.names]
+    if sorted(names) == sorted(ROWS.names):
+        order = tuple(ROWS.names.index(n) for n in names)
+    else:
+        order = tuple(range(len(ROWS)))
+    if len(declared) != len(ROWS) or any(f.type != ROWS.types[i] for f, i in zip(declared, order, strict=True)):
+        raise TidemillError(
+            "TM4030",
+            "an order book has other columns",
+            got=", ".join(f"{f.name} {type_to_ddl(f.type)}" for f in declared),
+            hint=", ".join(f"{f.name} {type_to_ddl(f.type)}" for f in ROWS),
+        )
+    return order
+
+
+def _csv_options(options: Mapping[str, str]) -> dict[str, str]:
+    given = {"quote": "", **{k: v for k, v in options.items() if k == "mode"}}
+    parse_options(given)
+    return given
+
+
+class OrderBookReader:
+    """See :class:`tidemill.formats.base.RowReader`."""
+
+    def __init__(self, options: Mapping[str, str], needed: Sequence[str]) -> None:
+        self._rules = parse_rules(options)
+        self._options = parse_options(_csv_options(options))
+        self._needed = tuple(MESSAGES.names.index(n) for n in needed)
+
+    def header_bytes_needed(self) -> bool:
+        """See :meth:`tidemill.formats.base.RowReader.header_bytes_needed`."""
+        return False
+
+    def split(
+        self, *, start: int, end: int, file_size: int, in_quotes: bool | None, header: bytes | None
+    ) -> CsvSplitReader:
+        """See :meth:`tidemill.formats.base.RowReader.split`."""
+        columns = []
+        for i, field in enumerate(MESSAGES):
+            parser = parser_for(field.type, self._options.patterns)
+            assert parser is not None
+            columns.append(CheckedColumn(i, field, parser))
+        builder = _MessageBuilder(
+            self._options, layout_by_position(MESSAGES), tuple(columns), len(columns), self._rules.insert, self._needed
+        )
+        return CsvSplitReader(builder, start=start, end=end, file_size=file_size, in_quotes=in_quotes)
+
+
+@dataclass(frozen=True)
+class _MessageBuilder(RowBuilder):
+    """Rows of messages, without those that cannot concern the book."""
+
+    insert: str
+    wanted: tuple[int, ...]
+
+    def build(self, data: Bytes, position: int, row_ends: int, quotes: bool, unterminated: bool) -> Rows:
+        """See :meth:`RowBuilder.build`; TM4020 also for an unknown action in mode FAILFAST."""
+        rows = super().build(data, position, row_ends, quotes, unterminated)
+        actions = rows.batch.column(MESSAGES.names.index("action"))
+        known = pc.is_in(actions, value_set=pa.array(list(LETTERS)))
+        errors = rows.errors
+        if known.true_count < len(known):
+            unknown = np.flatnonzero(~known.to_numpy(zero_copy_only=False))
+            errors = self._with_unknown(errors, data, position, rows.positions[unknown])
+        concern = pc.is_in(actions, value_set=pa.array([self.insert, "E", "F", "D"]))
+        columns = [_positive_zero(rows.batch.column(i).filter(concern)) for i in self.wanted]
+        names = [MESSAGES.names[i] for i in self.wanted]
+        kept = rows.positions[concern.to_numpy(zero_copy_only=False)]
+        if not columns:
+            return Rows(self._batch([], kept.size), kept.size, kept, errors)
+        return Rows(pa.RecordBatch.from_arrays(columns, names=names), kept.size, kept, errors)
+
+    def _with_unknown(
+        self, errors: tuple[RowError, ...], data: Bytes, base: int, positions: npt.NDArray[np.int64]
+    ) -> tuple[RowError, ...]:
+        found = [RowError(int(p), "action", "bad_action", self._raw(data, int(p) - base), True) for p in positions]
+        if self.options.mode is Mode.FAILFAST:
+            raise FormatError(
+                "TM4020",
+                "malformed row in mode FAILFAST",
+                got=f"byte {found[0].position}, column 'action': {found[0].reason}: "
+                f"{found[0].raw.decode('utf-8', 'replace')}",
+                hint=f"the actions are {', '.join(LETTERS)}; mend the file, or use mode PERMISSIVE",
+            )
+        return tuple(sorted((*errors, *found), key=lambda e: e.position))
+
+
+def _positive_zero(values: pa.Array) -> pa.Array:
+    return pc.add(values, 0.0) if pa.types.is_floating(values.type) else values

@@ -1,0 +1,220 @@
+"""Declarative pipelines: views as Python functions, in the manner of ``pyspark.pipelines``.
+
+    import tidemill as tm
+
+    tm.sql("CREATE TABLE flights (carrier STRING, dep_delay DOUBLE) USING csv OPTIONS (path 'data/*.csv')")
+
+    @tm.materialized_view
+    def delays():
+        return tm.read("flights").groupBy("carrier").avg("dep_delay")
+
+    @tm.materialized_view(name="late")
+    def late_carriers():
+        return "SELECT carrier FROM delays WHERE `avg(dep_delay)` > 15"
+
+``tidemill run file.py --root ...`` creates what is declared, in whatever order it stands there, and keeps it
+fresh. Running it again on the same root changes nothing; a view whose query has changed is replaced.
+"""
+
+from __future__ import annotations
+
+import runpy
+import sys
+import traceback
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tidemill.errors import TidemillError
+from tidemill.plan import statements
+from tidemill.plan.statements import Source, words
+
+if TYPE_CHECKING:
+    from tidemill.mill import Mill
+    from tidemill.runtime.datasets import Dataset
+
+__all__ = ["create_table", "materialized_view", "read", "sql", "table"]
+
+
+@dataclass
+class Pipeline:
+    """What a file declares: statements that create tables and views, and functions that are views."""
+
+    path: Path
+    tables: list[Source] = field(default_factory=list)
+    views: list[Source] = field(default_factory=list)
+    functions: dict[str, Dataset] = field(default_factory=dict)
+
+
+_COLLECTING: ContextVar[Pipeline | None] = ContextVar("pipeline", default=None)
+
+
+def materialized_view(
+    query_function: Callable[[], object] | None = None,
+    *,
+    name: str | None = None,
+    comment: str | None = None,
+    table_properties: Mapping[str, str] | None = None,
+) -> Any:
+    """Declare a view: a function without arguments that returns a DataFrame, or a SELECT as text.
+
+    Parameters
+    ----------
+    name : str, optional
+        Of the view; by default that of the function.
+    comment : str, optional
+        For readers of the file; the docstring of the function will do as well.
+    table_properties : dict, optional
+        As TBLPROPERTIES of ``CREATE MATERIALIZED VIEW``; only for SQL.
+
+    Raises
+    ------
+    TidemillError
+        TM7020 when two views have one name, TM7026 outside a pipeline.
+
+    Notes
+    -----
+    The function only builds a query. It is called when the pipeline begins, perhaps several times.
+    """
+
+    def declare(function: Callable[[], object]) -> Callable[[], object]:
+        from tidemill.runtime.datasets import Dataset, add_dataset
+
+        if not callable(function):
+            raise TidemillError(
+                "TM7024",
+                "a declaration needs a function",
+                got=repr(function),
+                hint="@materialized_view stands above a function; read(name) reads a table or view",
+            )
+        line = function.__code__.co_firstlineno
+        place = f"{function.__name__}() in {Path(function.__code__.co_filename).name}, line {line}"
+        dataset = Dataset((name or function.__name__).lower(), function, place, dict(table_properties or {}))
+        add_dataset(_pipeline().functions, dataset)
+        return function
+
+    return declare if query_function is None else declare(query_function)
+
+
+table = materialized_view
+"""The same: every dataset of a mill is kept fresh, so there is one kind."""
+
+
+def sql(text: str) -> Any:
+    """At the top of a file: declare tables and views in SQL. In a function: the DataFrame of a SELECT.
+
+    Raises
+    ------
+    TidemillError
+        TM2001 when it cannot be split into statements, TM2003 for a statement that declares nothing, TM7026
+        outside a pipeline.
+    """
+    from tidemill.runtime.datasets import current_resolver
+
+    sources = statements.split_script(text)
+    if sources and words(sources[0].text, 1)[0][0] in ("SELECT", "WITH", "FROM", "VALUES", "TABLE", "("):
+        return current_resolver().query(text)
+    pipeline = _pipeline()
+    for source in sources:
+        heads = [w for w, _ in words(source.text, 6)]
+        if heads[:2] == ["CREATE", "TABLE"]:
+            pipeline.tables.append(source)
+        elif heads[:3] == ["CREATE", "MATERIALIZED", "VIEW"]:
+            pipeline.views.append(source)
+        else:
+            raise TidemillError(
+                "TM2003",
+                "this statement declares nothing",
+                got=source.text.splitlines()[0][:80],
+                hint="CREATE TABLE, CREATE MATERIALIZED VIEW; a SELECT inside a function",
+            )
+    return None
+
+
+def create_table(statement: str) -> None:
+    """Declare a table with its ``CREATE TABLE`` statement. Errors as :func:`sql`."""
+    sql(statement)
+
+
+def read(name: str) -> Any:
+    """A table or view, declared before or after, as a DataFrame. For use inside a function.
+
+    Raises
+    ------
+    TidemillError
+        TM7021 when there is none of this name, TM7022 when views read each other in a circle, TM7026 outside.
+    """
+    from tidemill.runtime.datasets import current_resolver
+
+    return current_resolver().read(name)
+
+
+def load(path: Path, spark: object) -> Pipeline:
+    """Run a file and collect what it declares; ``spark`` is a global variable there.
+
+    Raises
+    ------
+    TidemillError
+        TM7003 when there is no such file, TM7025 when it fails; otherwise what its declarations raise.
+    """
+    if not path.is_file():
+        raise TidemillError("TM7003", "the script cannot be read", got=f"{path}: no such file")
+    pipeline = Pipeline(path)
+    token = _COLLECTING.set(pipeline)
+    try:
+        with _importing_beside(path):
+            runpy.run_path(str(path), init_globals={"spark": spark}, run_name="tidemill_pipeline")
+    except TidemillError:
+        raise
+    except Exception as error:
+        lines = [f.lineno for f in traceback.extract_tb(error.__traceback__) if f.filename == str(path)]
+        line = lines[-1] if lines else getattr(error, "lineno", None)
+        raise TidemillError(
+            "TM7025",
+            "the file of a pipeline failed",
+            got=f"{path.name}, line {line}: {type(error).__name__}: {error}",
+        ) from error
+    finally:
+        _COLLECTING.reset(token)
+    return pipeline
+
+
+def apply(mill: Mill, path: Path) -> list[str]:
+    """Create what a file declares and is not there yet; returns the names of its views, upstream first.
+
+    Raises
+    ------
+    TidemillError
+        As :func:`load`, and what is wrong with a declaration. Functions are called, and what they read is
+        checked, before the first view is created.
+    """
+    pipeline = load(path, mill.spark)
+    for source in pipeline.tables:
+        mill.script(source.text)
+    return mill.create_datasets(pipeline.functions, pipeline.views)
+
+
+def _pipeline() -> Pipeline:
+    pipeline = _COLLECTING.get()
+    if pipeline is None:
+        raise TidemillError(
+            "TM7026",
+            "this can only be used inside a pipeline",
+            got="a declaration outside",
+            hint="run the file with `tidemill run file.py --root DIR`",
+        )
+    return pipeline
+
+
+@contextmanager
+def _importing_beside(path: Path) -> Iterator[None]:
+    """Modules beside the file can be imported by it."""
+    directory = str(path.absolute().parent)
+    sys.path.insert(0, directory)
+    try:
+        yield
+    finally:
+        sys.path.remove(directory)

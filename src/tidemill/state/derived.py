@@ -1,0 +1,71 @@
+"""What is computed from the rows of run files and kept by each process: prefix sums, decoded columns.
+
+Kept under the origin of a run, so a compaction or a new run makes new entries and old ones age out. Rows without
+an origin are in memory for one epoch only; nothing is kept of them.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tidemill.state.merge import Rows
+
+LIMIT = 256 << 20
+"""Bytes kept per process. The newest entry stays even when it alone is larger."""
+
+Arrays = tuple[npt.NDArray[Any], ...]
+
+_kept: OrderedDict[Hashable, Arrays] = OrderedDict()
+_lock = threading.Lock()
+_bytes = 0
+
+
+def derived(run: Rows, name: Hashable, make: Callable[[], Arrays]) -> Arrays:
+    """What ``make`` gives for a run, computed once per process while it is kept.
+
+    Parameters
+    ----------
+    name : hashable
+        What is computed, apart from the run: ``make`` must depend on these two alone.
+    make : callable
+        Returns NumPy arrays that nobody changes.
+    """
+    global _bytes
+    if run.origin is None:
+        return make()
+    key = (run.origin, name)
+    with _lock:
+        if key in _kept:
+            _kept.move_to_end(key)
+            return _kept[key]
+    arrays = make()
+    with _lock:
+        if key not in _kept:
+            _kept[key] = arrays
+            _bytes += _size(arrays)
+        while _bytes > LIMIT and len(_kept) > 1:
+            _bytes -= _size(_kept.popitem(last=False)[1])
+    return arrays
+
+
+def forget() -> None:
+    """Drop everything that is kept."""
+    global _bytes
+    with _lock:
+        _kept.clear()
+        _bytes = 0
+
+
+def kept_bytes() -> int:
+    """Bytes kept now."""
+    return _bytes
+
+
+def _size(arrays: Arrays) -> int:
+    return sum(np.asarray(a).nbytes for a in arrays)

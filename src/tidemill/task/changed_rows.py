@@ -1,0 +1,36 @@
+"""What an epoch changed in a keyed table, from the rows that it wrote."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from tidemill.state.columns import column
+from tidemill.state.lookup import get
+from tidemill.state.merge import Rows, merge
+from tidemill.task.program import ReadPlan
+from tidemill.task.read_view import empty_rows, finish_rows
+from tidemill.task.streams import Delta, concat
+
+
+def changed_rows(plan: ReadPlan, before: Sequence[Rows], changed: Sequence[Rows]) -> Delta:
+    """Old rows of the changed keys with -1, new ones with +1, columns as ``plan.schema``.
+
+    Parameters
+    ----------
+    before, changed : sequence of Rows
+        Runs of the table as of the epoch before, oldest first, and those that the epoch wrote.
+    """
+    table = plan.table
+    if not changed:
+        return finish_rows(plan, empty_rows(table))
+    written = merge(changed, table.ops, drop_zero=False)
+    found, old = get(before, written.keys, table.ops, table.value_types)
+    now, new = get([*before, *changed], written.keys, table.ops, table.value_types)
+    parts = []
+    for rows, values, weight in ((np.flatnonzero(found), old, -1), (np.flatnonzero(now), new, 1)):
+        taken = Rows(written.keys, (column(np.full(len(written), weight, np.int64)), *values[1:])).take(rows)
+        delta = finish_rows(plan, taken)
+        parts.append(Delta(delta.batch, delta.explicit_weights()))
+    return concat(parts)

@@ -1,0 +1,112 @@
+"""One side of an order book from the messages of an exchange."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tidemill.formats.orderbook.replay import EXECUTE, INSERT, REMOVE, Replayed, replay
+from tidemill.state.columns import column, numbers
+from tidemill.state.keys import decode, encode
+from tidemill.state.lookup import get
+from tidemill.state.merge import Rows, consolidate
+from tidemill.task.messages import Messages, by_key
+from tidemill.task.operator import HeldOutput, Operator, Output
+from tidemill.task.program import ApplyBook
+from tidemill.task.streams import Delta, Item, Keyed, batch_of
+
+_T, _ID, _BROKER, _VOLUME, _PRICE = range(5)
+
+
+class ApplyBookOperator(Operator):
+    """Replays the epoch's messages over the live orders, writes both tables, and emits the rows' changes.
+
+    What lies between the deletion and the insertion of one message is never seen. Rules:
+    :mod:`tidemill.formats.orderbook.rules`.
+    """
+
+    def __init__(self, step: int, operation: ApplyBook) -> None:
+        super().__init__(step)
+        self.operation = operation
+        self._inputs: list[Rows] = []
+        self._held = HeldOutput()
+
+    def add_input(self, item: Item, port: int) -> None:
+        """Hold a run of messages."""
+        assert isinstance(item, Keyed)
+        self._inputs.append(item.rows)
+
+    def start_drain(self) -> bool:
+        """Apply the epoch's messages."""
+        if not self._inputs:
+            return False
+        inputs, self._inputs = self._inputs, []
+        book, orders = self.operation.changelog.book, self.operation.orders
+        assert book is not None
+        messages = by_key(inputs, self.operation.messages, orders)
+        t, actions, volumes, prices = messages.values
+        found, (_, *before) = get(self.context.runs(orders), messages.keys, orders.ops, orders.value_types)
+        old_t, old_volume, old_price = (numbers(pc.fill_null(v, 0.0)) for v in before)
+        result = replay(
+            messages.starts, _codes(actions, book.insert), numbers(volumes), found, old_volume, book.insert_only
+        )
+        times, costs = _Origin(numbers(t), old_t), _Origin(numbers(prices), old_price)
+        self._write_orders(messages, found, result, times, costs)
+        return self._emit(messages, result, times, costs)
+
+    def get_output(self) -> Output | None:
+        """The changes."""
+        return self._held.pop()
+
+    def _write_orders(
+        self, messages: Messages, found: npt.NDArray[np.bool_], result: Replayed, times: _Origin, prices: _Origin
+    ) -> None:
+        rows = np.flatnonzero(result.changed & (found | result.live))
+        weights = result.live[rows].astype(np.int64) - found[rows].astype(np.int64)
+        sources = result.sources[rows]
+        values = (times.of(rows, sources), result.volumes[rows], prices.of(rows, sources))
+        columns = (column(weights), *(column(v) for v in values))
+        self.context.write(self.operation.orders, Rows(messages.keys.take(rows), columns))
+
+    def _emit(self, messages: Messages, result: Replayed, times: _Origin, prices: _Origin) -> bool:
+        if not len(result.order):
+            return False
+        contents, book = self.operation.contents, self.operation.changelog.book
+        assert book is not None
+        (ids,) = decode(messages.keys.take(result.order), self.operation.orders.key)
+        columns = {
+            _ID: ids,
+            _T: column(times.of(result.order, result.source)),
+            _BROKER: pa.array(book.broker_ids(numbers(ids))),
+            _VOLUME: column(result.volume),
+            _PRICE: column(prices.of(result.order, result.source)),
+        }
+        keys = encode(list(columns.values()), contents.key, contents.distribution)
+        rows = consolidate(keys, [column(result.weight)], contents.ops, drop_zero=True)
+        if not len(rows):
+            return False
+        self.context.write(contents, rows)
+        order = self.operation.row_order
+        return self._held.put([Output(Delta(batch_of([columns[i] for i in order], len(ids)), result.weight))])
+
+
+class _Origin:
+    """A column of rows that come from messages, or from the orders as they were."""
+
+    def __init__(self, messages: npt.NDArray[np.float64], before: npt.NDArray[np.float64]) -> None:
+        self._messages = messages
+        self._before = before
+
+    def of(self, orders: npt.NDArray[np.int64], sources: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
+        """Per row, the value of message ``sources[i]``, or for -1 that of order ``orders[i]``."""
+        return np.where(sources < 0, self._before[orders], self._messages[sources])
+
+
+def _codes(actions: pa.Array, insert: str) -> npt.NDArray[np.int8]:
+    """What each message does to a booked order; all actions are known and concern the book."""
+    found = pc.index_in(actions, value_set=pa.array([insert, "E", "F", "D"]))
+    codes = np.array([INSERT, EXECUTE, REMOVE, REMOVE], np.int8)
+    result: npt.NDArray[np.int8] = codes[found.to_numpy(zero_copy_only=False)]
+    return result

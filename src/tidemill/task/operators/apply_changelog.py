@@ -1,0 +1,87 @@
+"""A keyed table from upserts and deletes: the last message of a key is its row."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tidemill.state.columns import column, numbers
+from tidemill.state.keys import Keys, decode
+from tidemill.state.lookup import get
+from tidemill.state.merge import Rows
+from tidemill.task.messages import by_key
+from tidemill.task.operator import HeldOutput, Operator, Output
+from tidemill.task.program import ApplyChangelog
+from tidemill.task.streams import Delta, Item, Keyed, batch_of, concat
+
+
+class ApplyChangelogOperator(Operator):
+    """Writes the rows of the keys that changed, and emits old rows with -1 and new ones with +1.
+
+    States within the epoch are never seen: the row of a key is what its last message says. A deletion of a key
+    that is not there, and a message that says what is there already, change nothing.
+    """
+
+    def __init__(self, step: int, operation: ApplyChangelog) -> None:
+        super().__init__(step)
+        self.operation = operation
+        self._inputs: list[Rows] = []
+        self._held = HeldOutput()
+
+    def add_input(self, item: Item, port: int) -> None:
+        """Hold a run of messages."""
+        assert isinstance(item, Keyed)
+        self._inputs.append(item.rows)
+
+    def start_drain(self) -> bool:
+        """Apply the epoch's messages."""
+        if not self._inputs:
+            return False
+        inputs, self._inputs = self._inputs, []
+        table = self.operation.table
+        messages = by_key(inputs, self.operation.messages, table)
+        last = column(messages.starts[1:] - 1)
+        signs, *new = (v.take(last) for v in messages.values)
+        found, (_, *old) = get(self.context.runs(table), messages.keys, table.ops, table.value_types)
+        live = numbers(signs) > 0
+        changed = found | live
+        changed &= ~(found & live & _same(old, new, len(live)))
+        rows = np.flatnonzero(changed)
+        if not len(rows):
+            return False
+        weights = live.astype(np.int64) - found.astype(np.int64)
+        kept = [pc.if_else(column(live), v, pa.scalar(None, v.type)) for v in new]
+        written = Rows(messages.keys, (column(weights), *kept)).take(rows)
+        self.context.write(table, written)
+        gone, came = np.flatnonzero(changed & found), np.flatnonzero(changed & live)
+        parts = [d for d in (self._rows(messages.keys, old, gone, -1), self._rows(messages.keys, new, came, 1)) if d]
+        return self._held.put([Output(concat(parts))])
+
+    def get_output(self) -> Output | None:
+        """The changes."""
+        return self._held.pop()
+
+    def _rows(self, keys: Keys, others: list[pa.Array], rows: npt.NDArray[np.int64], weight: int) -> Delta | None:
+        """Rows of the table, columns in its order."""
+        if not len(rows):
+            return None
+        changelog, table = self.operation.changelog, self.operation.table
+        key = dict(zip(changelog.key, decode(keys.take(rows), table.key), strict=True))
+        taken = iter([v.take(column(rows)) for v in others])
+        columns = [key[i] if i in key else next(taken) for i in range(len(changelog.rows))]
+        return Delta(batch_of(columns, len(rows)), np.full(len(rows), weight, np.int64))
+
+
+def _same(old: list[pa.Array], new: list[pa.Array], rows: int) -> npt.NDArray[np.bool_]:
+    """Where all values are alike, NULL like NULL; floats bit by bit, so that -0.0 is not 0.0."""
+    same = np.ones(rows, np.bool_)
+    for before, after in zip(old, new, strict=True):
+        if pa.types.is_floating(before.type):
+            bits = pa.int32() if pa.types.is_float32(before.type) else pa.int64()
+            before, after = before.view(bits), after.view(bits)
+        equal = pc.fill_null(pc.equal(before, after), False)
+        both = pc.and_(pc.is_null(before), pc.is_null(after))
+        same &= pc.or_(equal, both).to_numpy(zero_copy_only=False)
+    return same

@@ -1,0 +1,284 @@
+"""Sums over pairs of rows without making the pairs: an ordered aggregate index, and factorised aggregation.
+
+Both sides are partial groups in state tables and the result is bilinear in them:
+
+    d(L x R) = dL x (R + dR) + L x dR
+
+With comparisons the right table is sorted by (K, y). The y that a left group meets are ranges of that order, whose
+totals are differences of prefix sums of each run: O(log n) a group and run. ``L x dR`` is the same seen
+from the other side where it can be: when the left table is sorted by (K, bound) and the output is keyed by K alone, a
+changed (K, y) meets ranges of bounds. Else the left groups of every K that dR touches are read and each probes
+dR: O(n of the key).
+
+Without comparisons the groups of equal K are paired up; only these pairs of groups are made.
+
+References: Olteanu and Schleich, "Factorized Databases" (2016), for sums over joins; Abeysinghe, He and Rompf,
+"Relative Partial Aggregate Indexes" (SIGMOD 2022), for inequalities.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tidemill.state.columns import column, numbers
+from tidemill.state.derived import derived
+from tidemill.state.key_ranges import ByteBound, Probes, byte_ranges, number_ranges
+from tidemill.state.keys import KeyColumn, Keys, decode, encode, group
+from tidemill.state.lookup import scan_prefix
+from tidemill.state.merge import Rows, consolidate, merge
+from tidemill.state.prefix_sums import RangeTotals
+from tidemill.task.operator import HeldOutput, Operator, Output
+from tidemill.task.operators.arrange import empty_keys
+from tidemill.task.operators.join import pairs
+from tidemill.task.pair_terms import Factors, check, factors, products, sum_columns, take, used
+from tidemill.task.program import Comparison, GroupPartial, PairSums, changes_probe_left
+from tidemill.task.streams import Item, Keyed
+
+_Ints = npt.NDArray[np.int64]
+_Part = tuple[Keys, list[pa.Array]]
+
+_PAIRS = 1 << 21
+"""Pairs of groups multiplied at once: bounds memory."""
+
+_SEEN_FROM_VALUE = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le"}
+_SWAPPED = {"value_minus_bound": "bound_minus_value", "bound_minus_value": "value_minus_bound"}
+
+
+class PairSumsOperator(Operator):
+    """Input ports 0 and 1: runs of the left and of the right groups. Output: one run of the output's groups.
+
+    Parameters
+    ----------
+    symmetric : bool
+        False reads the left groups of a key even where they could be probed; for tests.
+    """
+
+    def __init__(self, step: int, operation: PairSums, symmetric: bool = True) -> None:
+        super().__init__(step)
+        _check_keys(operation)
+        check(operation)
+        self.operation = operation
+        self._symmetric = symmetric and changes_probe_left(operation)
+        self._used = used(operation)
+        self._inputs: tuple[list[Rows], list[Rows]] = ([], [])
+        self._held = HeldOutput()
+
+    def add_input(self, item: Item, port: int) -> None:
+        """Hold a sorted run of the left (0) or right (1) groups."""
+        assert isinstance(item, Keyed)
+        self._inputs[port].append(item.rows)
+
+    def start_drain(self) -> bool:
+        """Multiply the changes of either side with the groups of the other."""
+        operation = self.operation
+        left, right = (
+            merge(runs, side.groups.ops, drop_zero=False) if runs else None
+            for runs, side in zip(self._inputs, (operation.left, operation.right))
+        )
+        self._inputs = ([], [])
+        parts: list[_Part] = []
+        if left is not None and len(left):
+            runs = self.context.runs(operation.right.groups) + ([] if right is None else [right])
+            parts += self._probe(left, runs, 0) if operation.comparisons else self._pair(left, runs, 0)
+        if right is not None and len(right):
+            runs = self.context.runs(operation.left.groups)
+            if not operation.comparisons:
+                parts += self._pair(right, runs, 1)
+            elif self._symmetric:
+                parts += self._probe(right, runs, 1)
+            else:
+                parts += self._probe(self._of_same_key(right, runs), [right], 0)
+        return self._held.put(self._folded(parts))
+
+    def get_output(self) -> Output | None:
+        """The run."""
+        return self._held.pop()
+
+    def _sides(self, of: int) -> tuple[GroupPartial, GroupPartial]:
+        """Side number ``of``, and the other."""
+        left, right = self.operation.left, self.operation.right
+        return (right, left) if of else (left, right)
+
+    def _heads(self, columns: Sequence[pa.Array], side: GroupPartial, rows: int) -> Keys:
+        """The key columns that both sides share, as a prefix of the side's keys; more columns make it longer."""
+        if not columns:
+            return empty_keys(rows)
+        return encode(columns, side.groups.key[: len(columns)], side.groups.distribution)
+
+    def _of_same_key(self, changes: Rows, runs: Sequence[Rows]) -> Rows:
+        """Left groups whose shared key is that of some changed right group."""
+        left, right = self._sides(0)
+        shared = decode(changes.keys, right.groups.key)[: self.operation.key_width]
+        heads = self._heads(shared, left, len(changes))
+        _, first = group(heads)
+        types = left.groups.value_types
+        return scan_prefix(runs, heads.take(first), left.groups.ops, drop_zero=False, value_types=types)[1]
+
+    def _probe(self, changes: Rows, runs: Sequence[Rows], of: int) -> list[_Part]:
+        """Groups of side ``of`` with the totals of the ranges of the other side's runs that they meet."""
+        runs = [run for run in runs if len(run)]
+        if not runs or not len(changes):
+            return []
+        operation = self.operation
+        (side, other), (own, theirs) = self._sides(of), (self._used[of], self._used[1 - of])
+        columns = decode(changes.keys, side.groups.key)
+        comparisons = _seen_from_value(operation) if of else operation.comparisons
+        search = _Search(operation, other, columns, comparisons, self._heads, len(changes))
+        values = sum_columns(other, theirs)
+        totals = RangeTotals([v for vs in values for v in vs], other.groups.value_types, len(changes))
+        met = np.zeros(len(changes), np.bool_)
+        for run in runs:
+            lows, highs = search.ranges(run)
+            totals.add(run, lows, highs)
+            met |= (highs > lows).any(axis=0)
+        found = iter(totals.totals)
+        total = {at: tuple(array for _ in ops for array in next(found)) for at, ops in zip(theirs, values)}
+        rows = np.flatnonzero(met)
+        mine = factors(side, own, changes.values)
+        return self._product(
+            take(mine, rows), take(total, rows), [columns[k].take(column(rows)) for k in operation.keys], of
+        )
+
+    def _pair(self, changes: Rows, runs: Sequence[Rows], of: int) -> list[_Part]:
+        """Changed groups of side ``of`` with the other side's groups of equal key."""
+        runs = [run for run in runs if len(run)]
+        if not runs:
+            return []
+        operation, (side, other) = self.operation, self._sides(of)
+        mine = decode(changes.keys, side.groups.key)
+        heads = self._heads(mine[: operation.key_width], other, len(changes))
+        ids, first = group(heads)
+        found, matches = scan_prefix(runs, heads.take(first), other.groups.ops, drop_zero=False)
+        if not len(matches):
+            return []
+        theirs = decode(matches.keys, other.groups.key)
+        own = factors(side, self._used[of], changes.values)
+        their = factors(other, self._used[1 - of], matches.values)
+        columns = [*theirs, *mine] if of else [*mine, *theirs]
+        from_right = len(operation.left.groups.key)
+        parts = []
+        for start, stop in _slices(np.bincount(found, minlength=len(first))[ids]):
+            rows, partners = pairs(ids[start:stop], found, len(first))
+            rows += start
+            keys = [columns[k].take(column(rows if (k < from_right) != bool(of) else partners)) for k in operation.keys]
+            parts += self._product(take(own, rows), take(their, partners), keys, of)
+        return parts
+
+    def _product(self, own: Factors, their: Factors, keys: list[pa.Array], of: int) -> list[_Part]:
+        """Products by output key, one row each; rows without any effect are left out."""
+        rows = len(next(iter(own.values()))[0])
+        if not rows:
+            return []
+        output = self.operation.output.groups
+        values = products(self.operation, *((their, own) if of else (own, their)), rows)
+        kept = np.flatnonzero(np.any([numbers(v) != 0 for v in values], axis=0))
+        if len(kept) < rows:
+            index = column(kept)
+            keys, values, rows = [k.take(index) for k in keys], [v.take(index) for v in values], len(kept)
+        if not rows:
+            return []
+        folded = consolidate(
+            encode(keys, output.key, output.distribution) if keys else empty_keys(rows), values, output.ops, False
+        )
+        return [(folded.keys, list(folded.values))]
+
+    def _folded(self, parts: Sequence[_Part]) -> list[Output]:
+        if not parts:
+            return []
+        ops = self.operation.output.groups.ops
+        return [Output(Keyed(merge([Rows(keys, tuple(values)) for keys, values in parts], ops, drop_zero=False)))]
+
+
+class _Search:
+    """Finds, in any run of the searched side, the ranges that each probing group meets."""
+
+    def __init__(
+        self,
+        operation: PairSums,
+        searched: GroupPartial,
+        columns: Sequence[pa.Array],
+        comparisons: Sequence[Comparison],
+        heads: Any,
+        rows: int,
+    ) -> None:
+        self._operation, self._comparisons, self._at = operation, comparisons, operation.key_width
+        self._searched = searched
+        shared = list(columns[: self._at])
+        self._probes = Probes.of(heads(shared, searched, rows))
+        missing = {c.bound: pc.is_null(columns[c.bound]).to_numpy(zero_copy_only=False) for c in comparisons}
+        self._as_numbers = any(c.form != "value" for c in comparisons)
+        if self._as_numbers:
+            self._bounds = np.stack([numbers(columns[c.bound]) for c in comparisons])
+            self._missing = np.stack([missing[c.bound] for c in comparisons])
+        else:
+            self._byte_bounds = [
+                ByteBound.of(heads([*shared, columns[b]], searched, rows), absent) for b, absent in missing.items()
+            ]
+            self._conditions = [(list(missing).index(c.bound), c.op) for c in comparisons]
+
+    def ranges(self, run: Rows) -> tuple[_Ints, _Ints]:
+        """Ranges of rows per probe, int64[k, probes] each."""
+        any_of = self._operation.any_of
+        if not self._as_numbers:
+            return byte_ranges(run, self._probes, self._byte_bounds, self._conditions, any_of)
+        (y,) = derived(run, ("column", self._at), lambda: (self._decoded(run),))
+        conditions = [(c.form, c.op, c.limit) for c in self._comparisons]
+        return number_ranges(run, y, self._probes, self._bounds, self._missing, conditions, any_of)
+
+    def _decoded(self, run: Rows) -> npt.NDArray[np.float64]:
+        values: npt.NDArray[np.float64] = numbers(decode(run.keys, self._searched.groups.key)[self._at])
+        return values
+
+
+def _seen_from_value(operation: PairSums) -> list[Comparison]:
+    """The comparisons with y and the bound in each other's place; y is the key column after the shared ones."""
+    swapped = []
+    for c in operation.comparisons:
+        if c.form == "value":
+            swapped.append(Comparison("value", _SEEN_FROM_VALUE[c.op], operation.key_width))
+        else:
+            swapped.append(Comparison(_SWAPPED[c.form], c.op, operation.key_width, c.limit))
+    return swapped
+
+
+def _slices(counts: _Ints) -> list[tuple[int, int]]:
+    """Cuts rows so that each part has about ``_PAIRS`` partners, at least one row."""
+    ends = np.cumsum(counts)
+    if not len(ends) or ends[-1] <= _PAIRS:
+        return [(0, len(counts))]
+    cuts = np.searchsorted(ends, np.arange(_PAIRS, int(ends[-1]), _PAIRS))
+    bounds = sorted({0, *cuts.tolist(), len(counts)})
+    return list(pairwise(bounds))
+
+
+def _check_keys(operation: PairSums) -> None:
+    """Refuse keys that do not fit together; a programming error of the planner.
+
+    Raises
+    ------
+    ValueError
+        When the shared key columns or their distribution differ, or a compared column cannot be compared.
+    """
+    left, right, width = operation.left.groups, operation.right.groups, operation.key_width
+    if left.key[:width] != right.key[:width] or min(len(left.key), len(right.key)) < width:
+        raise ValueError(f"keys of {width} columns: {left.key} and {right.key}")
+    if left.distribution != right.distribution or left.distribution > width:
+        raise ValueError(f"vnodes of {left.distribution} and {right.distribution} columns, {width} are shared")
+    if not operation.comparisons:
+        return
+    if len(right.key) != width + 1 or right.key[width] != KeyColumn(right.key[width].type):
+        raise ValueError(f"the compared column is to be the last of {right.key}, ascending")
+    for c in operation.comparisons:
+        if left.key[c.bound] != right.key[width]:
+            raise ValueError(f"{c} compares {left.key[c.bound]} with {right.key[width]}")
+        if c.form != "value" and (right.key[width].type != pa.float64() or c.limit is None):
+            raise ValueError(f"{c} of {right.key[width]}")
+    if any(k >= len(left.key) for k in operation.keys):
+        raise ValueError(f"output keys {operation.keys} of {len(left.key)} left columns")

@@ -1,0 +1,39 @@
+-- Window functions among other parts of a query: over groups, joins and other windows, and below them.
+
+CREATE MATERIALIZED VIEW w_share AS
+SELECT g, k, i, sum(i) OVER (PARTITION BY g) AS total, i / sum(i + 100) OVER (PARTITION BY g) AS share,
+  sum(i) FILTER (WHERE b) OVER (PARTITION BY g) AS f, count(*) FILTER (WHERE i > 0) OVER () AS p,
+  max(s) OVER (PARTITION BY g) AS ms, min(b) OVER () AS mb, count(i, s) OVER (PARTITION BY k) AS two
+FROM t;
+
+CREATE MATERIALIZED VIEW w_over_groups AS
+SELECT g, sum(i) AS s, sum(sum(i)) OVER () AS total, rank() OVER (ORDER BY sum(i) DESC) AS r,
+  sum(count(*)) OVER (ORDER BY g ROWS UNBOUNDED PRECEDING) AS c
+FROM t GROUP BY g;
+
+CREATE MATERIALIZED VIEW w_sessions AS
+SELECT k, session, count(*) AS events, min(at) AS began, max(at) AS ended FROM (
+  SELECT k, at, sum(fresh) OVER (PARTITION BY k ORDER BY at) AS session FROM (
+    SELECT k, at, CASE WHEN timestampdiff(HOUR, lag(at) OVER (PARTITION BY k ORDER BY at), at) < 1000 THEN 0 ELSE 1 END
+      AS fresh
+    FROM t WHERE at IS NOT NULL))
+GROUP BY k, session;
+
+CREATE MATERIALIZED VIEW w_joined AS
+SELECT r.k, r.i, r.rn, u.name FROM (SELECT k, i, row_number() OVER (PARTITION BY k ORDER BY i) AS rn FROM t) r
+JOIN u ON r.k = u.k AND r.rn <= u.l;
+
+CREATE MATERIALIZED VIEW w_over_join AS
+SELECT t.k, t.i, u.w, sum(u.w) OVER (PARTITION BY t.k ORDER BY t.i, u.w ROWS UNBOUNDED PRECEDING) AS s
+FROM t JOIN u ON t.k = u.k;
+
+CREATE MATERIALIZED VIEW w_of_window AS
+SELECT rn, count(*) AS c, sum(i) AS s FROM (SELECT i, row_number() OVER (PARTITION BY k ORDER BY i) AS rn FROM t)
+GROUP BY rn;
+
+CREATE MATERIALIZED VIEW w_computed AS
+SELECT k, i, sum(i * 2) OVER (PARTITION BY k % 3 ORDER BY i + k, i, k DESC) AS s, lead(upper(s)) OVER (ORDER BY s, i, k) AS u
+FROM t;
+
+CREATE MATERIALIZED VIEW w_constant_order AS
+SELECT k, sum(i) OVER (PARTITION BY 1 ORDER BY 2) AS s, count(*) OVER (PARTITION BY k ORDER BY k) AS c FROM t;
