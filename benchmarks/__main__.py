@@ -18,14 +18,17 @@ NAMES = (
     "tiny_epoch",
     "twenty_views",
     "state_growth",
+    "tpch",
     "ordered_index",
 )
 
 
 def first_line(name: str) -> str:
     """What a benchmark says about itself."""
-    source = Path(__file__).with_name(f"{name}.py").read_text()
-    return (ast.get_docstring(ast.parse(source)) or "").splitlines()[0]
+    source = Path(__file__).with_name(f"{name}.py")
+    if not source.exists():
+        source = Path(__file__).with_name(name) / "__init__.py"
+    return (ast.get_docstring(ast.parse(source.read_text())) or "").splitlines()[0]
 
 
 def main() -> int:

@@ -22,6 +22,7 @@ import pyarrow.parquet as pq
 OPERATION = "op"
 _GONE_ORDERS, _GONE_OTHERS, _BACK = 0.10, 0.04, 0.5
 _EARLY = 0.4
+_DDL = {pa.int64(): "BIGINT", pa.int32(): "INT", pa.string(): "STRING", pa.date32(): "DATE", pa.float64(): "DOUBLE"}
 _FIXED = ("region", "nation")
 
 Times: TypeAlias = tuple[np.ndarray, np.ndarray, np.ndarray]
@@ -29,7 +30,7 @@ Times: TypeAlias = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
 def generate(directory: Path, scale: float) -> dict[str, pa.Table]:
-    """All eight tables at a scale factor, from ``tpchgen-cli``; files already in ``directory`` are taken as they are."""
+    """All eight tables at a scale factor, from ``tpchgen-cli`` unless they are in ``directory``."""
     if not (directory / "lineitem.parquet").exists():
         program = Path(sys.executable).with_name("tpchgen-cli")
         subprocess.run(
@@ -48,9 +49,8 @@ def _plain(table: pa.Table) -> pa.Table:
 
 def ddl(schema: pa.Schema) -> str:
     """Columns of a table in SQL."""
-    names = {pa.int64(): "BIGINT", pa.int32(): "INT", pa.string(): "STRING", pa.date32(): "DATE", pa.float64(): "DOUBLE"}
     return ", ".join(
-        f"{f.name} " + (f"DECIMAL({f.type.precision},{f.type.scale})" if pa.types.is_decimal(f.type) else names[f.type])
+        f"{f.name} " + (f"DECIMAL({f.type.precision},{f.type.scale})" if pa.types.is_decimal(f.type) else _DDL[f.type])
         for f in schema
     )
 
@@ -201,5 +201,3 @@ def _with_orders(tables: Mapping[str, pa.Table], orders: Times) -> Times:
     lines = (ends - starts)[rows]
     within = np.arange(lines.sum()) - np.repeat(np.cumsum(lines) - lines, lines)
     return np.repeat(starts[rows], lines) + within, np.repeat(weights, lines), np.repeat(at, lines)
-
-

@@ -6,6 +6,7 @@ result is decided by the rows; Q15 is written with WITH; extended column names a
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -31,17 +32,17 @@ VALIDATION: Parameters = {
     "q14": {"date": "1995-09-01"},
     "q15": {"date": "1996-01-01"},
     "q16": {
-        **{"brand": "Brand#45", "type": "MEDIUM POLISHED"},
+        "brand": "Brand#45",
+        "type": "MEDIUM POLISHED",
         "sizes": "49, 14, 23, 45, 19, 3, 36, 9",
-        **{"word1": "Customer", "word2": "Complaints"},
+        "word1": "Customer",
+        "word2": "Complaints",
     },
     "q17": {"brand": "Brand#23", "container": "MED BOX"},
     "q18": {"quantity": 300},
-    "q19": {
-        **{"brand1": "Brand#12", "quantity1": 1, "size1": 5},
-        **{"brand2": "Brand#23", "quantity2": 10, "size2": 10},
-        **{"brand3": "Brand#34", "quantity3": 20, "size3": 15},
-    },
+    "q19": {"brand1": "Brand#12", "quantity1": 1, "size1": 5}
+    | {"brand2": "Brand#23", "quantity2": 10, "size2": 10}
+    | {"brand3": "Brand#34", "quantity3": 20, "size3": 15},
     "q20": {"color": "forest", "date": "1994-01-01", "nation": "CANADA"},
     "q21": {"nation": "SAUDI ARABIA"},
     "q22": {"codes": "'13', '31', '23', '29', '30', '18', '17'"},
@@ -57,18 +58,35 @@ TINY: Parameters = {
     "q16": {"word1": "furiously", "word2": ""},
     "q17": {"brand": "Brand#21", "container": "WRAP DRUM"},
     "q18": {"quantity": 220},
-    "q19": {
-        **{"brand1": "Brand#53", "quantity1": 10, "size1": 40},
-        **{"brand2": "Brand#32", "quantity2": 10, "size2": 40},
-        **{"brand3": "Brand#43", "quantity3": 10, "size3": 40},
-    },
+    "q19": {"brand1": "Brand#53", "quantity1": 14, "size1": 50}
+    | {"brand2": "Brand#32", "quantity2": 17, "size2": 50}
+    | {"brand3": "Brand#53", "quantity3": 24, "size3": 50},
     "q20": {"color": "b", "nation": "CANADA"},
     "q21": {"nation": "INDIA"},
 }
 """What differs so that all queries have rows at scale factor 0.002, where there are 20 suppliers."""
 
 
+KEYS = {
+    "region": ("r_regionkey",),
+    "nation": ("n_nationkey",),
+    "customer": ("c_custkey",),
+    "supplier": ("s_suppkey",),
+    "part": ("p_partkey",),
+    "partsupp": ("ps_partkey", "ps_suppkey"),
+    "orders": ("o_orderkey",),
+    "lineitem": ("l_orderkey", "l_linenumber"),
+}
+"""Tables and their primary keys."""
+
+
 def query(name: str, parameters: Parameters = VALIDATION) -> str:
     """The SQL of a query; ``parameters`` has what differs from the validation parameters, by query."""
     values = {**VALIDATION[name], **parameters.get(name, {})}
     return (_DIRECTORY / f"{name}.sql").read_text().format_map(values).strip()
+
+
+def tables(sql: str) -> tuple[str, ...]:
+    """The tables that a query names."""
+    words = set(re.findall(r"\w+", sql))
+    return tuple(name for name in KEYS if name in words)

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import duckdb
 import pyarrow as pa
+from benchmarks.tpch.changes import OPERATION, Changes, ddl
 from oracle import Oracle, as_table
 
-from benchmarks.tpch.changes import OPERATION, Changes, ddl
 from tidemill.mill import Mill
 from tidemill.testing import assert_same_rows, difference, weighted_rows
 

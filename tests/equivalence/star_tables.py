@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-
 from benchmarks.tpch.changes import Changes, Times, cut, lives
 
 _DAYS, _ITEMS, _CUSTOMERS, _STORES = 730, 60, 50, 5

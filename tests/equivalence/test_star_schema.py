@@ -6,6 +6,7 @@ import random
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
 from change_trial import ChangeTrial
 from queries import read_views
 from star_tables import star_changes
@@ -15,11 +16,12 @@ from tidemill.mill import Mill
 VIEWS = read_views(Path(__file__).with_name("star_schema.sql"))
 
 
+@pytest.mark.timeout(900)
 def test_star_schema(mill_factory: Callable[..., Mill], tmp_path: Path, seed: int) -> None:
     rng = random.Random(seed)
     settings = {"split_bytes": rng.choice((3_000, 1 << 22)), "partitions": rng.randrange(1, 4), "epoch_bytes": 1 << 40}
     print(settings)
-    changes = star_changes(seed, 900, 4)
+    changes = star_changes(seed, 900, 3)
     trial = ChangeTrial(mill_factory(**settings), changes, tmp_path)
     trial.create(VIEWS)
     while trial.advance():

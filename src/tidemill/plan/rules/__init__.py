@@ -11,11 +11,13 @@ from tidemill.plan.rules.limit_windows import limit_windows
 from tidemill.plan.rules.merge_projections import merge_projections
 from tidemill.plan.rules.one_row_joins import one_row_joins
 from tidemill.plan.rules.prune_columns import prune_columns
+from tidemill.plan.rules.reassociate_joins import reassociate_joins
 
 RULES: tuple[Callable[[Node], Node], ...] = (
     merge_projections,
     filters_into_joins,
     one_row_joins,
+    reassociate_joins,
     prune_columns,
     merge_projections,
     limit_windows,
