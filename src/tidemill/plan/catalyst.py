@@ -21,7 +21,13 @@ from tidemill.plan.statements import CreateTable, CreateView, Query, Source, Sta
 from tidemill.schema import Field, Schema, type_from_spark
 from tidemill.task.expressions import Ref
 
-_RULES_THAT_LOSE_RELATIONS = ("ConvertToLocalRelation", "PropagateEmptyRelation", "PruneFilters", "OptimizeLimitZero", "EliminateLimits")
+_RULES_THAT_LOSE_RELATIONS = (
+    "ConvertToLocalRelation",
+    "PropagateEmptyRelation",
+    "PruneFilters",
+    "OptimizeLimitZero",
+    "EliminateLimits",
+)
 _RULES_WE_DO_OURSELVES = ("DecimalAggregates", "OptimizeIn", "MergeSubplans")
 _RULE_THAT_CANNOT_BE_EXCLUDED = ".RewriteDistinctAggregates"
 _EXCLUDED = "spark.sql.optimizer.excludedRules"
@@ -113,8 +119,10 @@ class Catalyst:
             hint="CREATE TABLE, CREATE MATERIALIZED VIEW, DROP, SHOW, DESCRIBE, EXPLAIN INCREMENTAL, SELECT",
         )
 
-    def plan(self, query: str | DataFrame) -> Node:
+    def plan(self, query: str | DataFrame, at: tuple[int, int] = (1, 1)) -> Node:
         """The algebra of a query over registered relations, or of a DataFrame over marked ones.
+
+        ``at`` is the line and column of a script that the query begins at, for errors.
 
         Raises
         ------
@@ -135,7 +143,7 @@ class Catalyst:
         except ParseException as error:
             raise _parse_error(error, Source(text)) from error
         except (AnalysisException, PySparkException) as error:
-            raise analysis_error(error, text) from error
+            raise analysis_error(error, text, at) from error
         nodes = catalyst_expressions.read_plan(plan)
         node = catalyst_plan.read_plan(nodes, self._relations, self._marks)
         names = tuple(frame.columns)
@@ -287,7 +295,7 @@ def _parse_error(error: ParseException, source: Source) -> TidemillError:
     )
 
 
-def analysis_error(error: PySparkException, query: str) -> TidemillError:
+def analysis_error(error: PySparkException, query: str, at: tuple[int, int] = (1, 1)) -> TidemillError:
     """TM2004 for what Spark's analyser says of a query, with the place in its text."""
     got = str(error).split(";")[0].splitlines()[0]
     hint = ""
@@ -295,6 +303,9 @@ def analysis_error(error: PySparkException, query: str) -> TidemillError:
     for context in contexts:
         try:
             hint = f"at {_where(query, context.startIndex())}: {context.fragment()}"
+            if at != (1, 1):
+                line, column = Source(query, *at).place(context.startIndex())
+                hint += f" (line {line}, column {column} of the script)"
         except PySparkException:
             continue
         break
