@@ -124,11 +124,13 @@ class Mill:
         one that failed have been executed.
         """
         results = []
-        for source in statements.split_script(text):
+        for done, source in enumerate(statements.split_script(text)):
             try:
                 results.append(self._execute(source, repeatable=True))
             except TidemillError as error:
                 where = f"in the statement on line {source.line}: {source.text.splitlines()[0][:80]}"
+                if done:
+                    where += f"\n        statements before it that were executed: {done}"
                 hint = f"{error.hint}\n        {where}" if error.hint else where
                 raise type(error)(error.number, error.what, error.got, hint) from error
         return results

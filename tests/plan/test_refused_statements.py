@@ -31,6 +31,14 @@ REFUSED = {
         "TM2019",
         "v reads over reads v",
     ),
+    "place in a script": (
+        "-- a comment\n\n  CREATE MATERIALIZED VIEW\n new AS\n  SELECT k,\n    nope FROM t",
+        "TM2004",
+        "line 2, column 5 of the query: nope (line 6, column 5 of the script)",
+    ),
+    "division by a constant": (VIEW + "SELECT k, 1 / 0 AS z FROM t", "TM2004", "DIVIDE_BY_ZERO"),
+    "overflow of constants": (VIEW + "SELECT 2147483647 + 1 AS z, k FROM t", "TM2004", "OVERFLOW"),
+    "cast of a constant": (VIEW + "SELECT cast('x' AS INT) AS z, k FROM t", "TM2004", "CAST"),
     "duplicate columns": (VIEW + "SELECT k, x AS K FROM t", "TM2005", "k"),
     "duplicate columns of a join": (VIEW + "SELECT * FROM t JOIN u ON t.k = u.k", "TM2005", "k"),
     # what is not maintained

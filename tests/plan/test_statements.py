@@ -63,7 +63,9 @@ def test_classify(text: str, expected: object) -> None:
     assert classify(Source(text)) == expected
 
 
-@pytest.mark.parametrize("text", ["CREATE VIEW v AS SELECT 1", "CREATE DATABASE d"])
+@pytest.mark.parametrize(
+    "text", ["CREATE VIEW v AS SELECT 1", "CREATE OR REPLACE VIEW v AS SELECT 1", "CREATE DATABASE d"]
+)
 def test_other_kinds_of_create_are_refused(text: str) -> None:
     with pytest.raises(TidemillError, match="TM2003"):
         classify(Source(text))

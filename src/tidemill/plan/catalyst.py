@@ -126,8 +126,10 @@ class Catalyst:
             hint="CREATE TABLE, CREATE MATERIALIZED VIEW, DROP, SHOW, DESCRIBE, EXPLAIN INCREMENTAL, SELECT",
         )
 
-    def plan(self, query: str | DataFrame) -> Node:
+    def plan(self, query: str | DataFrame, at: tuple[int, int] = (1, 1)) -> Node:
         """The algebra of a query over registered relations, or of a DataFrame over marked ones.
+
+        ``at`` is the line and column of a script that the query begins at, for errors.
 
         Raises
         ------
@@ -148,7 +150,7 @@ class Catalyst:
         except ParseException as error:
             raise _parse_error(error, Source(text)) from error
         except (AnalysisException, PySparkException) as error:
-            raise analysis_error(error, text) from error
+            raise analysis_error(error, text, at) from error
         nodes = catalyst_expressions.read_plan(plan)
         node = catalyst_plan.read_plan(nodes, self._relations, self._marks)
         names = tuple(frame.columns)
@@ -320,7 +322,7 @@ def _parse_error(error: ParseException, source: Source) -> TidemillError:
     )
 
 
-def analysis_error(error: PySparkException, query: str) -> TidemillError:
+def analysis_error(error: PySparkException, query: str, at: tuple[int, int] = (1, 1)) -> TidemillError:
     """TM2004 for what Spark's analyser says of a query, with the place in its text."""
     got = str(error).split(";")[0].splitlines()[0]
     hint = ""
@@ -328,6 +330,9 @@ def analysis_error(error: PySparkException, query: str) -> TidemillError:
     for context in contexts:
         try:
             hint = f"at {_where(query, context.startIndex())}: {context.fragment()}"
+            if at != (1, 1):
+                line, column = Source(query, *at).place(context.startIndex())
+                hint += f" (line {line}, column {column} of the script)"
         except PySparkException:
             continue
         break

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
@@ -89,6 +90,20 @@ def description(frame: DataFrame) -> str:
     """The analysed plan as text, without the ids that differ from run to run."""
     tree = frame._jdf.queryExecution().analyzed().treeString()
     return "DataFrame\n" + re.sub(r"#\d+L?", "", str(tree)).rstrip()
+
+
+@contextmanager
+def active_session(spark: SparkSession) -> Iterator[None]:
+    """``SparkSession.active()`` is this session meanwhile."""
+    before = SparkSession.getActiveSession()
+    jvm = spark._jvm
+    assert jvm is not None
+    jvm.org.apache.spark.sql.SparkSession.setActiveSession(spark._jsparkSession)
+    try:
+        yield
+    finally:
+        if before is not None:
+            jvm.org.apache.spark.sql.SparkSession.setActiveSession(before._jsparkSession)
 
 
 def _refuse(name: str, numbers: Iterable[int]) -> Iterator[Any]:

@@ -176,6 +176,12 @@ def words(text: str, count: int) -> list[tuple[str, int]]:
     return found
 
 
+def tokens(text: str) -> list[tuple[str, int, int]]:
+    """The tokens of a text without blanks and comments, each with where it begins and ends."""
+    matches = _TOKEN.finditer(text)
+    return [(m[0], m.start(), m.end()) for m in matches if m.lastgroup != "skip"]
+
+
 def unquoted_name(text: str) -> str:
     """A table or view name as written, without back quotes, in lower case as Spark keeps it."""
     name = text.strip().rstrip(";").strip()

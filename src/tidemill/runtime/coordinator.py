@@ -20,10 +20,11 @@ from pyspark.sql import DataFrame, SparkSession
 
 from tidemill.config import Settings
 from tidemill.errors import TidemillError
-from tidemill.plan.algebra import Node
+from tidemill.plan.algebra import Node, Project
 from tidemill.plan.assemble import Assembler, state_tables
 from tidemill.plan.catalyst import Catalyst
 from tidemill.plan.catalyst_frames import marked_frame, struct, unreadable_frame
+from tidemill.plan.empty_sums import zero_for_empty
 from tidemill.plan.explain import explain
 from tidemill.plan.rules import rewrite
 from tidemill.plan.statements import CreateTable, CreateView
@@ -41,6 +42,7 @@ from tidemill.sources.split import Split, SplitResult
 from tidemill.state.manifest import ManifestLog, root_directory
 from tidemill.state.store import RunStore
 from tidemill.state.version import Run, Version
+from tidemill.task.expressions import Ref
 from tidemill.task.program import (
     TABLE_STEPS,
     GroupChanges,
@@ -164,7 +166,16 @@ class Coordinator:
 
     def _root(self, statement: CreateView, frame: DataFrame | None) -> Node:
         try:
-            return self.plan(statement.query if frame is None else frame)
+            root = self.plan(statement.query if frame is None else frame, statement.at)
+            if statement.properties.get("emptySum") != "zero":
+                return root
+            if frame is not None:
+                raise TidemillError(
+                    "TM2014", "this property is only for queries in SQL", got="emptySum", hint="use coalesce()"
+                )
+            zero = self.plan(zero_for_empty(statement.query))
+            columns = tuple(Ref(i, f.type, f.nullable) for i, f in enumerate(zero.schema))
+            return rewrite(Project(zero, columns, root.schema.names))
         except TidemillError as error:
             if "TABLE_OR_VIEW_NOT_FOUND" in error.got and f"`{statement.name}`" in error.got:
                 raise replacements.reads_itself((statement.name, statement.name)) from error
@@ -228,9 +239,9 @@ class Coordinator:
         gone = self._all_tables(self.catalog).keys() - self._all_tables(catalog).keys()
         self.version = self.version.drop(gone)
 
-    def plan(self, query: str | DataFrame) -> Node:
-        """The algebra of a query, rewritten. Errors as :meth:`Catalyst.plan`."""
-        return rewrite(self.catalyst.plan(query))
+    def plan(self, query: str | DataFrame, at: tuple[int, int] = (1, 1)) -> Node:
+        """The algebra of a query that stands at a line and column. Errors as :meth:`Catalyst.plan`."""
+        return rewrite(self.catalyst.plan(query, at))
 
     def explain(self, query: str | DataFrame | Node) -> str:
         """The incremental plan of a query as text. Errors as :meth:`plan`, and what cannot be maintained."""

@@ -7,18 +7,17 @@ matter, and no function may do more than build a query.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import TypeVar
 
 from pyspark.errors import AnalysisException, ParseException, PySparkException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 
 from tidemill.errors import TidemillError, nearest
 from tidemill.plan.catalyst import analysis_error
-from tidemill.plan.catalyst_frames import unreadable_frame
+from tidemill.plan.catalyst_frames import active_session, unreadable_frame
 from tidemill.plan.statements import unquoted_name
 from tidemill.runtime.coordinator import Coordinator
 
@@ -80,7 +79,7 @@ class Resolver:
         """
         token = _CURRENT.set(self)
         try:
-            with _active(self._spark):
+            with active_session(self._spark):
                 for name in self._datasets:
                     self.read(name)
         finally:
@@ -199,16 +198,3 @@ def current_resolver() -> Resolver:
             hint="move it into a function below @materialized_view, and run the file with `tidemill run`",
         )
     return resolver
-
-
-@contextmanager
-def _active(spark: SparkSession) -> Iterator[None]:
-    """``SparkSession.active()`` is the mill's session meanwhile."""
-    before = SparkSession.getActiveSession()
-    sessions = spark._jvm.org.apache.spark.sql.SparkSession
-    sessions.setActiveSession(spark._jsparkSession)
-    try:
-        yield
-    finally:
-        if before is not None:
-            sessions.setActiveSession(before._jsparkSession)

@@ -255,7 +255,7 @@ class Snapshot:
             raise TidemillError(
                 "TM1032",
                 "this view failed before it was complete",
-                got=f"{name}, epoch {view.failed_at}: {view.failure.splitlines()[0]}",
+                got=f"{name}, epoch {view.failed_at}: {_brief(view.failure)}",
                 hint=f"DROP VIEW {name} and create it again without the expression that fails",
             )
         if name in self.filling:
@@ -271,7 +271,7 @@ class Snapshot:
             raise TidemillError(
                 "TM1033",
                 "this view failed and is no longer kept fresh",
-                got=f"{name}, epoch {view.failed_at}: {(view.failure or '').splitlines()[0]}",
+                got=f"{name}, epoch {view.failed_at}: {_brief(view.failure or '')}",
                 hint=f"read it as of epoch {view.failed_at - 1}, or DROP VIEW {name} and create it again without "
                 "the expression that fails",
             )
@@ -308,6 +308,11 @@ def first_rows(snapshot: Snapshot, view: str, epoch: int) -> pa.Table:
 def _with_weight(table: pa.Table, weight: int) -> pa.Table:
     weights = pa.array(np.full(table.num_rows, weight, np.int64))
     return table.append_column(pa.field(WEIGHT, pa.int64(), False), weights)
+
+
+def _brief(failure: str) -> str:
+    """Number, message and what was found, without the hint."""
+    return ", ".join(line.strip().removeprefix("got:").strip() for line in failure.splitlines()[:2])
 
 
 def _empty(plan: ReadPlan) -> pa.Table:

@@ -63,12 +63,17 @@ def query_views(
     try:
         return session.sql(text)
     except PySparkException as error:
+        missing = (error.getMessageParameters() or {}).get("relationName", "").strip("`").lower()
+        if missing in snapshot.catalog.views:
+            snapshot.check_readable(missing, at)  # says why it cannot be read
         number, what = "TM2004", "the query does not resolve"
         if isinstance(error, ParseException):
             number, what = "TM2001", "the SQL cannot be parsed"
         got = str(error).split("== SQL ==")[0].split(";")[0].strip().splitlines()[0]
         filling = ", ".join(snapshot.filling)
         hint = f"views: {', '.join(names) or 'none'}" + (f"; still being filled: {filling}" if filling else "")
+        if missing in snapshot.catalog.tables:
+            hint = f"{missing} is a table: create a view over it and read that; {hint}"
         raise TidemillError(number, what, got=got, hint=hint) from error
 
 

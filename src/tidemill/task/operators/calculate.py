@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from functools import partial
+
+from tidemill.errors import EvaluationError
+from tidemill.task.failing_row import with_row
 from tidemill.task.functions.evaluate import evaluate, filter_mask
 from tidemill.task.operator import HeldOutput, Operator, Output
 from tidemill.task.program import Calculate
@@ -35,7 +39,10 @@ class CalculateOperator(Operator):
     def add_input(self, item: Item, port: int) -> None:
         """Compute one batch; an empty result is not passed on."""
         assert isinstance(item, Delta)
-        result = calculate(self.operation, item)
+        try:
+            result = calculate(self.operation, item)
+        except EvaluationError as error:
+            raise with_row(error, partial(calculate, self.operation), item) from error
         if len(result):
             self._held.put([Output(result)])
 

@@ -1,0 +1,37 @@
+"""The row that made an expression fail is named, whatever the batch."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+from operator_runs import INT, pairs
+
+from tidemill.errors import EvaluationError
+from tidemill.task.expressions import Call, Ref
+from tidemill.task.failing_row import with_row
+from tidemill.task.operators import build
+from tidemill.task.program import Calculate
+from tidemill.task.streams import Delta, batch_of
+from tidemill.testing import MemoryContext
+
+SUM = Calculate(None, (Call("add", (Ref(0, INT), Ref(1, INT)), INT, True, (("mode", "ansi"),)),))
+MOST = 2**63 - 1
+
+
+@pytest.mark.parametrize("before", [0, 1, 2, 7])
+@pytest.mark.parametrize("after", [0, 1, 4])
+def test_the_first_row_that_fails(before: int, after: int) -> None:
+    text = " | ".join(["+ 1 NULL"] * before + [f"- {MOST} 2"] + [f"+ {MOST} 3"] * after)
+    operator = build(0, SUM)
+    operator.begin(MemoryContext())
+    with pytest.raises(EvaluationError, match=rf"TM3002[^$]*in the row \({MOST}, 2\)"):
+        operator.add_input(pairs(text), 0)
+
+
+def test_values_are_shortened() -> None:
+    def fail(delta: Delta) -> None:
+        raise EvaluationError("TM3004", "no", got="x")
+
+    columns = [pa.array(["a" * 100]), pa.array([None], pa.int32()), *[pa.array([1])] * 20]
+    error = with_row(EvaluationError("TM3004", "no", got="x"), fail, Delta(batch_of(columns, 1)))
+    assert error.got == f"x, in the row ('{'a' * 38}…, NULL, {', '.join('1' * 10)}, …)"
