@@ -31,6 +31,7 @@ from tidemill.plan.algebra import (
     relations,
 )
 from tidemill.plan.codec import fingerprint
+from tidemill.plan.event_time import EventTimes, Lag
 from tidemill.state.keys import KeyColumn
 from tidemill.state.merge import MergeOp
 from tidemill.task.expressions import Ref, remap
@@ -82,6 +83,8 @@ class Assembler:
         self._columns: dict[str, tuple[str, ...]] = {}
         self._sinks: dict[str, list[int]] = {}
         self._lowering = ""
+        self._times = EventTimes(tables, lambda name: self.views[name].root)
+        self._looked_up: dict[str, set[Lag | None]] = {}
 
     def program(self) -> Program:
         """The program of all views."""
@@ -95,6 +98,17 @@ class Assembler:
             self._keep(self._store(view))
         steps = self._with_views()
         return Program(steps, fingerprint_program(steps))
+
+    def retention(self) -> dict[str, tuple[Lag, ...]]:
+        """State tables that compaction may cut: a row goes when it lies below every one of these lags.
+
+        To be asked after :meth:`program`.
+        """
+        return {
+            table: tuple(lag for lag in lags if lag is not None)
+            for table, lags in self._looked_up.items()
+            if None not in lags
+        }
 
     def read_plan(self, name: str) -> ReadPlan:
         """How a view's rows are read from state."""
@@ -255,11 +269,15 @@ class Assembler:
             multiset_table(f"values{column}:{name}", (*group_types, types[column]), width)
             for column in chosen.multisets
         )
+        for table in multisets:
+            self._look_up(table, node.child, node.keys)
         return GroupPartial(node.keys, chosen, types, groups, multisets)
 
     def _join(self, node: Join, born: int) -> Input:
         left = self._arranged(node.left, born, node.left_keys, _required(node.left_keys, node.null_safe))
         right = self._arranged(node.right, born, node.right_keys, _required(node.right_keys, node.null_safe))
+        self._look_up(left[0].table, node.right, node.right_keys)
+        self._look_up(right[0].table, node.left, node.left_keys)
         operation = JoinChanges(left[0], right[0], len(node.left_keys))
         joined = Input(self._add(operation, (left[1], right[1]), born))
         if node.residual is None:
@@ -271,6 +289,9 @@ class Assembler:
         left = self._arranged(node.left, born, node.left_keys, () if node.anti else never)
         required = _required(node.right_keys, node.null_safe)
         right = self._arranged(node.right, born, node.right_keys, required, keys_only=True)
+        self._look_up(left[0].table, node.right, node.right_keys)
+        self._look_up(right[0].table, node.left, node.left_keys)
+        self._look_up(right[0].table, node.right, node.right_keys)
         operation = SemiChanges(left[0], right[0], len(node.left_keys), node.anti)
         return Input(self._add(operation, (left[1], right[1]), born))
 
@@ -301,6 +322,10 @@ class Assembler:
         arranged = Input(self._add(arrange, (source,), born))
         self._keep(self._add(StoreKeyed(table), (arranged,), born))
         return arrange, arranged
+
+    def _look_up(self, table: StateTable, by: Node, keys: tuple[int, ...]) -> None:
+        """Note that a table is looked up by the keys of the changes of a node."""
+        self._looked_up.setdefault(table.id, set()).add(self._times.of_keys(by, keys))
 
     def _keep(self, step: int) -> None:
         """The view being lowered depends on this step, which nothing reads."""

@@ -117,6 +117,13 @@ class Catalyst:
             frame = self._spark.sql(query)
             execution = frame._jdf.queryExecution()
             self._check_deterministic(execution.analyzed(), query)
+            if "watermark" in query.lower() and "EventTimeWatermark" in execution.logical().toJSON():
+                raise TidemillError(
+                    "TM2103",
+                    "a watermark belongs to a table, not to a query",
+                    got="the WATERMARK clause",
+                    hint="CREATE TABLE ... OPTIONS (..., watermark 'column', watermarkDelay '10 minutes')",
+                )
             plan = self._optimized(execution)
         except ParseException as error:
             raise _parse_error(error, Source(query)) from error

@@ -14,11 +14,15 @@ from tidemill.plan import codec
 from tidemill.plan.algebra import Node, relations
 from tidemill.plan.assemble import ViewDefinition
 from tidemill.plan.statements import CreateTable
+from tidemill.runtime.watermark import Watermark, parse_watermark
 from tidemill.schema import Field, Schema
 from tidemill.sources import files
 from tidemill.task.program import ReadPlan, TableSource, multiset_table
 
-_OWN_OPTIONS = frozenset({"path", "opcolumn", "opinsert", "opdelete", "maxfilespertrigger", "maxbytespertrigger"})
+_OWN_OPTIONS = frozenset({"path", "opcolumn", "opinsert", "opdelete", "maxfilespertrigger", "maxbytespertrigger"}) | {
+    "watermark",
+    "watermarkdelay",
+}
 
 ERRORS_SUFFIX = "__errors"
 """``<table>__errors`` reads as a view with one row per malformed field or row."""
@@ -63,6 +67,11 @@ class Table:
         """Columns of the table's rows."""
         return Schema(tuple(f for f in self.declared if f.name != self.op_column))
 
+    @property
+    def watermark(self) -> Watermark | None:
+        """Which rows come too late to be admitted. Errors as :func:`parse_watermark`."""
+        return parse_watermark(self.options, self.schema)
+
     def limit(self, name: str) -> int | None:
         """``maxFilesPerTrigger`` or ``maxBytesPerTrigger``."""
         text = self.options.get(name.lower())
@@ -76,7 +85,11 @@ class Table:
         options = tuple(sorted((k, v) for k, v in self.options.items() if k not in _OWN_OPTIONS))
         values = (self.options.get("opinsert", "I"), self.options.get("opdelete", "D"))
         errors = multiset_table(f"errors:{self.uid}", ERRORS_SCHEMA.types, 2)
-        return TableSource(self.name, self.uid, self.format, Schema(fields), options, self.op_column, values, errors)
+        watermark = self.watermark
+        column = None if watermark is None else watermark.column
+        return TableSource(
+            self.name, self.uid, self.format, Schema(fields), options, self.op_column, values, errors, column
+        )
 
     def errors_plan(self) -> ReadPlan:
         """How ``<table>__errors`` is read."""

@@ -23,6 +23,7 @@ from tidemill.errors import TidemillError
 from tidemill.plan.algebra import Node
 from tidemill.plan.assemble import Assembler, state_tables
 from tidemill.plan.catalyst import Catalyst
+from tidemill.plan.event_time import Lag
 from tidemill.plan.explain import explain
 from tidemill.plan.rules import rewrite
 from tidemill.plan.statements import CreateTable, CreateView
@@ -35,6 +36,7 @@ from tidemill.runtime.report import EpochReport, epoch_report
 from tidemill.runtime.snapshot import RUNS, Snapshot
 from tidemill.runtime.superstep import EpochPlan, TaskReport, Work
 from tidemill.sources.split import Split, SplitResult
+from tidemill.state.expiry import Expiry
 from tidemill.state.manifest import ManifestLog, root_directory
 from tidemill.state.store import RunStore
 from tidemill.state.version import Run, Version
@@ -58,6 +60,7 @@ class _Current:
     broadcast: Broadcast[Program]
     reads: tuple[str, ...]
     tables: dict[str, StateTable]
+    retention: dict[str, tuple[Lag, ...]]
 
 
 class Coordinator:
@@ -342,10 +345,11 @@ class Coordinator:
 
     def _program(self) -> _Current:
         if self._current is None:
-            program = self._assembler(self.catalog).program()
+            assembler = self._assembler(self.catalog)
+            program = assembler.program()
             broadcast = broadcast_program(self.spark.sparkContext, program)
             reads = tuple({t.id: None for s in program.steps for t in read_tables(s.operation)})
-            self._current = _Current(program, broadcast, reads, state_tables(program))
+            self._current = _Current(program, broadcast, reads, state_tables(program), assembler.retention())
         return self._current
 
     def _snapshot_steps(self, program: Program) -> list[int]:
@@ -440,8 +444,24 @@ class Coordinator:
             self._intake.keep_history({v.born for v in self.catalog.active_views()})
         self.catalog = self._noting_whole(self.catalog)
         self._checkpoints.submit(self._sealed())
-        self._compactor.start(self.version, {**current.tables, **self._intake.state_tables()})
+        self._compactor.start(self.version, {**current.tables, **self._intake.state_tables()}, self._expired(current))
         return runs
+
+    def _expired(self, current: _Current) -> dict[str, tuple[Expiry, ...]]:
+        """What no row admitted from now on can touch, by state table; nothing while history is read again."""
+        if self._intake.history_remaining():
+            return {}
+        found = {}
+        for table, lags in current.retention.items():
+            conditions = []
+            for lag in lags:
+                times = [(self._intake.watermark(name), behind) for name, behind in lag.bounds]
+                known = [time - behind for time, behind in times if time is not None]
+                if len(known) == len(times):
+                    conditions.append(Expiry(lag.place.column, lag.place.field, min(known)))
+            if conditions and len(conditions) == len(lags):
+                found[table] = tuple(conditions)
+        return found
 
 
 def _tables_of(step: Step, failed: dict[str, str]) -> list[str]:

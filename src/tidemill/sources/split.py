@@ -22,6 +22,8 @@ class Split:
         Whether ``start`` lies inside a quoted field; None when that is not known yet, and is then guessed.
     audience : int or None
         None for new data, which every view sees; for history, the birth epoch of the views that still need it.
+    watermark : int or None
+        Rows with an event time before it (microseconds) are late and not admitted.
     """
 
     table: str
@@ -32,6 +34,7 @@ class Split:
     modified: int
     in_quotes: bool | None = None
     audience: int | None = None
+    watermark: int | None = None
 
 
 @dataclass(frozen=True)
@@ -39,7 +42,8 @@ class SplitResult:
     """What a reader found.
 
     ``quote_parity`` is the number of quote characters in the split modulo 2, exact whatever was assumed;
-    from it the barrier verifies ``assumed_in_quotes`` of the splits that follow in the file.
+    from it the barrier verifies ``assumed_in_quotes`` of the splits that follow in the file. ``late`` rows were
+    left out; ``latest`` is the greatest event time (microseconds) of those admitted, if the table has a watermark.
     """
 
     split: Split
@@ -49,3 +53,5 @@ class SplitResult:
     bytes: int
     malformed: int
     dropped: int
+    late: int = 0
+    latest: int | None = None

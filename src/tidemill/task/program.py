@@ -62,6 +62,8 @@ class TableSource:
     op_column: str | None
     op_values: tuple[str, str]
     errors: StateTable
+    watermark: str | None = None
+    """The column of event times, for tables that leave out late rows."""
 
 
 @dataclass(frozen=True)
