@@ -47,7 +47,7 @@ REFUSED = {
         "session_window",
     ),
     "watermark clause": (
-        VIEW + "SELECT k FROM t WATERMARK day DELAY OF INTERVAL 10 MINUTES",
+        VIEW + "SELECT k FROM t WATERMARK CAST(day AS TIMESTAMP) AS ts DELAY OF INTERVAL 10 MINUTES",
         "TM2103",
         "WATERMARK",
     ),

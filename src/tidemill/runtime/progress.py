@@ -44,6 +44,7 @@ class FileProgress:
         return self.size - self.position
 
 
+_LEAST_TIME = -(2**63)
 _MARKS = pa.list_(pa.struct([("position", pa.int64()), ("watermark", pa.int64())]))
 
 
@@ -132,7 +133,7 @@ class Progress:
     def watermark(self, delay: int) -> int | None:
         """The watermark of the next epoch (microseconds), None before any row with an event time."""
         latest = [f.latest for f in self.known.values() if f.latest is not None]
-        return max(latest) - delay if latest else None
+        return max(max(latest) - delay, _LEAST_TIME) if latest else None
 
     def admit(
         self, budget: int, split_bytes: int, max_files: int | None, tasks: int = 1, watermark: int | None = None
