@@ -83,6 +83,11 @@ REFUSED = {
         "TM2103",
         "session_window",
     ),
+    "watermark clause": (
+        VIEW + "SELECT k FROM t WATERMARK CAST(day AS TIMESTAMP) AS ts DELAY OF INTERVAL 10 MINUTES",
+        "TM2103",
+        "WATERMARK",
+    ),
     "split into characters": (VIEW + "SELECT split(s, '') AS p FROM t", "TM2101", "split"),
     "sequence of dates": (VIEW + "SELECT sequence(day, day) AS p FROM t", "TM2101", "sequence of date"),
     "no table": (VIEW + "SELECT 1 AS one", "TM2103", "SELECT without FROM"),

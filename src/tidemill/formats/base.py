@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -38,6 +38,10 @@ class RowError:
     dropped: bool
 
 
+def _unknown(row: int) -> bytes:
+    return b""
+
+
 @dataclass(frozen=True)
 class Rows:
     """Rows in file order.
@@ -53,12 +57,15 @@ class Rows:
         Absolute byte offset in the file of the first byte of each row, ascending.
     errors : tuple of RowError
         Ordered by position, then by column in schema order (errors of the whole row first).
+    raw : callable
+        The row of a number as it stands in the file; valid until the next buffer is fed.
     """
 
     batch: pa.RecordBatch
     count: int
     positions: npt.NDArray[np.int64]
     errors: tuple[RowError, ...]
+    raw: Callable[[int], bytes] = _unknown
 
 
 class SplitReader(Protocol):

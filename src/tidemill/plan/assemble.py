@@ -34,6 +34,7 @@ from tidemill.plan.algebra import (
     children,
 )
 from tidemill.plan.codec import fingerprint
+from tidemill.plan.event_time import EventTimes, Lag
 from tidemill.plan.keyed_tables import append_only, contents_plan, message_key, message_steps
 from tidemill.plan.placement import NOWHERE, ONE_PLACE, Placement, after_calculation
 from tidemill.plan.rules.one_row_joins import gives_one_row
@@ -96,6 +97,8 @@ class Assembler:
         self._lowering = ""
         self._placed: dict[Input, Placement] = {}
         self._noted = False
+        self._times = EventTimes(tables, lambda name: self.views[name].root)
+        self._looked_up: dict[str, set[Lag | None]] = {}
 
     def program(self) -> Program:
         """The program of all views."""
@@ -125,6 +128,17 @@ class Assembler:
                 self._note_below(top, view.born)
             else:
                 self._note_changes(top, view.born)
+
+    def retention(self) -> dict[str, tuple[Lag, ...]]:
+        """State tables that compaction may cut: a row goes when it lies below every one of these lags.
+
+        To be asked after :meth:`program`.
+        """
+        return {
+            table: tuple(lag for lag in lags if lag is not None)
+            for table, lags in self._looked_up.items()
+            if None not in lags
+        }
 
     def read_plan(self, name: str) -> ReadPlan:
         """How the rows of a view, or of a keyed table, are read from state."""
@@ -345,6 +359,8 @@ class Assembler:
             multiset_table(_values_table(m, name), (*group_types, *(types[c] for c in m.columns)), distribution)
             for m in chosen.multisets
         )
+        for table in multisets:
+            self._look_up(table, node.child, node.keys)
         return GroupPartial(node.keys, chosen, types, groups, multisets)
 
     def _distribution(self, node: Aggregate, born: int, single: bool) -> int | None:
@@ -389,6 +405,8 @@ class Assembler:
             sides.append(groups)
             inputs.append(stream)
             moves.append(not self._side_in_place(side, width, born))
+        self._look_up(sides[0].groups, pairs.right.child, pairs.right.keys[: pairs.key_width])
+        self._look_up(sides[1].groups, pairs.left.child, pairs.left.keys[: pairs.key_width])
         terms = _terms(pairs, partial.layout, sides[0].layout, sides[1].layout)
         operation = PairSums(
             sides[0], sides[1], pairs.key_width, pairs.comparisons, pairs.any_of, pairs.keys, terms, partial
@@ -423,6 +441,8 @@ class Assembler:
         node = self._in_placed_order(node, born)
         left = self._arranged(node.left, born, node.left_keys, _required(node.left_keys, node.null_safe))
         right = self._arranged(node.right, born, node.right_keys, _required(node.right_keys, node.null_safe))
+        self._look_up(left[0].table, node.right, node.right_keys)
+        self._look_up(right[0].table, node.left, node.left_keys)
         operation = JoinChanges(left[0], right[0], len(node.left_keys))
         joined = Input(self._add(operation, (left[1], right[1]), born, left[2], right[2]))
         start = len(node.left.schema)
@@ -440,6 +460,8 @@ class Assembler:
         left = self._arranged(node.left, born, spread, ())
         right = self._arranged(node.right, born, (), ())
         broadcast = bool(spread)
+        for table in (left[0].table, right[0].table):
+            self._looked_up.setdefault(table.id, set()).add(None)
         operation = JoinChanges(left[0], right[0], 0, broadcast)
         inputs = (left[1], replace(right[1], broadcast=broadcast))
         joined = Input(self._add(operation, inputs, born, left[2], right[2] or broadcast))
@@ -470,6 +492,9 @@ class Assembler:
         left = self._arranged(node.left, born, node.left_keys, () if node.anti else never)
         required = _required(node.right_keys, node.null_safe)
         right = self._arranged(node.right, born, node.right_keys, required, keys_only=True)
+        self._look_up(left[0].table, node.right, node.right_keys)
+        self._look_up(right[0].table, node.left, node.left_keys)
+        self._look_up(right[0].table, node.right, node.right_keys)
         operation = SemiChanges(left[0], right[0], len(node.left_keys), node.anti)
         found = Input(self._add(operation, (left[1], right[1]), born, left[2], right[2]))
         self._placed[found] = frozenset({node.left_keys})
@@ -519,6 +544,10 @@ class Assembler:
         arranged = Input(self._add(arrange, (source,), born))
         self._keep(self._add(StoreKeyed(table), (arranged,), born))
         return arrange, arranged, keys not in self._place(source)
+
+    def _look_up(self, table: StateTable, by: Node, keys: tuple[int, ...]) -> None:
+        """Note that a table is looked up by the keys of the changes of a node."""
+        self._looked_up.setdefault(table.id, set()).add(self._times.of_keys(by, keys))
 
     def _keep(self, step: int) -> None:
         """The view being lowered depends on this step, which nothing reads."""

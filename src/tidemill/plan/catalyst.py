@@ -146,6 +146,13 @@ class Catalyst:
                 frame = catalyst_frames.moved(query, self._spark)
             execution = frame._jdf.queryExecution()
             self._check_deterministic(execution.analyzed(), query)
+            if "watermark" in query.lower() and "EventTimeWatermark" in execution.logical().toJSON():
+                raise TidemillError(
+                    "TM2103",
+                    "a watermark belongs to a table, not to a query",
+                    got="the WATERMARK clause",
+                    hint="CREATE TABLE ... OPTIONS (..., watermark 'column', watermarkDelay '10 minutes')",
+                )
             plan = self._optimized(execution)
         except ParseException as error:
             raise _parse_error(error, Source(text)) from error

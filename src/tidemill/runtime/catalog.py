@@ -20,11 +20,15 @@ from tidemill.plan.algebra import Node, relations
 from tidemill.plan.assemble import ViewDefinition
 from tidemill.plan.statements import CreateTable
 from tidemill.runtime.primary_key import DEBEZIUM, ORDER_BOOK, with_primary_key
+from tidemill.runtime.watermark import Watermark, parse_watermark
 from tidemill.schema import Field, Schema
 from tidemill.sources import files
 from tidemill.task.program import Changelog, ReadPlan, TableSource, multiset_table
 
-_OWN_OPTIONS = frozenset({"path", "opcolumn", "opinsert", "opdelete", "maxfilespertrigger", "maxbytespertrigger"})
+_OWN_OPTIONS = frozenset({"path", "opcolumn", "opinsert", "opdelete", "maxfilespertrigger", "maxbytespertrigger"}) | {
+    "watermark",
+    "watermarkdelay",
+}
 
 ERRORS_SUFFIX = "__errors"
 """``<table>__errors`` reads as a view with one row per malformed field or row."""
@@ -80,6 +84,11 @@ class Table:
         """Columns of the table's rows."""
         return Schema(tuple(f for f in self.declared if f.name != self.op_column))
 
+    @property
+    def watermark(self) -> Watermark | None:
+        """Which rows come too late to be admitted. Errors as :func:`parse_watermark`."""
+        return parse_watermark(self.options, self.schema)
+
     def limit(self, name: str) -> int | None:
         """``maxFilesPerTrigger`` or ``maxBytesPerTrigger``."""
         text = self.options.get(name.lower())
@@ -103,7 +112,8 @@ class Table:
             rule = {"column": op_column, "value": values[1], "key": self.primary_key}
             options = (*options, (DELETES_OPTION, json.dumps(rule)))
         log = self._changelog() if self.keyed else None
-        return TableSource(self.name, self.uid, self.format, schema, options, op_column, values, errors, log)
+        watermark = None if self.watermark is None else self.watermark.column
+        return TableSource(self.name, self.uid, self.format, schema, options, op_column, values, errors, log, watermark)
 
     def _changelog(self) -> Changelog:
         rows = self.schema

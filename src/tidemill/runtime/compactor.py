@@ -13,10 +13,13 @@ from pyspark import SparkContext
 
 from tidemill.errors import TidemillError
 from tidemill.state.compaction import Compaction, choose
+from tidemill.state.expiry import Expiry, without_expired
 from tidemill.state.merge import MergeOp, Rows, merge
 from tidemill.state.store import RunStore, partition_vnodes
 from tidemill.state.version import Run, Version
 from tidemill.task.program import StateTable
+
+_Job = tuple[Compaction, StateTable, tuple[Expiry, ...]]
 
 
 @dataclass(frozen=True)
@@ -39,11 +42,18 @@ class Compactor:
         self._result: list[Merged] = []
         self._error: TidemillError | None = None
 
-    def start(self, version: Version, tables: Mapping[str, StateTable], filling: Collection[str] = ()) -> None:
+    def start(
+        self,
+        version: Version,
+        tables: Mapping[str, StateTable],
+        expired: Mapping[str, tuple[Expiry, ...]],
+        filling: Collection[str] = (),
+    ) -> None:
         """Begin to merge what a version has too many of, unless a merge is under way.
 
-        ``filling`` are tables of views whose history is still being read: a group that counts no rows there may
-        have sums of rows whose other half is to come, so nothing is dropped.
+        Rows that are ``expired``, by table, are left out of what is merged. ``filling`` are tables of views whose
+        history is still being read: a group that counts no rows there may have sums of rows whose other half is to
+        come, so nothing is dropped.
         """
         if self._thread is not None:
             if self._thread.is_alive() or self._result:
@@ -52,7 +62,7 @@ class Compactor:
         chosen = [c for t in tables if (c := choose(t, version.runs(t), self._most)) is not None]
         if chosen:
             self._thread = threading.Thread(
-                target=self._run, args=(chosen, tables, frozenset(filling)), name="compaction"
+                target=self._run, args=(chosen, tables, expired, frozenset(filling)), name="compaction"
             )
             self._thread.start()
 
@@ -84,9 +94,15 @@ class Compactor:
         if self._thread is not None:
             self._thread.join()
 
-    def _run(self, chosen: list[Compaction], tables: Mapping[str, StateTable], filling: frozenset[str]) -> None:
+    def _run(
+        self,
+        chosen: list[Compaction],
+        tables: Mapping[str, StateTable],
+        expired: Mapping[str, tuple[Expiry, ...]],
+        filling: frozenset[str],
+    ) -> None:
         self._context.setLocalProperty("spark.scheduler.pool", "compaction")
-        jobs = [(c, tables[c.table]) for c in chosen]
+        jobs = [(c, tables[c.table], expired.get(c.table, ())) for c in chosen]
         work = partial(_merge_partition, str(self._directory), jobs, filling, self._partitions)
         try:
             rdd = self._context.parallelize(range(self._partitions), self._partitions)
@@ -108,7 +124,7 @@ class Compactor:
 
 def _merge_partition(
     directory: str,
-    jobs: list[tuple[Compaction, StateTable]],
+    jobs: list[_Job],
     filling: frozenset[str],
     partitions: int,
     index: int,
@@ -120,14 +136,15 @@ def _merge_partition(
     low, high = partition_vnodes(index, partitions)
     merged: list[tuple[str, Rows]] = []
     spans: dict[str, tuple[int, int]] = {}
-    for compaction, table in jobs:
+    for compaction, table, expired in jobs:
         runs = store.open_range(compaction.runs, low, high)
         spans[table.id] = (compaction.runs[0].epoch_low, compaction.runs[-1].epoch_high)
         if runs:
             counted = table.ops[0] is MergeOp.SUM  # the weight of a row or the count of a group
             settled = table.id not in filling
             drop = table.is_multiset or (counted and compaction.full and bool(table.key) and settled)
-            merged.append((table.id, merge(runs, table.ops, drop_zero=drop)))
+            rows = merge(runs, table.ops, drop_zero=drop)
+            merged.append((table.id, without_expired(rows, table.key, expired) if expired else rows))
     epoch = max(span[1] for span in spans.values())
     for run in store.write(epoch, merged, f"m-{index}"):
         first, last = spans[run.table]

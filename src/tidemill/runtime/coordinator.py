@@ -25,6 +25,7 @@ from tidemill.plan.assemble import Assembler, state_tables
 from tidemill.plan.catalyst import Catalyst
 from tidemill.plan.catalyst_frames import marked_frame, struct, unreadable_frame
 from tidemill.plan.empty_sums import zero_for_empty
+from tidemill.plan.event_time import Lag
 from tidemill.plan.explain import explain
 from tidemill.plan.rules import rewrite
 from tidemill.plan.statements import CreateTable, CreateView
@@ -39,6 +40,7 @@ from tidemill.runtime.snapshot import RUNS, Snapshot
 from tidemill.runtime.superstep import EpochPlan, TaskReport, Work
 from tidemill.runtime.view_frame import view_frame
 from tidemill.sources.split import Split, SplitResult
+from tidemill.state.expiry import Expiry
 from tidemill.state.manifest import ManifestLog, root_directory
 from tidemill.state.store import RunStore
 from tidemill.state.version import Run, Version
@@ -64,6 +66,7 @@ class _Current:
     broadcast: Broadcast[Program]
     reads: tuple[str, ...]
     tables: dict[str, StateTable]
+    retention: dict[str, tuple[Lag, ...]]
 
 
 class Coordinator:
@@ -451,10 +454,11 @@ class Coordinator:
 
     def _program(self) -> _Current:
         if self._current is None:
-            program = self._assembler(self.catalog).program()
+            assembler = self._assembler(self.catalog)
+            program = assembler.program()
             broadcast = broadcast_program(self.spark.sparkContext, program)
             reads = tuple({t.id: None for s in program.steps for t in read_tables(s.operation)})
-            self._current = _Current(program, broadcast, reads, state_tables(program))
+            self._current = _Current(program, broadcast, reads, state_tables(program), assembler.retention())
         return self._current
 
     def _snapshot_steps(self, program: Program) -> list[int]:
@@ -546,7 +550,8 @@ class Coordinator:
         self._checkpoints.submit(self._sealed())
         filling = self._filling()
         unsettled = {t for name in filling for t in state_tables(current.program, name)}
-        self._compactor.start(self.version, {**current.tables, **self._intake.state_tables()}, unsettled)
+        stored = {**current.tables, **self._intake.state_tables()}
+        self._compactor.start(self.version, stored, self._expired(current), unsettled)
         return runs
 
     def _settle(self, failed: dict[str, str]) -> None:
@@ -571,6 +576,22 @@ class Coordinator:
             self._intake.keep_history({v.born for v in swapped.active_views()})
             self._current = None
         self.catalog = swapped
+
+    def _expired(self, current: _Current) -> dict[str, tuple[Expiry, ...]]:
+        """What no row admitted from now on can touch, by state table; nothing while history is read again."""
+        if self._intake.history_remaining():
+            return {}
+        found = {}
+        for table, lags in current.retention.items():
+            conditions = []
+            for lag in lags:
+                times = [(self._intake.watermark(name), behind) for name, behind in lag.bounds]
+                known = [time - behind for time, behind in times if time is not None]
+                if len(known) == len(times):
+                    conditions.append(Expiry(lag.place.column, lag.place.field, min(known)))
+            if conditions and len(conditions) == len(lags):
+                found[table] = tuple(conditions)
+        return found
 
 
 def _tables_of(step: Step, failed: dict[str, str]) -> list[str]:

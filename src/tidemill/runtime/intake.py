@@ -37,7 +37,7 @@ class Intake:
         self._listed: dict[str, float] = {}
         for table in catalog.tables.values():
             self.add_table(table)
-            state = list_table(table.uid)
+            state = _list_table(table)
             runs = [store.open(r) for r in version.runs(state.id)]
             if runs:
                 rows = merge(runs, state.ops, drop_zero=False)
@@ -45,7 +45,7 @@ class Intake:
                     table.name, None, from_rows(decode(rows.keys, state.key)[0], rows).values()
                 )
         for entry in history:
-            progress = Progress(entry["table"], entry["born"], (FileProgress(*f) for f in entry["files"]))
+            progress = Progress(entry["table"], entry["born"], (_file(f) for f in entry["files"]))
             self._history[(entry["table"], entry["born"])] = progress
 
     def copy(self) -> Intake:
@@ -63,7 +63,7 @@ class Intake:
         """Stop following a table; returns the state tables that go with it."""
         del self._tables[table.name], self._live[table.name]
         self._history = {k: p for k, p in self._history.items() if k[0] != table.name}
-        return {list_table(table.uid).id, table.source().errors.id}
+        return {_list_table(table).id, table.source().errors.id}
 
     def add_history(self, table: str, born: int) -> None:
         """Read again, for views born at an epoch, what has been admitted of a table."""
@@ -110,7 +110,8 @@ class Intake:
             most = table.limit("maxBytesPerTrigger")
             limit = share if most is None else min(share, most)
             most_files = table.limit("maxFilesPerTrigger")
-            admitted = self._with_size(progress, progress.admit(limit, split_bytes, most_files, tasks))
+            late = self.watermark(table.name) if progress.audience is None else None
+            admitted = self._with_size(progress, progress.admit(limit, split_bytes, most_files, tasks, late))
             splits += _placed(admitted) if table.keyed else admitted
             budget -= sum(s.end - s.start for s in admitted)
         return splits
@@ -149,13 +150,18 @@ class Intake:
             changed = progress.after(found)
             moves.append((progress, changed))
             if audience is None:
-                state = list_table(self._tables[name].uid)
+                state = _list_table(self._tables[name])
                 tables.append((state.id, to_rows(state, changed)))
         runs = self._store.write(epoch, tables, "list")
         for progress, changed in moves:
             progress.move(changed)
         self._history = {k: p for k, p in self._history.items() if not p.done}
         return runs
+
+    def watermark(self, table: str) -> int | None:
+        """Rows of a table that come from now on are late when their event time is before this (microseconds)."""
+        declared = self._tables[table].watermark
+        return None if declared is None else self._live[table].watermark(declared.delay)
 
     def history_remaining(self) -> dict[int, int]:
         """Bytes of history that views born at an epoch still wait for."""
@@ -170,7 +176,7 @@ class Intake:
 
     def state_tables(self) -> dict[str, StateTable]:
         """State tables of the sources, and of their errors."""
-        found = [list_table(t.uid) for t in self._tables.values()]
+        found = [_list_table(t) for t in self._tables.values()]
         found += [t.source().errors for t in self._tables.values()]
         return {t.id: t for t in found}
 
@@ -196,3 +202,14 @@ def _placed(splits: list[Split]) -> list[Split]:
             bases[split.path] = end
             end += split.size
     return [replace(s, base=bases[s.path]) for s in splits]
+
+
+def _list_table(table: Table) -> StateTable:
+    return list_table(table.uid, table.watermark is not None)
+
+
+def _file(entry: Sequence[Any]) -> FileProgress:
+    """A file of a history as JSON has it."""
+    path, size, modified, position, quotes, *times = entry
+    latest, marks = times or (None, ())
+    return FileProgress(path, size, modified, position, quotes, latest, tuple((int(p), int(w)) for p, w in marks))

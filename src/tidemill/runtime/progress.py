@@ -24,13 +24,19 @@ _LEAST_PIECE = 512 << 10
 
 @dataclass(frozen=True)
 class FileProgress:
-    """One file: listed with this size (bytes) and modification time (ns), read up to ``position``."""
+    """One file: listed with this size (bytes) and modification time (ns), read up to ``position``.
+
+    Of a table with a watermark, ``latest`` is the greatest event time admitted from the file (microseconds), and
+    ``marks`` are (position, watermark): which watermark rows were admitted under, from that position on.
+    """
 
     path: str
     size: int
     modified: int
     position: int = 0
     in_quotes: bool = False
+    latest: int | None = None
+    marks: tuple[tuple[int, int], ...] = ()
 
     @property
     def remaining(self) -> int:
@@ -38,11 +44,16 @@ class FileProgress:
         return self.size - self.position
 
 
-def list_table(uid: str) -> StateTable:
-    """The state table of a source: path, then size, modified, position, in_quotes."""
-    types = (pa.int64(), pa.int64(), pa.int64(), pa.int64(), pa.int64())
-    ops = (MergeOp.LAST,) * 5
-    return StateTable(f"list:{uid}", (KeyColumn(pa.string()),), 1, types, ops)
+_LEAST_TIME = -(2**63)
+_MARKS = pa.list_(pa.struct([("position", pa.int64()), ("watermark", pa.int64())]))
+
+
+def list_table(uid: str, watermark: bool = False) -> StateTable:
+    """The state table of a source: path, then size, modified, position, in_quotes; with a watermark latest, marks."""
+    types: tuple[pa.DataType, ...] = (pa.int64(), pa.int64(), pa.int64(), pa.int64(), pa.int64())
+    if watermark:
+        types = (*types, pa.int64(), _MARKS)
+    return StateTable(f"list:{uid}", (KeyColumn(pa.string()),), 1, types, (MergeOp.LAST,) * len(types))
 
 
 def to_rows(table: StateTable, files: Iterable[FileProgress]) -> Rows:
@@ -56,6 +67,10 @@ def to_rows(table: StateTable, files: Iterable[FileProgress]) -> Rows:
         pa.array([f.position for f in entries], pa.int64()),
         pa.array([int(f.in_quotes) for f in entries], pa.int64()),
     ]
+    if len(table.value_types) > len(columns):
+        columns.append(pa.array([f.latest for f in entries], pa.int64()))
+        marks = [[{"position": p, "watermark": w} for p, w in f.marks] for f in entries]
+        columns.append(pa.array(marks, _MARKS))
     return consolidate(keys, columns, table.ops, drop_zero=False)
 
 
@@ -63,9 +78,15 @@ def from_rows(paths: pa.Array, rows: Rows) -> dict[str, FileProgress]:
     """Files from a merged run; ``paths`` are its decoded keys."""
     columns = [v.to_pylist() for v in rows.values[1:]]
     return {
-        path: FileProgress(path, size, modified, position, bool(quotes))
-        for path, size, modified, position, quotes in zip(paths.to_pylist(), *columns, strict=True)
+        path: FileProgress(path, size, modified, position, bool(quotes), *_times(*times))
+        for path, size, modified, position, quotes, *times in zip(paths.to_pylist(), *columns, strict=True)
     }
+
+
+def _times(
+    latest: int | None = None, marks: Iterable[dict[str, int]] = ()
+) -> tuple[int | None, tuple[tuple[int, int], ...]]:
+    return latest, tuple((m["position"], m["watermark"]) for m in marks)
 
 
 class Progress:
@@ -109,10 +130,18 @@ class Progress:
         """Bytes waiting."""
         return sum(self.known[p].remaining for p in self.waiting)
 
-    def admit(self, budget: int, split_bytes: int, max_files: int | None, tasks: int = 1) -> list[Split]:
+    def watermark(self, delay: int) -> int | None:
+        """The watermark of the next epoch (microseconds), None before any row with an event time."""
+        latest = [f.latest for f in self.known.values() if f.latest is not None]
+        return max(max(latest) - delay, _LEAST_TIME) if latest else None
+
+    def admit(
+        self, budget: int, split_bytes: int, max_files: int | None, tasks: int = 1, watermark: int | None = None
+    ) -> list[Split]:
         """Splits for the next epoch, at most ``budget`` bytes; nothing is changed by asking.
 
-        The bytes of a file are cut evenly for ``tasks`` readers, into pieces of at most ``split_bytes``.
+        The bytes of a file are cut evenly for ``tasks`` readers, into pieces of at most ``split_bytes``. New rows
+        are admitted under ``watermark``, those of history under the one they were first admitted under.
         """
         splits: list[Split] = []
         for number, path in enumerate(self.waiting):
@@ -125,8 +154,14 @@ class Progress:
             piece = _piece(end - at, split_bytes, tasks)
             while at < end:
                 stop = min(end, at + piece)
+                late = watermark
+                if self.audience is not None:
+                    late = next((w for p, w in reversed(file.marks) if p <= at), None)
+                    stop = min((p for p, _ in file.marks if at < p < stop), default=stop)
                 known: bool | None = quotes if at == file.position else None
-                splits.append(Split(self.table, path, at, stop, file.size, file.modified, known, self.audience))
+                splits.append(
+                    Split(self.table, path, at, stop, file.size, file.modified, known, self.audience, watermark=late)
+                )
                 at = stop
         return splits
 
@@ -138,7 +173,13 @@ class Progress:
             file = changed.get(split.path, self.known[split.path])
             assert file.position == split.start, f"{split.path}: {split.start} after {file.position}"
             quotes = file.in_quotes ^ bool(result.quote_parity)
-            changed[split.path] = replace(file, position=split.end, in_quotes=quotes)
+            times = [t for t in (file.latest, result.latest) if t is not None]
+            marks = file.marks
+            if self.audience is None and split.watermark is not None and (not marks or marks[-1][1] != split.watermark):
+                marks = (*marks, (split.start, split.watermark))
+            changed[split.path] = replace(
+                file, position=split.end, in_quotes=quotes, latest=max(times, default=None), marks=marks
+            )
         return list(changed.values())
 
     def move(self, changed: Iterable[FileProgress]) -> None:

@@ -42,6 +42,8 @@ class EpochReport:
         Input read; state written.
     splits, malformed, dropped : int
         Splits read; malformed rows and fields among them; rows left out.
+    late : int
+        Rows left out because they came after the watermark of their table had passed them.
     backfilled : int
         Rows of history read again for new views; not part of ``rows_in``.
     milliseconds : dict
@@ -75,6 +77,7 @@ class EpochReport:
     read: tuple[tuple[str, str, int, int], ...] = ()
     redone: int = 0
     warnings: tuple[str, ...] = ()
+    late: int = 0
 
     def line(self) -> str:
         """The report as one line of JSON, without the operators."""
@@ -138,4 +141,5 @@ def epoch_report(
         tables=per_table,
         read=tuple((r.split.table, r.split.path, r.split.start, r.split.end) for r in live),
         redone=redone,
+        late=sum(r.late for r in live),
     )

@@ -25,6 +25,8 @@ class Split:
     base : int
         Added to the position of a row it gives the row's place among all rows of the table in an epoch. Only
         tables whose rows have an order need it; 0 for the others.
+    watermark : int or None
+        Rows with an event time before it (microseconds) are late and not admitted.
     """
 
     table: str
@@ -36,6 +38,7 @@ class Split:
     in_quotes: bool | None = None
     audience: int | None = None
     base: int = 0
+    watermark: int | None = None
 
 
 @dataclass(frozen=True)
@@ -43,7 +46,8 @@ class SplitResult:
     """What a reader found.
 
     ``quote_parity`` is the number of quote characters in the split modulo 2, exact whatever was assumed;
-    from it the barrier verifies ``assumed_in_quotes`` of the splits that follow in the file.
+    from it the barrier verifies ``assumed_in_quotes`` of the splits that follow in the file. ``late`` rows were
+    left out; ``latest`` is the greatest event time (microseconds) of those admitted, if the table has a watermark.
     """
 
     split: Split
@@ -53,3 +57,5 @@ class SplitResult:
     bytes: int
     malformed: int
     dropped: int
+    late: int = 0
+    latest: int | None = None

@@ -80,6 +80,8 @@ class TableSource:
     op_values: tuple[str, str]
     errors: StateTable
     changelog: Changelog | None = None
+    watermark: str | None = None
+    """The column of event times, for tables that leave out late rows."""
 
 
 @dataclass(frozen=True)

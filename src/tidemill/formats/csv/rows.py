@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -119,7 +119,8 @@ class RowBuilder:
         ]
         flaws = self._flaws(fields, parsed, unterminated)
         errors, dropped = self._judge(data, position, fields, flaws)
-        return self._collect(position, fields, parsed, errors, dropped)
+        rows = self._collect(position, fields, parsed, errors, dropped)
+        return replace(rows, raw=lambda row: self._raw(data, int(rows.positions[row]) - position))
 
     def _index(self, data: Bytes, position: int, row_ends: int, quotes: bool) -> FieldOffsets:
         slot_of = np.full(self.layout.width, -1, np.int32)

@@ -38,6 +38,8 @@ class ScanOperator(SourceOperator):
         needed = operation.columns
         if source.op_column is not None and source.op_column not in needed:
             needed = (*needed, source.op_column)
+        if source.watermark is not None and source.watermark not in needed:
+            needed = (*needed, source.watermark)
         self._needed = needed
         self._reader: RowReader = lookup(source.format).reader(source.schema, dict(source.options), needed)
         self._queue: deque[Split | None] = deque()
@@ -104,7 +106,34 @@ class ScanOperator(SourceOperator):
             columns += [column(signs), column(rows.positions + split.base)]
             weights = None
         delta = Delta(batch_of(columns, rows.count), weights, split.audience)
+        if source.watermark is not None:
+            keep = self._in_time(split, rows, keep)
         return delta if keep is None else delta.filter(keep)
+
+    def _in_time(self, split: Split, rows: Rows, keep: pa.BooleanArray | None) -> pa.BooleanArray | None:
+        """Rows that are not late, of those kept so far; the others go to the errors table."""
+        source = self.operation.source
+        assert source.watermark is not None and self._open is not None
+        times = rows.batch.column(self._needed.index(source.watermark)).cast(pa.int64())
+        if split.watermark is not None:
+            late = pc.fill_null(pc.less(times, split.watermark), False)
+            if keep is not None:
+                late = pc.and_(late, keep)
+            if late.true_count:
+                self._note_late(split, rows, np.flatnonzero(late.to_numpy(zero_copy_only=False)))
+                keep = pc.invert(late) if keep is None else pc.and_not(keep, late)
+        self._open.see(times if keep is None else times.filter(keep))
+        return keep
+
+    def _note_late(self, split: Split, rows: Rows, late: npt.NDArray[np.int64]) -> None:
+        source = self.operation.source
+        assert self._open is not None
+        self._open.late += len(late)
+        if split.audience is None:
+            self._errors += [
+                (split, RowError(int(rows.positions[row]), source.watermark, "late", rows.raw(int(row)), True))
+                for row in late
+            ]
 
     def _weights(self, split: Split, rows: Rows) -> tuple[npt.NDArray[np.int64], pa.BooleanArray | None]:
         """+1 and -1 by the value of the operation column; any other value makes a malformed row."""
@@ -153,6 +182,9 @@ class _OpenSplit:
         self._file.open(self._position)
         self._ended = False
 
+        self.late = 0
+        self.latest: int | None = None
+
     def read(self) -> Rows | None:
         """Rows of the next buffer (perhaps none), or None after the last."""
         if self._reader.done or self._ended:
@@ -180,7 +212,15 @@ class _OpenSplit:
             self.split.end - self.split.start,
             self.malformed,
             self.dropped,
+            self.late,
+            self.latest,
         )
+
+    def see(self, times: pa.Array) -> None:
+        """Note the event times of admitted rows."""
+        latest = pc.max(times).as_py()
+        if latest is not None and (self.latest is None or latest > self.latest):
+            self.latest = latest
 
 
 def _in_file(split: Split, error: FormatError) -> FormatError:
