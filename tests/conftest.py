@@ -31,12 +31,13 @@ def spark() -> Iterator[SparkSession]:
 def mill_factory(spark: SparkSession, tmp_path: Path) -> Iterator[MillFactory]:
     """``mill_factory(name="root", **settings)`` opens a mill below ``tmp_path``; all are closed at the end.
 
-    Files are listed in every epoch unless ``listing_seconds`` is given.
+    Files are listed in every epoch unless ``listing_seconds`` is given, and epochs have exchanges however small
+    they are unless ``small_epoch_bytes`` is.
     """
     opened: list[Mill] = []
 
     def open_mill(name: str = "root", **settings: Any) -> Mill:
-        given = {"master": "local[2]", "partitions": 2, "listing_seconds": 0.0, **settings}
+        given = {"master": "local[2]", "partitions": 2, "listing_seconds": 0.0, "small_epoch_bytes": 0, **settings}
         opened.append(Mill(tmp_path / name, spark=spark, settings=Settings(**given)))
         return opened[-1]
 

@@ -20,6 +20,9 @@ class Settings:
         Most bytes of one file read by one task in one go.
     partitions : int
         Number of Spark partitions of a superstep; 0 takes Spark's default parallelism.
+    small_epoch_bytes : int
+        An epoch with at most so many bytes of input runs all its supersteps in one Spark task: its exchanges would
+        take longer than its work. 0 for never.
     checkpoint_seconds : float
         Least time between two checkpoints; sealed epochs in between are replayed after a crash.
     history_epochs : int
@@ -38,6 +41,7 @@ class Settings:
     epoch_bytes: int = 16 << 20
     split_bytes: int = 4 << 20
     partitions: int = 0
+    small_epoch_bytes: int = 1 << 20
     checkpoint_seconds: float = 1.0
     history_epochs: int = 128
     compact_after: int = 12

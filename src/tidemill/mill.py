@@ -386,7 +386,7 @@ class Mill:
         """A view as a Spark DataFrame of one sealed epoch (the newest by default), or a table to query.
 
         What is built on it can be given to :meth:`create_view`, unless ``epoch`` was given. The rows of a
-        table cannot be read by themselves: executing its DataFrame fails with TM1034.
+        table without PRIMARY KEY cannot be read by themselves: executing its DataFrame fails with TM1034.
 
         Raises
         ------
@@ -395,7 +395,8 @@ class Mill:
             not available.
         """
         coordinator = self._open()
-        if name.lower() in coordinator.catalog.tables:
+        table = coordinator.catalog.tables.get(name.lower())
+        if table is not None and not table.keyed:
             return coordinator.relation(name.lower())
         return coordinator.view_frame(self.spark, coordinator.snapshot(), name.lower(), epoch)
 

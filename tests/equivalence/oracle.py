@@ -178,4 +178,5 @@ def usual_settings(rng: random.Random, tables: Iterable[RandomTable], epochs: in
         "epoch_bytes": max(1, int(total / epochs * rng.uniform(0.9, 1.4))),
         "split_bytes": rng.choice((50, 200, 1000, 100_000)),
         "partitions": rng.randrange(1, 6),
+        "small_epoch_bytes": rng.choice((0, 1500, 1 << 20)),
     }

@@ -145,8 +145,8 @@ class Catalyst:
             else:
                 frame = catalyst_frames.moved(query, self._spark)
             execution = frame._jdf.queryExecution()
-            self._check_deterministic(execution.analyzed(), query)
-            if "watermark" in query.lower() and "EventTimeWatermark" in execution.logical().toJSON():
+            self._check_deterministic(execution.analyzed(), text)
+            if (not text or "watermark" in text.lower()) and "EventTimeWatermark" in execution.logical().toJSON():
                 raise TidemillError(
                     "TM2103",
                     "a watermark belongs to a table, not to a query",
@@ -197,7 +197,7 @@ class Catalyst:
 
     def _check_deterministic(self, analyzed: Any, query: str) -> None:
         text = analyzed.toJSON()
-        if '"name":"session_window"' in text and _SESSION_WINDOW.search(query):
+        if '"name":"session_window"' in text and (not query or _SESSION_WINDOW.search(query)):
             raise session_windows()
         catalyst_frames.check_python(text)
         catalyst_frames.check_settings(text)

@@ -318,10 +318,13 @@ class Coordinator:
     def view_frame(self, session: SparkSession, snapshot: Snapshot, name: str, epoch: int | None = None) -> DataFrame:
         """A view as a DataFrame that can be read and that queries of views can be built of. Errors as reading it."""
         frame = view_frame(session, snapshot, name, epoch)
-        view = snapshot.catalog.views.get(name)
-        if view is None or epoch is not None:
+        view, table = snapshot.catalog.views.get(name), snapshot.catalog.tables.get(name)
+        if (view is None and table is None) or epoch is not None:
             return frame
-        return marked_frame(frame, name, view.root.schema, self.catalyst.mark(name, view.uid))
+        if view is not None:
+            return marked_frame(frame, name, view.root.schema, self.catalyst.mark(name, view.uid))
+        assert table is not None
+        return marked_frame(frame, name, table.schema, self.catalyst.mark(name, table.uid))
 
     def snapshot(self) -> Snapshot:
         """The newest sealed version."""
@@ -488,7 +491,9 @@ class Coordinator:
         )
         redone = 0
         while True:
-            work = self._share_out(current.program, splits, snapshots)
+            if not snapshots and sum(s.end - s.start for s in splits) <= self.settings.small_epoch_bytes:
+                plan = replace(plan, partitions=1)
+            work = self._share_out(current.program, splits, snapshots, plan.partitions)
             try:
                 reports = self._jobs.run(plan, current.program.supersteps, work)
             except TidemillError as error:
@@ -506,10 +511,12 @@ class Coordinator:
             splits = [replace(s, in_quotes=truth[s]) for s in splits]
             redone += 1
 
-    def _share_out(self, program: Program, splits: Sequence[Split], snapshots: list[int]) -> list[Work]:
+    def _share_out(
+        self, program: Program, splits: Sequence[Split], snapshots: list[int], partitions: int
+    ) -> list[Work]:
         """Give splits to partitions, the largest first to the one with least."""
         scans = {s.operation.source.name: i for i, s in enumerate(program.steps) if isinstance(s.operation, ScanStep)}
-        count = self.partitions if snapshots else max(1, min(self.partitions, len(splits)))
+        count = partitions if snapshots else max(1, min(partitions, len(splits)))
         shares: list[list[tuple[int, Split]]] = [[] for _ in range(count)]
         loads = [0] * count
         for split in sorted(splits, key=lambda s: s.start - s.end):

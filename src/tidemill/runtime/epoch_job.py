@@ -30,6 +30,8 @@ class EpochJobs:
     def run(self, plan: EpochPlan, supersteps: int, work: Sequence[Work]) -> list[TaskReport]:
         """Run all supersteps and return the reports of the attempts that counted.
 
+        With one partition all supersteps run in one task, one after the other, without a shuffle.
+
         A new chain of RDDs is made for every call: collecting an RDD behind a shuffle twice would give the
         shuffle files of the first time.
 
@@ -40,9 +42,12 @@ class EpochJobs:
         """
         shares = tuple(pickle.dumps(share, protocol=5) for share in work)
         try:
-            rdd = self._start(len(shares)).mapPartitionsWithIndex(partial(_first, plan, shares))
-            for depth in range(1, supersteps):
-                rdd = rdd.partitionBy(plan.partitions, _itself).mapPartitionsWithIndex(partial(_later, plan, depth))
+            if plan.partitions == 1:
+                rdd = self._start(1).mapPartitionsWithIndex(partial(_all, plan, shares, supersteps))
+            else:
+                rdd = self._start(len(shares)).mapPartitionsWithIndex(partial(_first, plan, shares))
+                for depth in range(1, supersteps):
+                    rdd = rdd.partitionBy(plan.partitions, _itself).mapPartitionsWithIndex(partial(_later, plan, depth))
             records = rdd.collect()
         except (Py4JError, PySparkException) as error:
             text = str(error)
@@ -74,6 +79,16 @@ def broadcast_program(context: SparkContext, program: Program) -> Broadcast[Prog
 def _first(plan: EpochPlan, shares: Sequence[bytes], index: int, numbers: Iterable[int]) -> Iterator[Record]:
     deque(numbers, 0)  # Spark ends a worker process that has not read its input to the end
     return first_superstep(plan, index, [pickle.loads(shares[index])])
+
+
+def _all(
+    plan: EpochPlan, shares: Sequence[bytes], supersteps: int, index: int, numbers: Iterable[int]
+) -> Iterator[Record]:
+    deque(numbers, 0)
+    records = first_superstep(plan, index, [pickle.loads(share) for share in shares])
+    for depth in range(1, supersteps):
+        records = later_superstep(plan, depth, index, records)
+    return records
 
 
 def _later(plan: EpochPlan, depth: int, index: int, records: Iterable[Record]) -> Iterator[Record]:
