@@ -186,4 +186,6 @@ def test_null_columns_and_wrong_types() -> None:
     with pytest.raises(ValueError, match="rows"):
         sum_int64(ids, pa.array([1]), None, 1)
     with pytest.raises(TidemillError, match="TM1101"):
-        extreme(ids, pa.array([[1], [2]]), 1, True)
+        extreme(ids, pa.array([1, 2], pa.uint64()), 1, True)
+    assert extreme(ids, pa.array([[2, None], [2, 1]]), 1, True).to_pylist() == [[2, 1]]
+    assert extreme(ids, pa.array([[2, None], [2, 1]]), 1, False).to_pylist() == [[2, None]]

@@ -53,6 +53,7 @@ def explain(views: list[ViewDefinition], tables: Mapping[str, TableSource], root
     assembler = Assembler([*views, ViewDefinition("(query)", "(query)", root, 0)], tables)
     program = assembler.program()
     mine = [(i, s) for i, s in enumerate(program.steps) if "(query)" in s.views]
+    retained = assembler.retention()
     depths = {s.depth for _, s in mine}
     lines = [f"supersteps: {1 + max(depths)}   steps: {len(mine)}"]
     for number, step in mine:
@@ -63,7 +64,9 @@ def explain(views: list[ViewDefinition], tables: Mapping[str, TableSource], root
         )
         for table in written_tables(step.operation):
             read = table in read_tables(step.operation)
-            lines.append(f"       state {table.id}: {'looked up and appended' if read else 'appended'}, {_key(table)}")
+            cut = ", let go of behind the watermark" if table.id in retained else ""
+            how = "looked up and appended" if read else "appended"
+            lines.append(f"       state {table.id}: {how}, {_key(table)}{cut}")
     plan = assembler.read_plan("(query)")
     how = "merge runs, finish groups" if plan.layout else "merge runs"
     extra = f", then {len(plan.steps)} projections and filters" if plan.steps else ""
