@@ -1,7 +1,7 @@
 """DBToaster's finance queries over an order book: messages/s, each query alone, for books of different sizes.
 
 A trace of its own seed per size of book is read in epochs of ``--epoch-bytes``; the clock runs from the first epoch to
-the last sealed one. Kernels are warm: a short trace has gone through another mill of the process. The published
+the last sealed one. Workers are warm: a short trace has gone through another mill of the same session. The published
 figures of DBToaster are of other machines (docs/benchmarks.md).
 """
 
@@ -47,8 +47,8 @@ def tidemill(work: str, trace: str, warm_up: str, query: str, zero: bool, epoch_
     statement = f"CREATE MATERIALIZED VIEW v {EMPTY_SUM if zero else ''} AS {QUERIES[query]}"
     books = ("bids",) if "asks" not in QUERIES[query] else ("bids", "asks")
 
-    def run(root: Path, path: str) -> dict[str, float]:
-        with open_mill(root, epoch_bytes=epoch_bytes) as mill:
+    def run(root: Path, path: str, **settings: int) -> dict[str, float]:
+        with open_mill(root, **{"epoch_bytes": epoch_bytes, **settings}) as mill:
             for book in books:
                 columns = "t DOUBLE, id BIGINT, broker_id INT, volume DOUBLE, price DOUBLE"
                 mill.sql(f"CREATE TABLE {book} ({columns}) USING orderbook OPTIONS (path '{path}', book '{book}')")
@@ -60,7 +60,7 @@ def tidemill(work: str, trace: str, warm_up: str, query: str, zero: bool, epoch_
             found = mill.read("v")
             return {"seconds": seconds, "epochs": len(reports), "rows": found.num_rows, "slowest_ms": slowest}
 
-    run(Path(work) / "warm", warm_up)
+    run(Path(work) / "warm", warm_up, epoch_bytes=30_000, small_epoch_bytes=0)
     return run(Path(work) / "root", trace)
 
 
@@ -86,7 +86,7 @@ def main(arguments: list[str] | None = None) -> None:
             traces[resting] = str(place / f"trace{resting}.csv")
             write_trace([traces[resting], "--messages", str(options.messages), "--resting", str(resting)])
         warm = str(place / "warm.csv")
-        write_trace([warm, "--messages", "3000", "--resting", "300", "--seed", "7"])
+        write_trace([warm, "--messages", "20000", "--resting", "300", "--seed", "7"])
         for query in options.queries:
             for zero in (False, True) if query in ZERO else (False,):
                 for number, resting in enumerate(options.resting):

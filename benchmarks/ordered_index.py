@@ -64,7 +64,7 @@ def tidemill(work: str, size: int, changes: int, count: int) -> dict[str, Any]:
     from tidemill.state.merge import Rows, consolidate
     from tidemill.state.store import RunStore
     from tidemill.task.accumulators import Accumulator, AggregateLayout
-    from tidemill.task.operators import build
+    from tidemill.task.build import build
     from tidemill.task.program import Comparison, GroupPartial, PairSums, StateTable, Term
     from tidemill.task.streams import Keyed
     from tidemill.testing import MemoryContext

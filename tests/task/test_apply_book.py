@@ -13,7 +13,7 @@ from tidemill.formats.orderbook.reference import Book, Message, Order
 from tidemill.formats.orderbook.rules import MESSAGES, ROWS, BookRules
 from tidemill.plan.keyed_tables import append_only, contents_plan, message_steps
 from tidemill.schema import Schema
-from tidemill.task.operators import build
+from tidemill.task.build import build
 from tidemill.task.program import Changelog, TableSource, multiset_table
 from tidemill.task.read_view import read_view
 from tidemill.task.streams import Delta, batch_of

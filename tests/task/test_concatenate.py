@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from operator_runs import changes, pairs, run
 
-from tidemill.task.operators import build
+from tidemill.task.build import build
 from tidemill.task.program import Concatenate
 from tidemill.testing import MemoryContext
 

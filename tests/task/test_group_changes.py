@@ -9,7 +9,7 @@ import pyarrow as pa
 from operator_runs import INT, changes, grouping, keyed, merged, pairs, run
 
 from tidemill.task.accumulators import Accumulator, Result
-from tidemill.task.operators import build
+from tidemill.task.build import build
 from tidemill.task.program import GroupChanges
 from tidemill.testing import MemoryContext, weighted_rows
 

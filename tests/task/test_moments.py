@@ -12,7 +12,7 @@ from operator_runs import changes, keyed, run
 
 from tidemill.state.keys import KeyColumn
 from tidemill.task.accumulators import Accumulator, AggregateLayout, Result
-from tidemill.task.operators import build
+from tidemill.task.build import build
 from tidemill.task.program import GroupChanges, GroupPartial, StateTable
 from tidemill.testing import MemoryContext, delta
 

@@ -12,7 +12,7 @@ from tidemill.errors import TidemillError
 from tidemill.schema import Field, Schema
 from tidemill.sources.split import Split
 from tidemill.task.operator import Output, SourceOperator
-from tidemill.task.operators import build
+from tidemill.task.build import build
 from tidemill.task.program import ScanStep, TableSource, multiset_table
 from tidemill.testing import MemoryContext, keyed_rows
 

@@ -8,7 +8,7 @@ from collections import Counter
 import pytest
 from operator_runs import INT, TEXT, arranged, changes, keyed, run_stored
 
-from tidemill.task.operators import build
+from tidemill.task.build import build
 from tidemill.task.program import Arrange, SemiChanges, multiset_table
 from tidemill.task.streams import Delta, Item
 from tidemill.testing import MemoryContext, delta, weighted_rows

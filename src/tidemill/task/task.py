@@ -17,10 +17,10 @@ from concurrent.futures import Future
 
 from tidemill.errors import TidemillError
 from tidemill.sources.split import Split
+from tidemill.task.build import build
 from tidemill.task.driver import Driver, Pause
 from tidemill.task.exchange import ExchangeSink, ExchangeSource, LocalExchange
 from tidemill.task.operator import Context, Operator, OperatorStats, Output, SourceOperator
-from tidemill.task.operators import build
 from tidemill.task.program import Program, Step
 from tidemill.task.streams import Item
 
