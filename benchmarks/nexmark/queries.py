@@ -2,8 +2,8 @@
 
 Deviations: q11 is written with window functions, because ``session_window`` is refused (``standard/q11.sql`` has it);
 q12 takes windows of event time, because a view has no processing time; q13 joins the side input as it is in the
-epoch; q14 counts letters with ``replace``, because it cannot call functions of users; ``row_number`` and the frame of q6
-are ordered by more columns, so that the result is decided by the rows; q4, q6 and q17 give averages as doubles.
+epoch; q14 counts letters with ``replace``, because it cannot call functions of users; ``row_number`` and the frame
+of q6 are ordered by more columns, so that the result is decided by the rows; q4, q6 and q17 give averages as doubles.
 """
 
 from __future__ import annotations

@@ -19,9 +19,9 @@ from benchmarks.nexmark.generator import Configuration, generate
 from benchmarks.nexmark.queries import MODULUS, NAMES, REFUSED, query, standard
 from benchmarks.tpch.changes import ddl
 from change_trial import ChangeTrial
-from local_jobs import LocalJobs
 from oracle import Oracle
 
+from local_jobs import LocalJobs
 from tidemill.errors import TidemillError
 from tidemill.mill import Mill
 from tidemill.testing import assert_same_rows
@@ -35,7 +35,7 @@ _TINY = Configuration(rate=40, start=_MIDNIGHT, in_flight=30, out_of_order=7, si
 @pytest.mark.parametrize("deletes", [False, True], ids=["inserts", "expiring"])
 def test_nexmark(mill_factory: Callable[..., Mill], tmp_path: Path, seed: int, deletes: bool) -> None:
     rng = random.Random(seed)
-    events, epochs, modulus = (60_000, 12, MODULUS) if _LONG else (1500, 3, 7)
+    events, epochs, modulus = (60_000, 12, MODULUS) if _LONG else (1500, 2 if deletes else 3, 7)
     chosen = Configuration() if _LONG else _TINY
     settings = {"split_bytes": rng.choice((20_000, 1 << 22)), "partitions": rng.randrange(1, 4), "epoch_bytes": 1 << 40}
     print(settings)

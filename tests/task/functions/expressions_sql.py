@@ -139,9 +139,9 @@ hex(l) | hex(s) | hex(bin) | md5(s) | sha2(s, 256) | sha1(s) | s rlike 'a+b' | s
 s rlike 'x.y' | s rlike '\\\\d{2}' | s rlike '(an)+a' | s rlike 'y$' | s rlike '\\\\s'
 regexp_extract(s, '(a)(b)', 2) | regexp_extract(s, '([a-z]+)([0-9]+)', 1) | regexp_extract(s, '[0-9]+', 0)
 regexp_extract(s, '(x)|(a)', 1) | regexp_replace(s, '[aeiou]', '*') | regexp_replace(s, 'a+', '')
-regexp_extract(s, '([^&a]+)(&|^|b)', 1) | s rlike '[a&]' | regexp_replace(s, '[^a-z]', '_') | regexp_like(s, 'b|c') | s rlike '^$' | s rlike '\\\\W' | upper(s) = 'ABC'
+regexp_replace(s, '[^a-z]', '_') | regexp_like(s, 'b|c') | s rlike '^$' | s rlike '\\\\W' | upper(s) = 'ABC'
 length(trim(s)) | lower(upper(s)) | length(i) | substr(s, i8) | substring(s, 1, 0) | substring(s, 100)
-substring(s, -100, 100)""",
+substring(s, -100, 100) | regexp_extract(s, '([^&a]+)(&|b)', 1) | s rlike '(^|&)[a&]'""",
     "dates": """
 year(dt) | month(dt) | day(dt) | quarter(dt) | dayofweek(dt) | weekday(dt) | dayofyear(dt) | weekofyear(dt)
 extract(yearofweek from dt) | year(ts) | month(tn) | hour(ts) | minute(ts) | second(ts) | hour(tn)
