@@ -27,7 +27,7 @@ GOAL = 5.0
 _PEERS = ("streaming", "spark")
 _SMALL = ["q01", "q04", "q12"]
 _SEED = 1
-_WATERMARKS = {name: ("dateTime", "4 seconds") for name in ("person", "auction", "bid")}
+_WATERMARKS = dict.fromkeys(("person", "auction", "bid"), ("dateTime", "4 seconds"))
 
 
 def _changes(size: int, epochs: int, first: int, expiring: bool) -> Changes:
@@ -47,8 +47,10 @@ def _write(changes: Changes, place: Path, expiring: bool) -> None:
         pq.write_table(changes.surviving(name, changes.epochs), place / "left" / f"{name}.parquet")
 
 
-def _measure(place: Path, changes: Changes, names: list[str], peers: list[str], expiring: bool) -> dict[str, Any]:
-    """What each side found."""
+def _measure(
+    place: Path, number: int, changes: Changes, names: list[str], peers: list[str], expiring: bool
+) -> dict[str, Any]:
+    """What each side found in a round."""
     queries = {name: (query(name), tables(query(name))) for name in names}
     given: dict[str, Any] = {"queries": queries, "epochs": changes.epochs}
     streams = {**given, "columns": {n: ddl(t.schema) for n, t in changes.tables.items()}}
@@ -64,7 +66,7 @@ def _measure(place: Path, changes: Changes, names: list[str], peers: list[str], 
     }
     found = {}
     for side in ("tidemill", *peers):
-        work = {} if side == "spark" else {"work": str(place / side)}
+        work = {} if side == "spark" else {"work": str(place / f"{side}{number}")}
         found[side] = run_side("benchmarks.change_sides", side, **sides[side], **work)
     return found
 
@@ -125,13 +127,9 @@ def main() -> None:
         with workspace() as place:
             changes = _changes(size, epochs, max(1, epochs // 2), given.expiring)
             _write(changes, place, given.expiring)
-            rounds = []
-            for number in range(given.rounds):
-                (place / str(number)).mkdir()
-                for made in ("inserts", "changes", "left"):
-                    if (place / made).exists():
-                        (place / str(number) / made).symlink_to(place / made)
-                rounds.append(_measure(place / str(number), changes, names, given.peers, given.expiring))
+            rounds = [
+                _measure(place, number, changes, names, given.peers, given.expiring) for number in range(given.rounds)
+            ]
             ratios = _report(rounds, names, given.peers, given.profile)
         if ratios:
             verdict("nexmark, median of the ratios to Structured Streaming", statistics.median(ratios), GOAL)

@@ -62,6 +62,30 @@ def test_nexmark(mill_factory: Callable[..., Mill], tmp_path: Path, seed: int, d
     trial.check_changes()
 
 
+def test_the_generator_keeps_the_proportions_of_the_benchmark(seed: int) -> None:
+    chosen = Configuration(out_of_order=50)
+    stream = generate(100_000, seed, chosen)
+    again = generate(100_000, seed, chosen)
+    assert all(table.equals(again.tables[name]) for name, table in stream.tables.items())
+    persons, auctions, bids = (stream.tables[name] for name in ("person", "auction", "bid"))
+    assert (persons.num_rows, auctions.num_rows, bids.num_rows) == (2_000, 6_000, 92_000)
+    assert sorted(np.concatenate(list(stream.places.values()))) == list(range(100_000))
+    for table, column, part, share in (
+        (bids, "auction", 0, 1 / 2),
+        (bids, "bidder", 1, 3 / 4),
+        (auctions, "seller", 0, 3 / 4),
+    ):
+        ids = table[column].to_numpy()
+        assert abs(np.mean(ids % 100 == part) - share) < 0.03, column
+        assert ids.max() < 1000 + (6_000 if column == "auction" else 2_000) + 10
+    sizes = (persons.nbytes / 2_000, auctions.nbytes / 6_000)
+    assert 180 < sizes[0] < 280 and 450 < sizes[1] < 600
+    times = bids["dateTime"].cast(pa.int64()).to_numpy()
+    assert np.any(np.diff(times) < 0) and np.all(np.diff(times) > -50 * 1_000_000 // chosen.rate - 1000)
+    lengths = auctions["expires"].cast(pa.int64()).to_numpy() - auctions["dateTime"].cast(pa.int64()).to_numpy()
+    assert lengths.min() >= 1000 and abs(lengths.mean() / 1e6 - 100 * 50 / 3 / chosen.rate) < 0.02
+
+
 def test_what_is_refused_has_an_equal_form(mill_factory: Callable[..., Mill], tmp_path: Path, seed: int) -> None:
     """Over bids as they come, and where the gaps are 10 seconds or a millisecond more."""
     mill = mill_factory()
