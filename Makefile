@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 DATA := var/nycflights13
 
-.PHONY: demo test check bench data chaos tpch large clean lock
+.PHONY: demo test check bench data chaos tpch nexmark large clean lock
 
 demo: $(STAMP) data  ## the flights example, end to end
 	@rm -rf var/demo
@@ -30,6 +30,9 @@ chaos: $(STAMP)  ## the long form of the crash tests
 
 tpch: $(STAMP)  ## TPC-H at a larger scale, every epoch against Spark; SCALE=0.01
 	TIDEMILL_TPCH=$(or $(SCALE),0.01) $(BIN)/python -m pytest tests/equivalence/test_tpch.py
+
+nexmark: $(STAMP)  ## Nexmark with more events in Spark jobs, every epoch against Spark
+	TIDEMILL_NEXMARK=1 $(BIN)/python -m pytest tests/equivalence/test_nexmark.py
 
 large: $(STAMP)  ## a file larger than memory, with driver and worker memory limited
 	$(BIN)/python tests/runtime/large_file.py

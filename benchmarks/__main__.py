@@ -19,6 +19,7 @@ NAMES = (
     "twenty_views",
     "state_growth",
     "tpch",
+    "nexmark",
     "ordered_index",
 )
 

@@ -15,10 +15,10 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
+from benchmarks.change_sides import WARM_UP
 from benchmarks.measuring import heading, run_side, table, verdict, workspace
 from benchmarks.tpch.changes import Changes, ddl, generate, stream
-from benchmarks.tpch.queries import NAMES
-from benchmarks.tpch.sides import WARM_UP
+from benchmarks.tpch.queries import NAMES, query, tables
 
 GOAL = 1.0
 _SMALL = ("q01", "q03", "q06", "q13")
@@ -37,7 +37,8 @@ def _write(changes: Changes, place: Path) -> None:
 def _measure(place: Path, changes: Changes, names: list[str], peers: list[str], rounds: int) -> list[dict[str, Any]]:
     """What each side found, by round."""
     columns = {n: ddl(t.schema) for n, t in changes.tables.items()}
-    common: dict[str, Any] = {"names": names, "epochs": changes.epochs}
+    queries = {name: (query(name), tables(query(name))) for name in names}
+    common: dict[str, Any] = {"queries": queries, "epochs": changes.epochs}
     found = []
     for number in range(rounds):
         sides = {}
@@ -47,7 +48,8 @@ def _measure(place: Path, changes: Changes, names: list[str], peers: list[str], 
             else:
                 files = place / ("inserts" if side == "streaming" else "changes")
                 given = {"work": str(place / f"{side}{number}"), "files": str(files), "columns": columns}
-            sides[side] = run_side("benchmarks.tpch.sides", side, **given, **common)
+            module = "benchmarks.tpch.sides" if side == "duckdb" else "benchmarks.change_sides"
+            sides[side] = run_side(module, side, **given, **common)
         found.append(sides)
     return found
 

@@ -23,6 +23,7 @@ OPERATION = "op"
 _GONE_ORDERS, _GONE_OTHERS, _BACK = 0.10, 0.04, 0.5
 _EARLY = 0.4
 _DDL = {pa.int64(): "BIGINT", pa.int32(): "INT", pa.string(): "STRING", pa.date32(): "DATE", pa.float64(): "DOUBLE"}
+_DDL |= {pa.timestamp("us", "UTC"): "TIMESTAMP"}
 _FIXED = ("region", "nation")
 
 Times: TypeAlias = tuple[np.ndarray, np.ndarray, np.ndarray]

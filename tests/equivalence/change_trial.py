@@ -28,23 +28,24 @@ class ChangeTrial:
         Name to query.
     """
 
-    def __init__(self, mill: Mill, changes: Changes, directory: Path) -> None:
+    def __init__(self, mill: Mill, changes: Changes, directory: Path, deletes: bool = True) -> None:
         self.mill = mill
         self.changes = changes
         self.epoch = 0
         self.views: dict[str, str] = {}
         self.ever: set[str] = set()
         self._directory = directory
+        self._deletes = deletes
         self._oracle = Oracle(mill.spark)
         self._write()
         for name, table in changes.tables.items():
             (directory / name).mkdir(exist_ok=True)
-            options = f"path '{directory / name}', header true, opColumn '{OPERATION}'"
+            options = f"path '{directory / name}', header true" + f", opColumn '{OPERATION}'" * deletes
             mill.sql(f"CREATE TABLE {name} ({ddl(table.schema)}) USING csv OPTIONS ({options})")
 
     def _write(self) -> None:
         self.epoch += 1
-        self.changes.write(self._directory, self.epoch)
+        self.changes.write(self._directory, self.epoch, self._deletes)
 
     def create(self, views: Mapping[str, str]) -> None:
         """Create views."""

@@ -82,6 +82,7 @@ def test_a_cast_without_its_mode_is_refused_only_when_it_can_fail() -> None:
         [node("Like", 2, escapeChar=None), column("x", 1, "string"), literal("a_", "string")],
         [node("RLike", 2), column("x", 1, "string"), literal("(?=a)", "string")],
         [node("RLike", 2), column("x", 1, "string"), literal("a++", "string")],
+        [node("RLike", 2), column("x", 1, "string"), literal("[a-z&&[^b]]", "string")],
         [node("Upper", 1), column("x", 1, "string collate UTF8_LCASE")],
         [node("Literal", value="[B@1234", dataType="binary")],
         [node("UnaryMinus", 1, failOnError=False), column("x", 1)],

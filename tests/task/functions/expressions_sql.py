@@ -141,7 +141,7 @@ regexp_extract(s, '(a)(b)', 2) | regexp_extract(s, '([a-z]+)([0-9]+)', 1) | rege
 regexp_extract(s, '(x)|(a)', 1) | regexp_replace(s, '[aeiou]', '*') | regexp_replace(s, 'a+', '')
 regexp_replace(s, '[^a-z]', '_') | regexp_like(s, 'b|c') | s rlike '^$' | s rlike '\\\\W' | upper(s) = 'ABC'
 length(trim(s)) | lower(upper(s)) | length(i) | substr(s, i8) | substring(s, 1, 0) | substring(s, 100)
-substring(s, -100, 100)""",
+substring(s, -100, 100) | regexp_extract(s, '([^&a]+)(&|b)', 1) | s rlike '(^|&)[a&]'""",
     "dates": """
 year(dt) | month(dt) | day(dt) | quarter(dt) | dayofweek(dt) | weekday(dt) | dayofyear(dt) | weekofyear(dt)
 extract(yearofweek from dt) | year(ts) | month(tn) | hour(ts) | minute(ts) | second(ts) | hour(tn)

@@ -61,8 +61,10 @@ def _class(pattern: str, start: int) -> tuple[str, int]:
         letter = pattern[position]
         if letter == "]" and not empty:
             return body + "]", position + 1
-        if letter in "[]&" or (letter == "^" and empty):
+        if letter in "[]" or (letter == "^" and empty):
             raise DifferentRegexError(f"{letter!r} inside a character class")
+        if pattern.startswith("&&", position):
+            raise DifferentRegexError("'&&' inside a character class")
         if letter == "\\":
             following = pattern[position + 1 : position + 2]
             if following in _CLASSES:

@@ -1,0 +1,3 @@
+-- Pass through: the cost of reading and keeping.
+SELECT auction, bidder, price, dateTime, extra
+FROM bid

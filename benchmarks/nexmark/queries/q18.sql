@@ -1,0 +1,9 @@
+-- Last bid of each bidder on each auction.
+SELECT auction, bidder, price, channel, url, dateTime, extra
+FROM (
+  SELECT *, ROW_NUMBER() OVER (
+      PARTITION BY bidder, auction ORDER BY dateTime DESC, price DESC, channel, url, extra
+    ) AS rank_number
+  FROM bid
+)
+WHERE rank_number <= 1

@@ -1,0 +1,9 @@
+-- The ten highest bids of each auction.
+SELECT *
+FROM (
+  SELECT *, ROW_NUMBER() OVER (
+      PARTITION BY auction ORDER BY price DESC, dateTime, bidder, channel, url, extra
+    ) AS rank_number
+  FROM bid
+)
+WHERE rank_number <= 10

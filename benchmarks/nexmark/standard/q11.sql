@@ -1,0 +1,4 @@
+-- User sessions: bids of a user with at most 10 seconds between one and the next.
+SELECT bidder, COUNT(*) AS bid_count, session_window.start AS starttime, session_window.end AS endtime
+FROM bid
+GROUP BY bidder, session_window(dateTime, '10 seconds')
