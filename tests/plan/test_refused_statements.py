@@ -90,6 +90,11 @@ REFUSED = {
     ),
     "split into characters": (VIEW + "SELECT split(s, '') AS p FROM t", "TM2101", "split"),
     "sequence of dates": (VIEW + "SELECT sequence(day, day) AS p FROM t", "TM2101", "sequence of date"),
+    "a key and a watermark": (
+        "CREATE TABLE w (id INT PRIMARY KEY, at TIMESTAMP) USING csv OPTIONS (path '{data}', watermark 'at')",
+        "TM2022",
+        "watermark 'at'",
+    ),
     "no table": (VIEW + "SELECT 1 AS one", "TM2103", "SELECT without FROM"),
     "values": (VIEW + "SELECT * FROM VALUES (1) AS v(a)", "TM2103", "VALUES"),
     "range": (VIEW + "SELECT id FROM range(5)", "TM2103", "range()"),

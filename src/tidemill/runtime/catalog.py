@@ -379,6 +379,13 @@ def _check_table(table: Table, statement: CreateTable) -> None:
                 got=name,
                 hint=nearest(name, known),
             )
+    if table.keyed and table.watermark is not None:
+        raise TidemillError(
+            "TM2022",
+            "a table with a PRIMARY KEY cannot have a watermark",
+            got=f"watermark '{table.watermark.column}'",
+            hint="a late message still changes its row; put the watermark on a table without a key",
+        )
     if not table.declared.fields:
         raise TidemillError(
             "TM2009",
