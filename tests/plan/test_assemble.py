@@ -19,6 +19,7 @@ from tidemill.task.program import (
     GroupPartial,
     JoinChanges,
     Operation,
+    PairSums,
     Program,
     ScanStep,
     StoreKeyed,
@@ -215,3 +216,34 @@ def test_windows_are_explained(views: Views) -> None:
     lines = [line.partition("Window ")[2] for line in text.splitlines() if " Window " in line]
     costs = {line.split("]")[0]: line.split("   ")[1] for line in lines}
     assert costs == {"[ntile": "O(n)", "[sum, shift": "O(d log n + affected partitions)"}, text
+
+
+def test_a_threshold_over_sums_takes_one_exchange(views: Views) -> None:
+    views.add(
+        "v",
+        "SELECT SUM(b1.x * b1.n) AS s FROM t b1 WHERE 0.25 * (SELECT SUM(b3.n) FROM t b3) "
+        "> (SELECT SUM(b2.n) FROM t b2 WHERE b2.x > b1.x)",
+    )
+    program = views.program()
+    assert program.supersteps == 2
+    assert count(program, PairSums) == 2
+    joins = [s.operation for s in program.steps if isinstance(s.operation, JoinChanges)]
+    assert [(j.key_width, j.broadcast) for j in joins] == [(0, False)]  # the threshold, where the sums are
+
+
+def test_one_row_goes_to_where_the_groups_are(views: Views) -> None:
+    views.add("v", "SELECT k, s FROM (SELECT k, SUM(n) AS s FROM t GROUP BY k) WHERE s > (SELECT AVG(n) FROM t)")
+    program = views.program()
+    assert program.supersteps == 3
+    (join,) = (s for s in program.steps if isinstance(s.operation, JoinChanges))
+    assert isinstance(join.operation, JoinChanges) and join.operation.broadcast
+    assert [i.broadcast for i in join.inputs] == [False, True]
+    assert join.operation.left.columns[: join.operation.left.table.distribution] == (0,)
+
+
+def test_rows_in_place_are_not_exchanged(views: Views) -> None:
+    views.add("v", "SELECT g.k, a.x FROM (SELECT k, SUM(n) AS s FROM t GROUP BY k HAVING s > 1) g JOIN a ON g.k = a.k")
+    program = views.program()
+    (join,) = (s for s in program.steps if isinstance(s.operation, JoinChanges))
+    groups = next(s for s in program.steps if isinstance(s.operation, GroupChanges))
+    assert (groups.depth, join.depth) == (1, 1)

@@ -25,6 +25,7 @@ from tidemill.plan.rules import rewrite
 from tidemill.plan.rules.factorise_aggregates import factorise_aggregates
 from tidemill.plan.rules.filters_into_joins import filters_into_joins
 from tidemill.plan.rules.merge_projections import merge_projections
+from tidemill.plan.rules.one_row_joins import one_row_joins
 from tidemill.plan.rules.prune_columns import prune_columns
 from tidemill.schema import Field
 from tidemill.task.expressions import Call, Expression, Literal, Ref
@@ -153,6 +154,73 @@ def test_filters_into_joins(name: str) -> None:
     assert filters_into_joins(before) == after
     assert filters_into_joins(after) == after
     assert before.schema == after.schema
+
+
+LIMIT = Aggregate(Scan("m", AB), (), (AggregateCall("max", 0, DOUBLE, True),), ("limit",))
+JOINED = Join(LEFT, RIGHT, (0,), (0,), (False,))
+
+
+def limited(node: Node, condition: Expression) -> Join:
+    return Join(node, LIMIT, (), (), (), condition)
+
+
+SUNK: dict[str, tuple[Node, Node]] = {
+    "to the right side": (
+        limited(JOINED, holds("gt", number(3), number(4))),
+        replace(JOINED, right=limited(RIGHT, holds("gt", number(1), number(2)))),
+    ),
+    "to the left side, columns in their order": (
+        limited(JOINED, holds("gt", number(1), number(4))),
+        Project(
+            replace(JOINED, left=limited(LEFT, holds("gt", number(1), number(2)))),
+            (number(0), number(1), number(3), number(4), number(2)),
+            ("a", "b", "a", "b", "limit"),
+        ),
+    ),
+    "not when both sides decide": (
+        limited(JOINED, holds("gt", call("add", number(1), number(3)), number(4))),
+        limited(JOINED, holds("gt", call("add", number(1), number(3)), number(4))),
+    ),
+    "into the parts of a union, with their constants": (
+        limited(
+            Union((LEFT, Project(RIGHT, (number(0), Literal(None, DOUBLE)), ("a", "b")))),
+            holds("gt", call("coalesce", number(1), Literal(0.0, DOUBLE)), number(2)),
+        ),
+        Union(
+            (
+                limited(LEFT, holds("gt", call("coalesce", number(1), Literal(0.0, DOUBLE)), number(2))),
+                Join(
+                    Project(RIGHT, (number(0), Literal(None, DOUBLE)), ("a", "b")),
+                    Filter(LIMIT, holds("gt", Literal(0.0, DOUBLE), number(0))),
+                    (),
+                    (),
+                    (),
+                ),
+            )
+        ),
+    ),
+    "not what can fail": (
+        limited(JOINED, holds("gt", call("divide", number(3), number(2)), number(4))),
+        limited(JOINED, holds("gt", call("divide", number(3), number(2)), number(4))),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SUNK)
+def test_one_row_joins(name: str) -> None:
+    before, after = SUNK[name]
+    assert one_row_joins(before) == after
+    assert before.schema.types == after.schema.types
+
+
+def test_an_aggregate_over_a_union_is_the_sum_of_its_parts() -> None:
+    product = (number(0), call("multiply", number(1), number(3)))
+    pairs, rows = Project(JOINED, product, ("k", "x")), Project(LEFT, (number(0), number(1)), ("k", "x"))
+    found = factorise_aggregates(summed(Union((pairs, rows)), 0))
+    assert isinstance(found, Aggregate) and found.pairs is None
+    assert [p.pairs is not None for p in found.parts] == [True, False]
+    assert [p.child for p in found.parts] == [pairs, rows]
+    assert factorise_aggregates(found) == found
 
 
 def summed(child: Node, *keys: int) -> Aggregate:
