@@ -97,7 +97,9 @@ class Coordinator:
         self.version = last.version if last else Version.empty()
         self.catalog = Catalog.from_json(last.catalog["catalog"]) if last else Catalog()
         self._fresh: set[str] = set(last.catalog["fresh"]) if last else set()
-        self._intake = Intake(self.catalog, self.store, self.version, last.catalog["history"] if last else [])
+        stored = last.catalog if last else {"history": []}
+        pinned = stored.get("static", {})
+        self._intake = Intake(self.catalog, self.store, self.version, stored["history"], pinned)
         self.partitions = self.settings.partitions or self.spark.sparkContext.defaultParallelism
         self.catalyst = Catalyst(self.spark)
         for table in self.catalog.tables.values():
@@ -222,6 +224,7 @@ class Coordinator:
         new = [v for n, v in catalog.everything.items() if self._uid(n) != v.uid]
         for view in new:
             for table in sorted(catalog.tables_read_by(view.root) - catalog.keyed_tables()):
+                self._intake.pin(table)
                 self._intake.add_history(table, view.born)
         self._fresh -= self.catalog.everything.keys() - catalog.everything.keys()
         self._fresh |= {v.name for v in new}
@@ -394,7 +397,8 @@ class Coordinator:
             splits = self._intake.admit(self.settings.epoch_bytes, self.settings.split_bytes, used, self.partitions)
             snapshots = self._snapshot_steps(current.program)
             begins = self._must_begin(current.program) or bool(self.catalog.pending)
-            if not splits and not snapshots and not begins:
+            appeared = self._intake.appeared()
+            if not splits and not snapshots and not begins and not appeared:
                 self._fresh.clear()
                 return None
             admitted = time.perf_counter()
@@ -413,7 +417,7 @@ class Coordinator:
             report = epoch_report(
                 self.version.epoch, current.program, reports, results, written, milliseconds, failed, redone
             )
-            return replace(report, warnings=self._compactor.warnings())
+            return replace(report, warnings=(*self._compactor.warnings(), *appeared))
 
     def backlog(self) -> int:
         """Bytes known and not admitted yet, history of new views included."""
@@ -448,6 +452,7 @@ class Coordinator:
             "catalog": self.catalog.to_json(),
             "fresh": sorted(self._fresh),
             "history": self._intake.history_to_json(),
+            "static": self._intake.pinned_to_json(),
             "filling": self._filling(),
         }
         return Sealed(self.version, catalog)

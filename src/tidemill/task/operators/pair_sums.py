@@ -71,9 +71,10 @@ class PairSumsOperator(Operator):
         self._held = HeldOutput()
 
     def add_input(self, item: Item, port: int) -> None:
-        """Hold a sorted run of the left (0) or right (1) groups."""
+        """Hold a sorted run of the left (0) or right (1) groups; of the side that is not complete, if one is."""
         assert isinstance(item, Keyed)
-        self._inputs[port].append(item.rows)
+        complete = self.operation.complete
+        self._inputs[port if complete is None else 1 - complete].append(item.rows)
 
     def start_drain(self) -> bool:
         """Multiply the changes of either side with the groups of the other."""
@@ -85,10 +86,10 @@ class PairSumsOperator(Operator):
         self._inputs = ([], [])
         parts: list[_Part] = []
         if left is not None and len(left):
-            runs = self.context.runs(operation.right.groups) + ([] if right is None else [right])
+            runs = self._sealed(1) + ([] if right is None else [right])
             parts += self._probe(left, runs, 0) if operation.comparisons else self._pair(left, runs, 0)
         if right is not None and len(right):
-            runs = self.context.runs(operation.left.groups)
+            runs = self._sealed(0)
             if not operation.comparisons:
                 parts += self._pair(right, runs, 1)
             elif self._symmetric:
@@ -100,6 +101,11 @@ class PairSumsOperator(Operator):
     def get_output(self) -> Output | None:
         """The run."""
         return self._held.pop()
+
+    def _sealed(self, side: int) -> list[Rows]:
+        """What a side had before: that of the keys here, or all of one that is complete."""
+        groups = (self.operation.left, self.operation.right)[side].groups
+        return self.context.runs(groups, everywhere=self.operation.complete == side)
 
     def _sides(self, of: int) -> tuple[GroupPartial, GroupPartial]:
         """Side number ``of``, and the other."""
