@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from local_jobs import LocalJobs
 from oracle import Trial, usual_settings
 from queries import read_views
 from random_tables import COLUMNS, DIMENSION, RandomTable, random_table
 
+from local_jobs import LocalJobs
 from tidemill.mill import Mill
 from tidemill.task.program import JoinChanges, LookupJoin, PairSums, SemiChanges
 
@@ -26,10 +25,17 @@ class StaticTable(RandomTable):
     """Has all its files from the beginning."""
 
     def create_statement(self) -> str:
+        """With the word STATIC."""
         self.release(len(self.waiting))
-        return super().create_statement().replace("CREATE TABLE", random.choice(("CREATE STATIC TABLE", "CREATE TABLE")))[
-            :-1
-        ] + ", static 'true')"
+        return super().create_statement().replace("CREATE", "CREATE STATIC")
+
+
+class LaterTrial(Trial):
+    """A trial whose views have the queries that the mill says they have."""
+
+    def _compare(self) -> None:
+        self.views = {n: v.query for n, v in self.mill.snapshot().catalog.views.items()}
+        super()._compare()
 
 
 def static(table: RandomTable) -> StaticTable:
@@ -91,3 +97,33 @@ def test_static_sides_are_looked_up(mill_factory: Opener, tmp_path: Path) -> Non
         used = kinds(trial.mill, name)
         regular = used & {JoinChanges, SemiChanges, PairSums}
         assert bool(regular) == (name in WITHOUT_LOOKUP), (name, used)
+
+
+def test_later_views_replacements_and_restarts(mill_factory: Opener, tmp_path: Path, seed: int) -> None:
+    rng = random.Random(f"later {seed}")
+    made = tables(rng, tmp_path / "data")
+    given = settings(rng, made)
+    print(given)
+    trial = LaterTrial(local(mill_factory(**given)), made)
+    trial.create({n: VIEWS[n] for n in ("left_outer", "sums")})
+    for name in (
+        "semi_residual",
+        "grouped",
+        "inner_join",
+        "over_a_lookup",
+        "below_by_key",
+        "over_a_view",
+        "two_static",
+    ):
+        for _ in range(rng.randrange(3)):
+            trial.advance()
+        trial.create({name: VIEWS[name]})
+        if rng.random() < 0.4:
+            trial.mill.checkpoint()
+            trial.mill.close()
+            trial.mill = local(mill_factory(**given))
+        if rng.random() < 0.4:
+            query = VIEWS["left_outer"] + rng.choice(("", " WHERE t.i > 0"))
+            trial.mill.sql(f"CREATE OR REPLACE MATERIALIZED VIEW left_outer AS {query}")
+    trial.run(rng)
+    trial.check_not_vacuous()

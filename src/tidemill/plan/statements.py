@@ -222,7 +222,8 @@ def classify(source: Source) -> Statement | None:
             if_exists = names[at + 1 : at + 3] == ["IF", "EXISTS"]
             end = head[at + 2 if if_exists else at][1]
             return Drop(kind[0].lower(), unquoted_name(source.text[end:]), if_exists)
-    if names[:1] == ["CREATE"] and names[1:2] != ["TABLE"] and names[1:3] != ["STATIC", "TABLE"] and "MATERIALIZED" not in names[:4]:
+    table = names[1:2] == ["TABLE"] or names[1:3] == ["STATIC", "TABLE"]
+    if names[:1] == ["CREATE"] and not table and "MATERIALIZED" not in names[:4]:
         raise TidemillError(
             "TM2003",
             "this kind of CREATE is not supported",

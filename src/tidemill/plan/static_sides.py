@@ -8,6 +8,7 @@ Static tables are read in epochs of their own, before any other table. So a node
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tidemill.plan.algebra import (
@@ -26,6 +27,7 @@ from tidemill.plan.algebra import (
     Window,
     children,
 )
+from tidemill.plan.rules.filters_into_joins import conjunction
 from tidemill.task.expressions import Ref
 
 if TYPE_CHECKING:
@@ -97,9 +99,12 @@ class StaticSides:
             if [e.index for e in join.expressions if isinstance(e, Ref)] != list(every):
                 return None
             join = join.child
-        if not isinstance(join, Join) or join.left != node.left or self.complete_side(join, born) != 1:
+        if not isinstance(join, Join) or self.complete_side(join, born) != 1:
             return None
-        return join
+        if isinstance(join.left, Filter) and join.left.child == node.left:
+            parts = (join.left.condition, *(() if join.residual is None else (join.residual,)))
+            return replace(join, left=node.left, residual=conjunction(list(parts)))
+        return join if join.left == node.left else None
 
 
 def _rows_of(node: Join | SemiJoin | Pairs, side: Node) -> Node:

@@ -22,7 +22,7 @@ from tidemill.task.failing_row import with_row
 from tidemill.task.functions.evaluate import filter_mask
 from tidemill.task.operator import Context, HeldOutput, Operator, Output
 from tidemill.task.operators.arrange import key_prefixes
-from tidemill.task.operators.join import pairs, restore
+from tidemill.task.operators.join import pairs, restore, slices
 from tidemill.task.program import LookupJoin
 from tidemill.task.streams import Delta, Item, batch_of
 
@@ -99,7 +99,7 @@ class LookupJoinOperator(Operator):
         theirs = decode(matches.keys, self.operation.other.table.key)
         their_weights = numbers(matches.values[0])
         outputs = []
-        for start, stop in _slices(np.bincount(found, minlength=groups)[ids]):
+        for start, stop in slices(np.bincount(found, minlength=groups)[ids], _PAIRS):
             rows, partners = pairs(ids[start:stop], found, groups)
             if not len(rows):
                 continue
@@ -125,7 +125,7 @@ class LookupJoinOperator(Operator):
         asked = np.flatnonzero(met)
         met[:] = False
         theirs = decode(matches.keys, self.operation.other.table.key)
-        for start, stop in _slices(counts[ids[asked]]):
+        for start, stop in slices(counts[ids[asked]], _PAIRS):
             rows, partners = pairs(ids[asked[start:stop]], found, groups)
             rows = asked[start:stop][rows]
             met[rows[self._holds(delta, rows, theirs, partners)]] = True
@@ -146,13 +146,3 @@ def _ask(operation: LookupJoin, delta: Delta) -> npt.NDArray[np.bool_]:
     assert operation.residual is not None
     mask: npt.NDArray[np.bool_] = filter_mask(operation.residual, delta.batch).to_numpy(zero_copy_only=False)
     return mask
-
-
-def _slices(counts: _Int64s) -> list[tuple[int, int]]:
-    """Cuts rows with these numbers of partners so that each part has about ``_PAIRS``, at least one row."""
-    ends = np.cumsum(counts)
-    if not len(ends) or ends[-1] <= _PAIRS:
-        return [(0, len(counts))]
-    cuts = np.searchsorted(ends, np.arange(_PAIRS, int(ends[-1]), _PAIRS))
-    bounds = sorted({0, *cuts.tolist(), len(counts)})
-    return list(zip(bounds, bounds[1:]))
