@@ -85,7 +85,7 @@ def _pair_sums(operation: PairSums) -> Cost:
     if not operation.comparisons:
         keys = operation.left.groups.key, operation.right.groups.key
         single = all(len(key) == operation.key_width for key in keys)
-        return Cost(CostClass.LOOKUPS) if single else Cost(CostClass.GROUPS, "pairs of groups of an affected key")
+        return Cost(CostClass.LOOKUPS, "" if single else "and matching groups")
     if operation.complete == 1 or changes_probe_left(operation):
         return Cost(CostClass.LOOKUPS)
     who = "changes" if operation.complete == 0 else "changes of the right side"

@@ -27,6 +27,8 @@ from tidemill.task.program import (
 
 Names = tuple[str, ...]
 _LONGEST = 40
+_COMPARISONS = {"eq": "=", "eq_null_safe": "<=>", "ne": "<>", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
+_INFIX = {**_COMPARISONS, "and": "and", "or": "or", "add": "+", "subtract": "-", "multiply": "*", "divide": "/"}
 
 
 def step_columns(program: Program) -> list[Names]:
@@ -63,10 +65,10 @@ def step_columns(program: Program) -> list[Names]:
             case PairSums():
                 names = _pair_names(step.operation, *pair_sides(step.operation, inputs, of_table))
             case JoinChanges():
-                names = first + inputs[1]
+                names = _both(first, inputs[1])
             case LookupJoin(kind="inner"):
                 other = of_table(step.operation.other.table)
-                names = other + first if step.operation.other_first else first + other
+                names = _both(other, first) if step.operation.other_first else _both(first, other)
             case WindowChanges():
                 names = (*first, *(c.function for c in step.operation.calls))
             case ApplyChangelog() | ApplyBook():
@@ -127,8 +129,25 @@ def show(expression: Expression, columns: Names) -> str:
             return _name(columns, expression.index)
         case Literal():
             return "NULL" if expression.value is None else repr(expression.value)
-        case Call():
-            return f"{expression.function}({', '.join(show(a, columns) for a in expression.args)})"
+        case Call(function=function, args=args):
+            shown = [show(a, columns) for a in args]
+            if function not in _INFIX or len(args) != 2:
+                return f"{function}({', '.join(shown)})"
+            inner = [
+                f"({text})" if isinstance(a, Call) and a.function in _INFIX and not _flat(function, a) else text
+                for a, text in zip(args, shown, strict=True)
+            ]
+            return f" {_INFIX[function]} ".join(inner)
+
+
+def _flat(function: str, inside: Call) -> bool:
+    """Whether an operand needs no parentheses."""
+    return function == inside.function == "and" or (function in ("and", "or") and inside.function in _COMPARISONS)
+
+
+def _both(left: Names, right: Names) -> Names:
+    """The columns of two sides, told apart where they have the same name."""
+    return left + tuple(f"right.{n}" if n in left else n for n in right)
 
 
 def _name(columns: Names, position: int) -> str:

@@ -21,12 +21,12 @@ from pyspark.sql import DataFrame, SparkSession
 from tidemill.config import Settings
 from tidemill.errors import TidemillError
 from tidemill.plan.algebra import Node, Project
-from tidemill.plan.assemble import Assembler, state_tables
+from tidemill.plan.assemble import Assembler, ViewDefinition, state_tables
 from tidemill.plan.catalyst import Catalyst
 from tidemill.plan.catalyst_frames import marked_frame, struct, unreadable_frame
 from tidemill.plan.empty_sums import zero_for_empty
 from tidemill.plan.event_time import Lag
-from tidemill.plan.explain import explain
+from tidemill.plan.explain import QUERY, explain
 from tidemill.plan.rules import rewrite
 from tidemill.plan.statements import CreateTable, CreateView
 from tidemill.runtime import replacements
@@ -249,13 +249,19 @@ class Coordinator:
         """The algebra of a query that stands at a line and column. Errors as :meth:`Catalyst.plan`."""
         return rewrite(self.catalyst.plan(query, at))
 
-    def explain(self, query: str | DataFrame | Node) -> str:
+    def explain(self, query: str | DataFrame) -> str:
         """The incremental plan of a query as text. Errors as :meth:`plan`, and what cannot be maintained."""
         with self._lock:
-            root = self.plan(query) if isinstance(query, str | DataFrame) else query
-            views = [v.definition() for v in self.catalog.active_views()]
-            sources = {t.name: t.source() for t in self.catalog.tables.values()}
-            return explain(views, sources, root)
+            return self._explain(ViewDefinition(QUERY, QUERY, self.plan(query), self.version.epoch))
+
+    def explain_view(self, name: str) -> str:
+        """The incremental plan of a view as text."""
+        with self._lock:
+            return self._explain(self.catalog.views[name].definition())
+
+    def _explain(self, query: ViewDefinition) -> str:
+        views = [v.definition() for v in self.catalog.active_views()]
+        return explain(views, {t.name: t.source() for t in self.catalog.tables.values()}, query)
 
     def drop(self, kind: str, name: str, if_exists: bool) -> None:
         """Remove a table or view and its state. Errors as :meth:`Catalog.without`."""
