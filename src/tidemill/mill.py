@@ -249,8 +249,7 @@ class Mill:
 
     def explain_views(self) -> list[tuple[str, str]]:
         """Name and incremental plan of every view."""
-        views = self._open().catalog.views.values()
-        return [(v.name, self._open().explain(v.root)) for v in views]
+        return [(name, self._open().explain_view(name)) for name in self._open().catalog.views]
 
     def query(self, text: str) -> DataFrame:
         """Any Spark SQL over the views, at one sealed epoch.

@@ -212,10 +212,10 @@ def test_windows_survive_being_stored(views: Views) -> None:
 
 def test_windows_are_explained(views: Views) -> None:
     views.add("v", WINDOWS)
-    text = explain([], TABLES, views.views[0].root)
+    text = explain([], TABLES, views.views[0])
     lines = [line.partition("Window ")[2] for line in text.splitlines() if " Window " in line]
     costs = {line.split("]")[0]: line.split("   ")[1] for line in lines}
-    assert costs == {"[ntile": "O(n)", "[sum, shift": "O(d log n + affected partitions)"}, text
+    assert costs == {"[ntile": "O(n)", "[sum, shift": "O(affected groups), reads the rows of affected partitions"}, text
 
 
 def test_a_threshold_over_sums_takes_one_exchange(views: Views) -> None:

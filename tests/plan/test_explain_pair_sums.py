@@ -5,7 +5,8 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from tidemill.plan.explain import _cost, _describe
+from tidemill.plan.costs import cost
+from tidemill.plan.explain import describe
 from tidemill.state.keys import KeyColumn
 from tidemill.task.accumulators import Accumulator, AggregateLayout
 from tidemill.task.program import Comparison, GroupPartial, PairSums, StateTable, Term
@@ -25,22 +26,22 @@ def pair_sums(left: int, right: int, comparisons: tuple[Comparison, ...], any_of
 
 
 @pytest.mark.parametrize(
-    ("operation", "shown", "cost"),
+    ("operation", "shown", "spent"),
     [
-        (pair_sums(1, 1, (), False, 0), "Pair sums on 1 key", "O(d log n)"),
-        (pair_sums(2, 1, (), False, 1), "Pair sums on 1 key", "O(d log n + matching groups)"),
+        (pair_sums(1, 1, (), False, 0), "Pair sums on 1 key", "O(Δ log n)"),
+        (pair_sums(2, 1, (), False, 1), "Pair sums on 1 key", "O(Δ log n), and matching groups"),
         (
             pair_sums(2, 2, (Comparison("value", "le", 1),), False, 0),
             "Pair sums on 1 key, ordered by y = right.$1: y <= left.$1",
-            "O(d log n)",
+            "O(Δ log n)",
         ),
         (
             pair_sums(2, 2, FAR, True, 1),
             "Pair sums on 1 key, ordered by y = right.$1: y - left.$1 > 1000.0 or left.$1 - y > 1000.0",
-            "O(d log n), right changes O(n of the key)",
+            "O(affected groups), changes of the right side read the left groups of their key",
         ),
     ],
 )
-def test_pair_sums(operation: PairSums, shown: str, cost: str) -> None:
-    assert _describe(operation) == shown
-    assert _cost(operation) == cost
+def test_pair_sums(operation: PairSums, shown: str, spent: str) -> None:
+    assert describe(operation, [], ()) == shown
+    assert str(cost(operation)) == spent

@@ -9,8 +9,8 @@ import pyarrow as pa
 from tidemill.state.keys import KeyColumn
 from tidemill.state.merge import merge
 from tidemill.task.accumulators import Accumulator, AggregateLayout, Result
-from tidemill.task.operator import Operator, Output
 from tidemill.task.build import build
+from tidemill.task.operator import Operator, Output
 from tidemill.task.program import Arrange, GroupPartial, Operation, StateTable, multiset_table
 from tidemill.task.streams import Delta, Item, Keyed
 from tidemill.testing import MemoryContext, Row, delta, keyed_rows, weighted_rows

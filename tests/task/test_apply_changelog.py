@@ -14,8 +14,8 @@ from operator_runs import INT, TEXT, changes, keyed, run
 from tidemill.plan.keyed_tables import contents_plan, message_steps
 from tidemill.schema import Field, Schema
 from tidemill.state.merge import merge
-from tidemill.task.changed_rows import changed_rows
 from tidemill.task.build import build
+from tidemill.task.changed_rows import changed_rows
 from tidemill.task.program import ApplyChangelog, Changelog, ReadPlan, TableSource, multiset_table
 from tidemill.task.read_view import read_view
 from tidemill.task.streams import Delta, batch_of

@@ -7,8 +7,8 @@ import pytest
 from operator_runs import INT, changes, pairs, run
 
 from tidemill.errors import EvaluationError
-from tidemill.task.expressions import Call, Literal, Ref
 from tidemill.task.build import build
+from tidemill.task.expressions import Call, Literal, Ref
 from tidemill.task.program import Calculate
 from tidemill.testing import MemoryContext
 

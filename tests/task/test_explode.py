@@ -9,8 +9,8 @@ from operator_runs import changes, run
 
 from tidemill.errors import EvaluationError
 from tidemill.schema import TIMESTAMP
-from tidemill.task.expressions import Call, Literal, Ref
 from tidemill.task.build import build
+from tidemill.task.expressions import Call, Literal, Ref
 from tidemill.task.operators.explode import _MOST_ROWS
 from tidemill.task.program import Explode
 from tidemill.task.streams import Delta, batch_of

@@ -7,9 +7,9 @@ import pytest
 from operator_runs import INT, pairs
 
 from tidemill.errors import EvaluationError
+from tidemill.task.build import build
 from tidemill.task.expressions import Call, Ref
 from tidemill.task.failing_row import with_row
-from tidemill.task.build import build
 from tidemill.task.program import Calculate
 from tidemill.task.streams import Delta, batch_of
 from tidemill.testing import MemoryContext

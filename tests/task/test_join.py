@@ -7,8 +7,8 @@ from collections import Counter
 
 from operator_runs import INT, TEXT, arranged, changes, keyed, run_stored
 
-from tidemill.task.operator import Operator, Output
 from tidemill.task.build import build
+from tidemill.task.operator import Operator, Output
 from tidemill.task.program import JoinChanges
 from tidemill.task.streams import Delta, Item
 from tidemill.testing import MemoryContext, delta, weighted_rows

@@ -496,3 +496,38 @@ def test_keys_that_do_not_fit_are_refused() -> None:
     ):
         with pytest.raises(ValueError, match=r"\S"):
             PairSumsOperator(0, bad)
+
+
+@pytest.mark.parametrize("complete", [0, 1], ids=["left", "right"])
+@pytest.mark.parametrize(
+    "operation",
+    [
+        pair_sums([INT, TEXT], [INT, TEXT], 1, (1,)),
+        pair_sums([INT, DOUBLE], [INT, DOUBLE], 1, (0,), Comparison("value", "le", 1)),
+        pair_sums([INT, DOUBLE], [INT, DOUBLE], 1, (0, 1), Comparison("value", "gt", 1)),
+    ],
+    ids=["equal keys", "either probes", "left groups are read"],
+)
+def test_a_side_that_is_complete(operation: PairSums, complete: int, seed: int) -> None:
+    """The groups of the other side are neither stored nor together with those of their keys."""
+    rng = random.Random(seed)
+    operation = replace(operation, complete=complete)
+    sides = (operation.left, operation.right)
+    context, view = MemoryContext(), Views(operation)
+    rows: tuple[Counter[Row], Counter[Row]] = (Counter(), Counter())
+    operator, pairs = PairSumsOperator(0, operation), 0
+    for epoch in range(40):
+        of = complete if epoch < 3 else 1 - complete
+        given = keyed(sides[of], changed(rng, rows[of], sides[of].input_types, 1, SPECIALS))
+        if of == complete:
+            for item, _ in given:
+                context.write(sides[of].groups, item.rows)
+            context.seal()
+            continue
+        for output in run(operator, context, [(item, 0) for item, _ in given]):
+            assert isinstance(output.item, Keyed)
+            view.add(output.item.rows)
+        expected = nested_loop(operation, *rows)
+        view.check(expected, f"epoch {epoch}, seed {seed}")
+        pairs += len(expected)
+    assert pairs

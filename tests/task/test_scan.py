@@ -11,8 +11,8 @@ from operator_runs import INT, TEXT, changes
 from tidemill.errors import TidemillError
 from tidemill.schema import Field, Schema
 from tidemill.sources.split import Split
-from tidemill.task.operator import Output, SourceOperator
 from tidemill.task.build import build
+from tidemill.task.operator import Output, SourceOperator
 from tidemill.task.program import ScanStep, TableSource, multiset_table
 from tidemill.testing import MemoryContext, keyed_rows
 

@@ -16,8 +16,8 @@ from tidemill.errors import EvaluationError
 from tidemill.plan.algebra import Scan, SortKey, Window
 from tidemill.plan.windows import window_changes
 from tidemill.schema import Field
-from tidemill.task.expressions import Call, Expression, Literal, Ref
 from tidemill.task.build import build
+from tidemill.task.expressions import Call, Expression, Literal, Ref
 from tidemill.task.program import WindowChanges
 from tidemill.task.window_calls import Frame, WindowCall
 from tidemill.testing import MemoryContext, Row, delta, weighted_rows

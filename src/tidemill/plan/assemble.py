@@ -38,6 +38,7 @@ from tidemill.plan.event_time import EventTimes, Lag
 from tidemill.plan.keyed_tables import append_only, contents_plan, message_key, message_steps
 from tidemill.plan.placement import NOWHERE, ONE_PLACE, Placement, after_calculation
 from tidemill.plan.rules.one_row_joins import gives_one_row
+from tidemill.plan.static_sides import StaticSides
 from tidemill.plan.traverse import map_children
 from tidemill.plan.windows import window_changes
 from tidemill.state.keys import KeyColumn
@@ -53,6 +54,7 @@ from tidemill.task.program import (
     GroupPartial,
     Input,
     JoinChanges,
+    LookupJoin,
     Operation,
     PairSums,
     Program,
@@ -99,6 +101,7 @@ class Assembler:
         self._noted = False
         self._times = EventTimes(tables, lambda name: self.views[name].root)
         self._looked_up: dict[str, set[Lag | None]] = {}
+        self._static = StaticSides(self.views, tables)
 
     def program(self) -> Program:
         """The program of all views."""
@@ -369,6 +372,8 @@ class Assembler:
             widths = {self._distribution(part, born, single) for part in node.parts}
             return widths.pop() if len(widths) == 1 else None
         if node.pairs is not None:
+            if self._static.complete_side(node.pairs, born) is not None:
+                return None
             width = self._pair_distribution(node.pairs, born)
             left = node.pairs.keys[:width] == tuple(range(width))
             first = len(node.pairs.left.keys)
@@ -394,6 +399,9 @@ class Assembler:
         if node.pairs is None:
             return Input(self._add(partial, (self._rows(node.child, born, single),), born))
         pairs = node.pairs
+        complete = self._static.complete_side(pairs, born)
+        if complete is not None:
+            return self._lookup_pairs(pairs, partial, born, complete)
         width = self._pair_distribution(pairs, born)
         sides = []
         inputs = []
@@ -413,6 +421,19 @@ class Assembler:
         )
         return Input(self._add(operation, tuple(inputs), born, *moves))
 
+    def _lookup_pairs(self, pairs: Pairs, partial: GroupPartial, born: int, complete: int) -> Input:
+        """Sums over pairs of one side's partial groups, where they are, with the other side, which is complete."""
+        sides = (pairs.left, pairs.right)
+        groups = tuple(self._groups(side, born, pairs.key_width) for side in sides)
+        streams = tuple(self._sums(side, own, born) for side, own in zip(sides, groups, strict=True))
+        self._keep(self._add(StoreKeyed(groups[complete].groups), (streams[complete],), born))
+        waiting = sides[1 - complete]
+        self._look_up(groups[complete].groups, waiting.child, waiting.keys[: pairs.key_width])
+        terms = _terms(pairs, partial.layout, groups[0].layout, groups[1].layout)
+        shape = (pairs.key_width, pairs.comparisons, pairs.any_of, pairs.keys, terms)
+        operation = PairSums(groups[0], groups[1], *shape, partial, complete)
+        return Input(self._add(operation, (streams[1 - complete],), born))
+
     def _pair_distribution(self, pairs: Pairs, born: int) -> int:
         """Number of key columns by which the sides of pairs are spread: none when a side is at one place."""
         if pairs.key_width and not any(self._at_one_place(s, born) for s in (pairs.left, pairs.right)):
@@ -423,7 +444,8 @@ class Assembler:
         if side.parts:
             return all(self._at_one_place(part, born) for part in side.parts)
         if side.pairs is not None:
-            return self._pair_distribution(side.pairs, born) == 0
+            complete = self._static.complete_side(side.pairs, born)
+            return complete is None and self._pair_distribution(side.pairs, born) == 0
         return () in self._place(self._rows(side.child, born))
 
     def _side_in_place(self, side: Aggregate, width: int, born: int) -> bool:
@@ -432,10 +454,15 @@ class Assembler:
             return all(self._side_in_place(part, width, born) for part in side.parts)
         if side.pairs is None:
             return side.keys[:width] in self._place(self._rows(side.child, born, single=width == 0))
+        if self._static.complete_side(side.pairs, born) is not None:
+            return False
         own = self._pair_distribution(side.pairs, born)
         return own == width and side.pairs.keys[:width] == tuple(range(width))
 
     def _join(self, node: Join, born: int) -> Input:
+        complete = self._static.complete_side(node, born)
+        if complete is not None:
+            return self._lookup_join(node, born, complete)
         if not node.left_keys and gives_one_row(node.right):
             return self._join_scalar(node, born)
         node = self._in_placed_order(node, born)
@@ -448,6 +475,41 @@ class Assembler:
         start = len(node.left.schema)
         self._placed[joined] = frozenset({node.left_keys, tuple(start + k for k in node.right_keys)})
         return self._with_residual(node, joined, born)
+
+    def _lookup_join(self, node: Join, born: int, complete: int) -> Input:
+        """A join of the rows of one side, where they are, with the other side, which is complete."""
+        keys = (node.left_keys, node.right_keys)
+        sides = (node.left, node.right)
+        rows = self._rows(sides[1 - complete], born)
+        other, _, _ = self._arranged(sides[complete], born, keys[complete], _required(keys[complete], node.null_safe))
+        mine = keys[1 - complete]
+        self._look_up(other.table, sides[1 - complete], mine)
+        operation = LookupJoin("inner", mine, _required(mine, node.null_safe), other, complete == 0)
+        start = len(node.left.schema)
+        moved, equal = ((start, 0), (0, start))[complete]
+        places = {tuple(moved + c for c in place) for place in self._place(rows)}
+        for place in self._place(rows):
+            if place and all(c in mine for c in place):
+                places.add(tuple(equal + keys[complete][mine.index(c)] for c in place))
+        joined = self._placed_by(frozenset(places), operation, (rows,), born)
+        return self._with_residual(node, joined, born)
+
+    def _lookup_semi_join(self, node: SemiJoin, born: int) -> Input | None:
+        """A semi or anti join of rows, where they are, with a right side that is complete; None where it is not."""
+        join = self._static.residual_join(node, born)
+        if join is None and self._static.complete_side(node, born) != 1:
+            return None
+        keyed = join or node
+        required = _required(keyed.right_keys, keyed.null_safe)
+        whole = join is not None and join.residual is not None
+        other, _, _ = self._arranged(keyed.right, born, keyed.right_keys, required, keys_only=not whole)
+        self._look_up(other.table, node.left, keyed.left_keys)
+        never = _required(keyed.left_keys, keyed.null_safe)
+        residual = None if join is None else join.residual
+        kind = "anti" if node.anti else "semi"
+        operation = LookupJoin(kind, keyed.left_keys, never, other, residual=residual)
+        rows = self._rows(node.left, born)
+        return self._placed_by(self._place(rows), operation, (rows,), born)
 
     def _join_scalar(self, node: Join, born: int) -> Input:
         """A join with one row: it is sent to where the rows of the other side are."""
@@ -488,6 +550,10 @@ class Assembler:
         return node
 
     def _semi_join(self, node: SemiJoin, born: int) -> Input:
+        found = self._lookup_semi_join(node, born)
+        return self._semi_join_of_changes(node, born) if found is None else found
+
+    def _semi_join_of_changes(self, node: SemiJoin, born: int) -> Input:
         never = _required(node.left_keys, node.null_safe)
         left = self._arranged(node.left, born, node.left_keys, () if node.anti else never)
         required = _required(node.right_keys, node.null_safe)

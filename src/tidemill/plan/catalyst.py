@@ -108,13 +108,14 @@ class Catalyst:
         if statement is not None:
             return statement
         text, or_replace = statements.without_or_replace(source.text)
+        text, static = statements.without_static(text)
         try:
             plan = self._spark._jsparkSession.sessionState().sqlParser().parsePlan(text)
         except ParseException as error:
             raise _parse_error(error, source) from error
         match plan.getClass().getSimpleName():
             case "CreateTable":
-                return _create_table(plan, source)
+                return _create_table(plan, source, static)
             case "CreateMaterializedViewAsSelect":
                 return _create_view(plan, source, or_replace)
         if statements.words(source.text, 1)[0][0] in ("(", "TABLE"):
@@ -231,7 +232,7 @@ def _run_batches(optimizer: Any, plan: Any) -> Any:
     return plan
 
 
-def _create_table(plan: Any, source: Source) -> CreateTable:
+def _create_table(plan: Any, source: Source, static: bool) -> CreateTable:
     columns = plan.columns()
     fields = []
     for i in range(columns.size()):
@@ -249,6 +250,8 @@ def _create_table(plan: Any, source: Source) -> CreateTable:
     options = _options(spec.optionExpression().options())
     if spec.location().isDefined():
         options["path"] = spec.location().get()
+    if static:
+        options = {k: v for k, v in options.items() if k.lower() != "static"} | {"static": "true"}
     name = _identifier(plan.name())
     schema, format_ = Schema(tuple(fields)), spec.provider().get().lower()
     return CreateTable(name, schema, format_, options, plan.ignoreIfExists(), _primary_key(spec.constraints()))

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tidemill.plan.algebra import Node
 from tidemill.plan.assemble import Assembler, ViewDefinition
-from tidemill.task.accumulators import OF_GROUP
-from tidemill.task.expressions import Call, Expression, Literal, Ref
+from tidemill.plan.costs import Cost, CostClass, cost
+from tidemill.plan.step_columns import Names, exchanged_by, results, show, step_columns
 from tidemill.task.program import (
     ApplyBook,
     ApplyChangelog,
@@ -18,9 +17,12 @@ from tidemill.task.program import (
     Explode,
     GroupChanges,
     GroupPartial,
+    Input,
     JoinChanges,
+    LookupJoin,
     Operation,
     PairSums,
+    Program,
     RepeatRows,
     ScanStep,
     SemiChanges,
@@ -30,106 +32,223 @@ from tidemill.task.program import (
     TopChanges,
     ViewSnapshot,
     WindowChanges,
-    changes_probe_left,
     read_tables,
     written_tables,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from tidemill.task.program import TableSource
 
+QUERY = "(query)"
+"""The name of a query that is no view yet."""
 
-def explain(views: list[ViewDefinition], tables: Mapping[str, TableSource], root: Node) -> str:
-    """The plan of a query as it would run beside the views it reads.
+
+def explain(
+    views: Sequence[ViewDefinition],
+    tables: Mapping[str, TableSource],
+    query: ViewDefinition,
+) -> str:
+    """The plan of a query as it would run, or of a view as it runs, beside other views.
+
+    Parameters
+    ----------
+    views : sequence of ViewDefinition
+        All views of the mill; when none of them has the name of ``query``, that one is added.
 
     Returns
     -------
     str
-        One line a step: superstep, operator, cost of a change of size d against state of size n, and the
-        state tables with what is done to them.
+        A head of a few lines: supersteps, exchanges and by which columns, state tables, the worst class of cost, and
+        which views have some of the steps too. Then one line a step: its number in the mill's program, superstep,
+        operator with columns by name, where its rows come from, and its cost. Under a step the state tables that it
+        appends to or looks up. Δ are the changed rows of an epoch, n all rows.
     """
-    assembler = Assembler([*views, ViewDefinition("(query)", "(query)", root, 0)], tables)
-    program = assembler.program()
-    mine = [(i, s) for i, s in enumerate(program.steps) if "(query)" in s.views]
-    retained = assembler.retention()
-    depths = {s.depth for _, s in mine}
-    lines = [f"supersteps: {1 + max(depths)}   steps: {len(mine)}"]
-    for number, step in mine:
-        inputs = ", ".join(f"#{i.step}" + (f".{i.port}" if i.port else "") for i in step.inputs)
-        arrow = f" <- {inputs}" if inputs else ""
-        lines.append(
-            f"  #{number} superstep {step.depth}  {_describe(step.operation)}{arrow}   {_cost(step.operation)}"
+    every = list(views) if any(v.name == query.name for v in views) else [*views, query]
+    assembler = Assembler(every, tables)
+    return _Explanation(assembler, assembler.program(), query.name).text()
+
+
+class _Explanation:
+    """The steps of one view in a program."""
+
+    def __init__(self, assembler: Assembler, program: Program, name: str) -> None:
+        self._assembler, self._program, self._name = assembler, program, name
+        self._steps = program.steps
+        self._retained = assembler.retention()
+        self._mine = [i for i, s in enumerate(self._steps) if name in s.views]
+        self._columns = step_columns(program)
+        self._loading = self._only_while_loading()
+        self._costs = {i: cost(self._steps[i].operation) for i in self._mine}
+
+    def text(self) -> str:
+        lines = [self._head(), *self._exchanges(), *self._shared()]
+        for number in self._mine:
+            lines += self._step(number)
+        plan = self._assembler.read_plan(self._name)
+        how = "merge runs, finish groups" if plan.layout else "merge runs"
+        extra = f", then {len(plan.steps)} projections and filters" if plan.steps else ""
+        return "\n".join([*lines, f"  read: {how}{extra}"])
+
+    def _head(self) -> str:
+        depths = {self._steps[i].depth for i in self._mine}
+        stored = {t.id for i in self._mine for t in self._written(i)}
+        worst = max((c.kind for i, c in self._costs.items() if i not in self._loading), default=CostClass.CHANGES)
+        counts = (
+            f"supersteps: {1 + max(depths)}",
+            f"exchanges: {len(self._edges())}",
+            f"state tables: {len(stored)}",
+            f"steps: {len(self._mine)}",
+            f"worst: {worst}",
         )
-        for table in written_tables(step.operation):
-            read = table in read_tables(step.operation)
-            cut = ", let go of behind the watermark" if table.id in retained else ""
-            how = "looked up and appended" if read else "appended"
-            lines.append(f"       state {table.id}: {how}, {_key(table)}{cut}")
-    plan = assembler.read_plan("(query)")
-    how = "merge runs, finish groups" if plan.layout else "merge runs"
-    extra = f", then {len(plan.steps)} projections and filters" if plan.steps else ""
-    lines.append(f"  read: {how}{extra}")
-    return "\n".join(lines)
+        return "   ".join(counts)
+
+    def _edges(self) -> dict[tuple[int, int], str]:
+        """Exchanges: (from, to) and how rows are spread. Rows that only go on to a later superstep are none."""
+        found: dict[tuple[int, int], str] = {}
+        for number in self._mine:
+            for source in self._steps[number].inputs:
+                how = self._sent(number, source)
+                if how is not None:
+                    found.setdefault((source.step, number), how)
+        return found
+
+    def _sent(self, number: int, source: Input) -> str | None:
+        if self._steps[source.step].depth == self._steps[number].depth:
+            return None
+        if source.broadcast:
+            return "to all partitions"
+        columns = exchanged_by(self._program, source.step, self._columns)
+        if columns is None:
+            return None
+        return f"by [{', '.join(columns)}]" if columns else "to one partition"
+
+    def _exchanges(self) -> list[str]:
+        return [f"exchange: #{a} to #{b} {how}" for (a, b), how in self._edges().items()]
+
+    def _shared(self) -> list[str]:
+        """Which other views have steps of this one."""
+        with_views: dict[str, list[int]] = {}
+        for number in self._mine:
+            for view in self._steps[number].views - {self._name}:
+                with_views.setdefault(view, []).append(number)
+        return [
+            f"shared with {view}: {', '.join(f'#{n}' for n in numbers)}" for view, numbers in sorted(with_views.items())
+        ]
+
+    def _only_while_loading(self) -> set[int]:
+        """Steps that only static tables give rows to."""
+        found: set[int] = set()
+        for number, step in enumerate(self._steps):
+            if isinstance(step.operation, ScanStep):
+                if step.operation.source.static:
+                    found.add(number)
+            elif step.inputs and not isinstance(step.operation, ViewSnapshot):
+                inputs = {i.step for i in step.inputs}
+                if inputs <= found:
+                    found.add(number)
+        return found
+
+    def _written(self, number: int) -> tuple[StateTable, ...]:
+        """State tables, without the errors of input tables."""
+        operation = self._steps[number].operation
+        return () if isinstance(operation, ScanStep) else written_tables(operation)
+
+    def _step(self, number: int) -> list[str]:
+        step = self._steps[number]
+        names = [self._columns[i.step] for i in step.inputs]
+        sources = ", ".join(f"#{i.step}" + (f".{i.port}" if i.port else "") for i in step.inputs)
+        arrow = f" <- {sources}" if sources else ""
+        spent = self._costs[number]
+        if number in self._loading:
+            spent = Cost(spent.kind, "only while static tables load")
+        text = describe(step.operation, names, self._columns[number])
+        lines = [f"  #{number} superstep {step.depth}  {text}{arrow}   {spent}"]
+        written, read = self._written(number), read_tables(step.operation)
+        for table in dict.fromkeys((*written, *read)):
+            done = [w for w, tables in (("looked up", read), ("appended", written)) if table in tables]
+            cut = ", let go of behind the watermark" if table.id in self._retained else ""
+            lines.append(f"       state {table.id}: {' and '.join(done)}, {_key(table)}{cut}")
+        return lines
 
 
-def _describe(operation: Operation) -> str:
+def _key(table: StateTable) -> str:
+    return f"key of {len(table.key)} columns, {len(table.value_types)} values"
+
+
+def describe(operation: Operation, inputs: Sequence[Names], own: Names) -> str:
+    """An operator in one line; ``inputs`` and ``own`` are names of columns that come in and go out."""
+    first: Names = inputs[0] if inputs else ()
+
+    def listed(columns: Sequence[int], names: Names = first) -> str:
+        return f"[{', '.join(names[c] if c < len(names) else f'${c}' for c in columns)}]"
+
     match operation:
         case ScanStep():
-            return f"Scan {operation.source.name} [{', '.join(operation.columns)}]"
+            return f"Scan {operation.source.name} {listed(range(len(own)), own)}"
         case ViewSnapshot():
-            return f"ViewSnapshot {operation.view}"
+            return f"Snapshot of {operation.view}"
         case Calculate():
-            parts = []
-            if operation.condition is not None:
-                parts.append(f"where {show(operation.condition)}")
+            parts = [] if operation.condition is None else [f"where {show(operation.condition, first)}"]
             if operation.expressions is not None:
-                parts.append("[" + ", ".join(show(e) for e in operation.expressions) + "]")
+                parts.append("[" + ", ".join(show(e, first) for e in operation.expressions) + "]")
             return "Calculate " + " ".join(parts)
         case Explode():
-            return f"Explode{' outer' if operation.outer else ''} {show(operation.argument)}"
+            return f"Explode{' outer' if operation.outer else ''} {show(operation.argument, first)}"
         case Concatenate():
             return "Concatenate"
         case GroupPartial():
-            kept = ", ".join(
-                f"{a.kind}{'' if a.argument is None else f'(${a.argument})'}" for a in operation.layout.accumulators
-            )
-            return f"GroupPartial by [{', '.join(f'${k}' for k in operation.keys)}] keep [{kept}]"
+            return f"Partial groups by {listed(operation.keys)} of [{', '.join(results(operation.layout, first))}]"
         case GroupChanges():
-            return "GroupChanges" if operation.emit else "GroupFold"
-        case StoreKeyed():
+            return "Changes of groups" if operation.emit else "Fold groups"
+        case StoreKeyed() | StoreRows():
             return "Store"
-        case StoreRows():
-            return "Store rows"
         case Arrange():
-            return f"Arrange by [{', '.join(f'${k}' for k in operation.columns[: operation.table.distribution])}]"
+            return f"Arrange by {listed(operation.columns[: operation.table.distribution])}"
         case PairSums():
-            return _describe_pair_sums(operation)
+            return pair_sums(operation)
+        case JoinChanges():
+            return _join(operation, inputs)
+        case LookupJoin():
+            kind = {"inner": "Join", "semi": "Semi join", "anti": "Anti join"}[operation.kind]
+            return f"{kind} by lookup of {listed(operation.keys)} in a complete side"
         case SemiChanges():
-            return f"{'Anti' if operation.anti else 'Semi'} join on {operation.key_width} keys"
+            kind = "Anti" if operation.anti else "Semi"
+            return f"{kind} join on {listed(operation.left.columns[: operation.key_width])}"
         case RepeatRows():
-            return f"Repeat ${operation.column} times"
+            return f"Repeat {listed((operation.column,))} times"
         case TopChanges():
-            return f"Top {'all' if operation.limit is None else operation.limit} after {operation.offset}"
+            order = listed(operation.rows.columns[: len(operation.rows.columns)])
+            return f"Top {'all' if operation.limit is None else operation.limit} after {operation.offset} in {order}"
         case WindowChanges():
-            keys = [f"${c}" for c in operation.rows.columns]
-            partition, order = keys[: operation.partition], keys[operation.partition :][: operation.order]
+            columns = operation.rows.columns
+            ordered = columns[operation.partition :][: operation.order]
+            limit = "" if operation.limit is None else f" first {operation.limit}"
             calls = ", ".join(c.function for c in operation.calls)
-            first = "" if operation.limit is None else f" first {operation.limit}"
-            return f"Window [{calls}] by [{', '.join(partition)}] order [{', '.join(order)}]{first}"
+            return f"Window [{calls}] by {listed(columns[: operation.partition])} order {listed(ordered)}{limit}"
         case ArrangeMessages():
-            return "Arrange messages by key and place"
+            return f"Arrange messages by {listed(operation.key)} and place"
         case ApplyChangelog():
-            return f"Apply changelog of [{', '.join(f'${k}' for k in operation.changelog.key)}]"
+            return f"Apply changelog of {listed(operation.changelog.key, operation.changelog.rows.names)}"
         case ApplyBook():
             return "Apply order book"
-        case JoinChanges():
-            return f"Join on {operation.key_width} key{'s' if operation.key_width > 1 else ''}"
 
 
-def _describe_pair_sums(operation: PairSums) -> str:
+def _join(operation: JoinChanges, inputs: Sequence[Names]) -> str:
+    if operation.broadcast:
+        return "Join with one row"
+    if not operation.key_width:
+        return "Join all pairs"
+    pairs = zip(operation.left.columns[: operation.key_width], operation.right.columns, strict=False)
+    return "Join on " + " and ".join(f"{inputs[0][a]} = {inputs[1][b]}" for a, b in pairs)
+
+
+def pair_sums(operation: PairSums) -> str:
+    """Which pairs are summed up."""
     keys = f"Pair sums on {operation.key_width} key{'' if operation.key_width == 1 else 's'}"
+    if operation.complete is not None:
+        keys += f" by lookup in the {('left', 'right')[operation.complete]} side, which is complete"
     if not operation.comparisons:
         return keys
     symbols = {"lt": "<", "le": "<=", "gt": ">", "ge": ">="}
@@ -138,54 +257,5 @@ def _describe_pair_sums(operation: PairSums) -> str:
         bound = f"left.${c.bound}"
         sides = {"value": "y", "value_minus_bound": f"y - {bound}", "bound_minus_value": f"{bound} - y"}
         shown.append(f"{sides[c.form]} {symbols[c.op]} {bound if c.form == 'value' else repr(c.limit)}")
-    return (
-        f"{keys}, ordered by y = right.${operation.key_width}: {(' or ' if operation.any_of else ' and ').join(shown)}"
-    )
-
-
-def _cost(operation: Operation) -> str:
-    match operation:
-        case GroupChanges():
-            kept = operation.partial.layout.accumulators
-            if any(a.kind in OF_GROUP for a in kept):
-                return "O(d log n), O(values of affected groups)"
-            extremes = any(a.recomputed for a in kept)
-            return "O(d log n), O(affected groups)" if extremes else "O(d log n)"
-        case JoinChanges() | SemiChanges():
-            return "O(d log n + matches)" if operation.key_width else "O(n)"
-        case PairSums():
-            if not operation.comparisons:
-                keys = operation.left.groups.key, operation.right.groups.key
-                single = all(len(key) == operation.key_width for key in keys)
-                return "O(d log n)" if single else "O(d log n + matching groups)"
-            return "O(d log n)" if changes_probe_left(operation) else "O(d log n), right changes O(n of the key)"
-        case TopChanges():
-            return "O(d log n + limit)" if operation.limit is not None else "O(n)"
-        case WindowChanges():
-            if operation.limit is not None:
-                return "O(d log n + affected partitions * limit)"
-            return "O(d log n + affected partitions)" if operation.partition else "O(n)"
-        case ViewSnapshot():
-            return "O(n) once"
-        case ApplyChangelog() | ApplyBook():
-            return "O(d log n)"
-        case GroupPartial() | Arrange() | ArrangeMessages() | StoreKeyed() | StoreRows():
-            return "O(d log d)"
-        case Explode():
-            return "O(elements of d)"
-    return "O(d)"
-
-
-def _key(table: StateTable) -> str:
-    return f"key of {len(table.key)} columns, {len(table.value_types)} values"
-
-
-def show(expression: Expression) -> str:
-    """An expression as text, columns as ``$position``."""
-    match expression:
-        case Ref():
-            return f"${expression.index}"
-        case Literal():
-            return "NULL" if expression.value is None else repr(expression.value)
-        case Call():
-            return f"{expression.function}({', '.join(show(a) for a in expression.args)})"
+    both = (" or " if operation.any_of else " and ").join(shown)
+    return f"{keys}, ordered by y = right.${operation.key_width}: {both}"

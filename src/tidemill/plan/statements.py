@@ -42,7 +42,10 @@ class Source:
 
 @dataclass(frozen=True)
 class CreateTable:
-    """``CREATE TABLE [IF NOT EXISTS] name (columns [, PRIMARY KEY (...)]) USING format OPTIONS (...)``."""
+    """``CREATE [STATIC] TABLE [IF NOT EXISTS] name (columns [, PRIMARY KEY (...)]) USING format OPTIONS (...)``.
+
+    STATIC is the option ``static 'true'``.
+    """
 
     name: str
     schema: Schema
@@ -162,6 +165,15 @@ def without_or_replace(text: str) -> tuple[str, bool]:
     return text[:start] + re.sub(r"[^\n]", " ", text[start:end]) + text[end:], True
 
 
+def without_static(text: str) -> tuple[str, bool]:
+    """A CREATE TABLE statement with blanks in the place of STATIC, and whether that was there."""
+    head = words(text, 3)
+    if [w for w, _ in head] != ["CREATE", "STATIC", "TABLE"]:
+        return text, False
+    start, end = head[0][1], head[1][1]
+    return text[:start] + re.sub(r"[^\n]", " ", text[start:end]) + text[end:], True
+
+
 def words(text: str, count: int) -> list[tuple[str, int]]:
     """The first words of a statement in upper case, each with the position after it."""
     found: list[tuple[str, int]] = []
@@ -210,7 +222,8 @@ def classify(source: Source) -> Statement | None:
             if_exists = names[at + 1 : at + 3] == ["IF", "EXISTS"]
             end = head[at + 2 if if_exists else at][1]
             return Drop(kind[0].lower(), unquoted_name(source.text[end:]), if_exists)
-    if names[:1] == ["CREATE"] and names[1:2] != ["TABLE"] and "MATERIALIZED" not in names[:4]:
+    table = names[1:2] == ["TABLE"] or names[1:3] == ["STATIC", "TABLE"]
+    if names[:1] == ["CREATE"] and not table and "MATERIALIZED" not in names[:4]:
         raise TidemillError(
             "TM2003",
             "this kind of CREATE is not supported",

@@ -20,6 +20,7 @@ from tidemill.plan.algebra import Node, relations
 from tidemill.plan.assemble import ViewDefinition
 from tidemill.plan.statements import CreateTable
 from tidemill.runtime.primary_key import DEBEZIUM, ORDER_BOOK, with_primary_key
+from tidemill.runtime.static_tables import parse_static
 from tidemill.runtime.watermark import Watermark, parse_watermark
 from tidemill.schema import Field, Schema
 from tidemill.sources import files
@@ -28,6 +29,7 @@ from tidemill.task.program import Changelog, ReadPlan, TableSource, multiset_tab
 _OWN_OPTIONS = frozenset({"path", "opcolumn", "opinsert", "opdelete", "maxfilespertrigger", "maxbytespertrigger"}) | {
     "watermark",
     "watermarkdelay",
+    "static",
 }
 
 ERRORS_SUFFIX = "__errors"
@@ -89,6 +91,11 @@ class Table:
         """Which rows come too late to be admitted. Errors as :func:`parse_watermark`."""
         return parse_watermark(self.options, self.schema)
 
+    @property
+    def static(self) -> bool:
+        """Whether all its rows come before those of any other table. Errors as :func:`parse_static`."""
+        return parse_static(self.options, self.keyed)
+
     def limit(self, name: str) -> int | None:
         """``maxFilesPerTrigger`` or ``maxBytesPerTrigger``."""
         text = self.options.get(name.lower())
@@ -113,7 +120,8 @@ class Table:
             options = (*options, (DELETES_OPTION, json.dumps(rule)))
         log = self._changelog() if self.keyed else None
         watermark = None if self.watermark is None else self.watermark.column
-        return TableSource(self.name, self.uid, self.format, schema, options, op_column, values, errors, log, watermark)
+        place = (self.name, self.uid, self.format, schema, options, op_column, values, errors, log)
+        return TableSource(*place, watermark, self.static)
 
     def _changelog(self) -> Changelog:
         rows = self.schema

@@ -21,12 +21,12 @@ from pyspark.sql import DataFrame, SparkSession
 from tidemill.config import Settings
 from tidemill.errors import TidemillError
 from tidemill.plan.algebra import Node, Project
-from tidemill.plan.assemble import Assembler, state_tables
+from tidemill.plan.assemble import Assembler, ViewDefinition, state_tables
 from tidemill.plan.catalyst import Catalyst
 from tidemill.plan.catalyst_frames import marked_frame, struct, unreadable_frame
 from tidemill.plan.empty_sums import zero_for_empty
 from tidemill.plan.event_time import Lag
-from tidemill.plan.explain import explain
+from tidemill.plan.explain import QUERY, explain
 from tidemill.plan.rules import rewrite
 from tidemill.plan.statements import CreateTable, CreateView
 from tidemill.runtime import replacements
@@ -97,7 +97,9 @@ class Coordinator:
         self.version = last.version if last else Version.empty()
         self.catalog = Catalog.from_json(last.catalog["catalog"]) if last else Catalog()
         self._fresh: set[str] = set(last.catalog["fresh"]) if last else set()
-        self._intake = Intake(self.catalog, self.store, self.version, last.catalog["history"] if last else [])
+        stored = last.catalog if last else {"history": []}
+        pinned = stored.get("static", {})
+        self._intake = Intake(self.catalog, self.store, self.version, stored["history"], pinned)
         self.partitions = self.settings.partitions or self.spark.sparkContext.defaultParallelism
         self.catalyst = Catalyst(self.spark)
         for table in self.catalog.tables.values():
@@ -222,6 +224,7 @@ class Coordinator:
         new = [v for n, v in catalog.everything.items() if self._uid(n) != v.uid]
         for view in new:
             for table in sorted(catalog.tables_read_by(view.root) - catalog.keyed_tables()):
+                self._intake.pin(table)
                 self._intake.add_history(table, view.born)
         self._fresh -= self.catalog.everything.keys() - catalog.everything.keys()
         self._fresh |= {v.name for v in new}
@@ -246,13 +249,19 @@ class Coordinator:
         """The algebra of a query that stands at a line and column. Errors as :meth:`Catalyst.plan`."""
         return rewrite(self.catalyst.plan(query, at))
 
-    def explain(self, query: str | DataFrame | Node) -> str:
+    def explain(self, query: str | DataFrame) -> str:
         """The incremental plan of a query as text. Errors as :meth:`plan`, and what cannot be maintained."""
         with self._lock:
-            root = self.plan(query) if isinstance(query, str | DataFrame) else query
-            views = [v.definition() for v in self.catalog.active_views()]
-            sources = {t.name: t.source() for t in self.catalog.tables.values()}
-            return explain(views, sources, root)
+            return self._explain(ViewDefinition(QUERY, QUERY, self.plan(query), self.version.epoch))
+
+    def explain_view(self, name: str) -> str:
+        """The incremental plan of a view as text."""
+        with self._lock:
+            return self._explain(self.catalog.views[name].definition())
+
+    def _explain(self, query: ViewDefinition) -> str:
+        views = [v.definition() for v in self.catalog.active_views()]
+        return explain(views, {t.name: t.source() for t in self.catalog.tables.values()}, query)
 
     def drop(self, kind: str, name: str, if_exists: bool) -> None:
         """Remove a table or view and its state. Errors as :meth:`Catalog.without`."""
@@ -397,7 +406,8 @@ class Coordinator:
             splits = self._intake.admit(self.settings.epoch_bytes, self.settings.split_bytes, used, self.partitions)
             snapshots = self._snapshot_steps(current.program)
             begins = self._must_begin(current.program) or bool(self.catalog.pending)
-            if not splits and not snapshots and not begins:
+            appeared = self._intake.appeared()
+            if not splits and not snapshots and not begins and not appeared:
                 self._fresh.clear()
                 return None
             admitted = time.perf_counter()
@@ -416,7 +426,7 @@ class Coordinator:
             report = epoch_report(
                 self.version.epoch, current.program, reports, results, written, milliseconds, failed, redone
             )
-            return replace(report, warnings=self._compactor.warnings())
+            return replace(report, warnings=(*self._compactor.warnings(), *appeared))
 
     def backlog(self) -> int:
         """Bytes known and not admitted yet, history of new views included."""
@@ -451,6 +461,7 @@ class Coordinator:
             "catalog": self.catalog.to_json(),
             "fresh": sorted(self._fresh),
             "history": self._intake.history_to_json(),
+            "static": self._intake.pinned_to_json(),
             "filling": self._filling(),
         }
         return Sealed(self.version, catalog)

@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from tidemill.runtime import static_tables
 from tidemill.runtime.catalog import Catalog, Table
 from tidemill.runtime.progress import FileProgress, Progress, from_rows, list_table, to_rows, verify_quotes
 from tidemill.sources import files
@@ -25,16 +26,26 @@ class Intake:
     A view born after rows were admitted reads them again, up to the position that everyone had reached
     at its birth. New rows reach it from its first epoch on: order carries no meaning, so history and new
     rows may come in any order, and when history is at its end the view is complete.
+
+    Static tables are the exception: their files are listed once, by :meth:`pin`, and while any of them has bytes or
+    history waiting, nothing else is admitted.
     """
 
     def __init__(
-        self, catalog: Catalog, store: RunStore, version: Version, history: Sequence[Mapping[str, Any]]
+        self,
+        catalog: Catalog,
+        store: RunStore,
+        version: Version,
+        history: Sequence[Mapping[str, Any]],
+        pinned: Mapping[str, Sequence[Sequence[Any]]],
     ) -> None:
         self._store = store
         self._tables: dict[str, Table] = {}
         self._live: dict[str, Progress] = {}
         self._history: dict[tuple[str, int], Progress] = {}
         self._listed: dict[str, float] = {}
+        self._pinned: dict[str, tuple[FileProgress, ...]] = {}
+        self._appeared: dict[str, list[files.FileInfo]] = {}
         for table in catalog.tables.values():
             self.add_table(table)
             state = _list_table(table)
@@ -44,6 +55,10 @@ class Intake:
                 self._live[table.name] = Progress(
                     table.name, None, from_rows(decode(rows.keys, state.key)[0], rows).values()
                 )
+            if table.name in pinned:
+                first = self._pinned[table.name] = tuple(_file(f) for f in pinned[table.name])
+                known = {**{f.path: f for f in first}, **self._live[table.name].known}
+                self._live[table.name] = Progress(table.name, None, known.values())
         for entry in history:
             progress = Progress(entry["table"], entry["born"], (_file(f) for f in entry["files"]))
             self._history[(entry["table"], entry["born"])] = progress
@@ -52,6 +67,7 @@ class Intake:
         """The same tables, positions and history, to return to when a statement fails."""
         copied = copy.copy(self)
         copied._tables, copied._live, copied._history = dict(self._tables), dict(self._live), dict(self._history)
+        copied._pinned, copied._appeared = dict(self._pinned), dict(self._appeared)
         return copied
 
     def add_table(self, table: Table) -> None:
@@ -62,8 +78,31 @@ class Intake:
     def drop_table(self, table: Table) -> set[str]:
         """Stop following a table; returns the state tables that go with it."""
         del self._tables[table.name], self._live[table.name]
+        self._pinned.pop(table.name, None)
+        self._appeared.pop(table.name, None)
         self._history = {k: p for k, p in self._history.items() if k[0] != table.name}
         return {_list_table(table).id, table.source().errors.id}
+
+    def pin(self, table: str) -> None:
+        """List the files of a static table for good, if that has not been done.
+
+        Raises
+        ------
+        TidemillError
+            TM5001 as in listing, TM5008 when there are none.
+        """
+        declared = self._tables[table]
+        if not declared.static or table in self._pinned:
+            return
+        progress = Progress(table, None)
+        if not progress.discover(files.listing(declared.path)):
+            raise static_tables.without_files(table, declared.path)
+        self._pinned[table] = tuple(progress.known.values())
+        self._live[table] = progress
+
+    def appeared(self) -> tuple[str, ...]:
+        """What is to be said of files that static tables will not have; it is noted with the next epoch."""
+        return tuple(static_tables.appeared_later(t, f).message() for t, f in self._appeared.items())
 
     def add_history(self, table: str, born: int) -> None:
         """Read again, for views born at an epoch, what has been admitted of a table."""
@@ -85,22 +124,30 @@ class Intake:
         found: dict[str, list[files.FileInfo]] = {}
         for name, table in self._tables.items():
             progress = self._live[name]
+            if table.static and name not in self._pinned:
+                continue
             if progress.done or now - self._listed.get(name, -1e9) >= seconds:
                 if table.path not in found:
                     found[table.path] = list(files.listing(table.path))
-                progress.discover(found[table.path])
                 self._listed[name] = now
+                if not table.static:
+                    progress.discover(found[table.path])
+                elif name in self._pinned:
+                    late = [f for f in found[table.path] if f.size and f.path not in progress.known]
+                    self._appeared |= {name: late} if late else {}
 
     def admit(self, epoch_bytes: int, split_bytes: int, used: Collection[str], tasks: int = 1) -> list[Split]:
         """Splits of the next epoch: history first, then every table in turn, within the limits.
 
         ``tasks`` is how many of them are read at a time, so that the splits of a file can be shared out evenly.
-        A table that no view reads is not read either; a view that comes later finds it unread.
+        A table that no view reads is not read either; a view that comes later finds it unread. Static tables come
+        first, in epochs of their own.
         """
         splits: list[Split] = []
         budget = epoch_bytes
         sources = [*self._history.values(), *(p for t, p in self._live.items() if t in used)]
         waiting = [p for p in sources if not p.done]
+        waiting = [p for p in waiting if self._tables[p.table].static] or waiting
         shares: dict[str, int] = {}
         for number, progress in enumerate(sorted(waiting, key=lambda p: p.remaining)):
             table = self._tables[progress.table]
@@ -152,9 +199,15 @@ class Intake:
             if audience is None:
                 state = _list_table(self._tables[name])
                 tables.append((state.id, to_rows(state, changed)))
+        for name, late in self._appeared.items():
+            state, errors = _list_table(self._tables[name]), self._tables[name].source().errors
+            noted = [FileProgress(f.path, 0, f.modified) for f in late]
+            moves.append((self._live[name], noted))
+            tables += [(state.id, to_rows(state, noted)), (errors.id, static_tables.late_rows(errors, late))]
         runs = self._store.write(epoch, tables, "list")
         for progress, changed in moves:
             progress.move(changed)
+        self._appeared = {}
         self._history = {k: p for k, p in self._history.items() if not p.done}
         return runs
 
@@ -186,6 +239,10 @@ class Intake:
             {"table": table, "born": born, "files": [list(vars(f).values()) for f in p.known.values()]}
             for (table, born), p in self._history.items()
         ]
+
+    def pinned_to_json(self) -> dict[str, list[list[Any]]]:
+        """The files of static tables, as they were first listed, as stored in a manifest."""
+        return {table: [list(vars(f).values()) for f in found] for table, found in self._pinned.items()}
 
     def _progress(self, split: Split) -> Progress:
         if split.audience is None:

@@ -14,6 +14,7 @@ from tidemill.task.operators.explode import ExplodeOperator
 from tidemill.task.operators.group_changes import GroupChangesOperator
 from tidemill.task.operators.group_partial import GroupPartialOperator
 from tidemill.task.operators.join import JoinOperator
+from tidemill.task.operators.lookup_join import LookupJoinOperator
 from tidemill.task.operators.pair_sums import PairSumsOperator
 from tidemill.task.operators.repeat_rows import RepeatRowsOperator
 from tidemill.task.operators.scan import ScanOperator
@@ -47,6 +48,8 @@ def build(step: int, operation: program.Operation) -> Operator:
             return ArrangeOperator(step, operation)
         case program.JoinChanges():
             return JoinOperator(step, operation)
+        case program.LookupJoin():
+            return LookupJoinOperator(step, operation)
         case program.SemiChanges():
             return SemiJoinOperator(step, operation)
         case program.TopChanges():

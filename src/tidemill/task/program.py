@@ -82,6 +82,8 @@ class TableSource:
     changelog: Changelog | None = None
     watermark: str | None = None
     """The column of event times, for tables that leave out late rows."""
+    static: bool = False
+    """Whether the table is complete before anything that is joined with it begins."""
 
 
 @dataclass(frozen=True)
@@ -188,6 +190,9 @@ class PairSums:
     keys: tuple[int, ...]
     terms: tuple[tuple[Term, ...], ...]
     output: GroupPartial
+    complete: int | None = None
+    """The side that is complete before the other has any group; then the other one is the only input, is not
+    stored, and is summed up where it is."""
 
 
 @dataclass(frozen=True)
@@ -230,6 +235,24 @@ class JoinChanges:
     right: Arrange
     key_width: int
     broadcast: bool = False
+
+
+@dataclass(frozen=True)
+class LookupJoin:
+    """Rows joined where they are with a side that is complete before any of them comes; nothing is kept of them.
+
+    ``kind`` is ``inner``, ``semi`` or ``anti``. ``keys`` are columns of the input, equal to the first ones of the
+    ``other`` side's table; a row with NULL in one of ``required`` meets nothing. An inner join gives the input's
+    columns and the other side's in their original order, with ``other_first`` the other way round. ``residual``, only
+    of a semi or anti join, is asked of the input's columns followed by the other side's.
+    """
+
+    kind: str
+    keys: tuple[int, ...]
+    required: tuple[int, ...]
+    other: Arrange
+    other_first: bool = False
+    residual: Expression | None = None
 
 
 @dataclass(frozen=True)
@@ -367,6 +390,7 @@ Operation: TypeAlias = (
     | PairSums
     | Arrange
     | JoinChanges
+    | LookupJoin
     | SemiChanges
     | TopChanges
     | WindowChanges
@@ -451,6 +475,10 @@ def read_tables(operation: Operation) -> tuple[StateTable, ...]:
         return (*groups, *operation.partial.multisets)
     if isinstance(operation, JoinChanges | SemiChanges):
         return (operation.left.table, operation.right.table)
+    if isinstance(operation, LookupJoin):
+        return (operation.other.table,)
+    if isinstance(operation, PairSums) and operation.complete is not None:
+        return ((operation.left, operation.right)[operation.complete].groups,)
     if isinstance(operation, PairSums):
         return (operation.left.groups, operation.right.groups)
     if isinstance(operation, TopChanges | WindowChanges):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -93,6 +95,16 @@ def pairs(ids: _Int64s, found: _Int64s, groups: int) -> tuple[_Int64s, _Int64s]:
     ends = np.cumsum(repeats)
     within = np.arange(int(ends[-1]) if len(ends) else 0) - np.repeat(ends - repeats, repeats)
     return rows, np.repeat(starts[ids], repeats) + within
+
+
+def slices(counts: _Int64s, most: int) -> list[tuple[int, int]]:
+    """Cuts rows so that each part has about ``most`` partners, at least one row; ``counts`` are those of each row."""
+    ends = np.cumsum(counts)
+    if not len(ends) or ends[-1] <= most:
+        return [(0, len(counts))]
+    cuts = np.searchsorted(ends, np.arange(most, int(ends[-1]), most))
+    bounds = sorted({0, *cuts.tolist(), len(counts)})
+    return list(pairwise(bounds))
 
 
 def _weights(rows: Rows) -> _Int64s:

@@ -19,7 +19,6 @@ References: Olteanu and Schleich, "Factorized Databases" (2016), for sums over j
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -36,7 +35,7 @@ from tidemill.state.merge import Rows, consolidate, merge
 from tidemill.state.prefix_sums import RangeTotals
 from tidemill.task.operator import HeldOutput, Operator, Output
 from tidemill.task.operators.arrange import empty_keys
-from tidemill.task.operators.join import pairs
+from tidemill.task.operators.join import pairs, slices
 from tidemill.task.pair_terms import Factors, check, factors, products, sum_columns, take, used
 from tidemill.task.program import Comparison, GroupPartial, PairSums, changes_probe_left
 from tidemill.task.streams import Item, Keyed
@@ -71,9 +70,10 @@ class PairSumsOperator(Operator):
         self._held = HeldOutput()
 
     def add_input(self, item: Item, port: int) -> None:
-        """Hold a sorted run of the left (0) or right (1) groups."""
+        """Hold a sorted run of the left (0) or right (1) groups; of the side that is not complete, if one is."""
         assert isinstance(item, Keyed)
-        self._inputs[port].append(item.rows)
+        complete = self.operation.complete
+        self._inputs[port if complete is None else 1 - complete].append(item.rows)
 
     def start_drain(self) -> bool:
         """Multiply the changes of either side with the groups of the other."""
@@ -85,10 +85,10 @@ class PairSumsOperator(Operator):
         self._inputs = ([], [])
         parts: list[_Part] = []
         if left is not None and len(left):
-            runs = self.context.runs(operation.right.groups) + ([] if right is None else [right])
+            runs = self._sealed(1) + ([] if right is None else [right])
             parts += self._probe(left, runs, 0) if operation.comparisons else self._pair(left, runs, 0)
         if right is not None and len(right):
-            runs = self.context.runs(operation.left.groups)
+            runs = self._sealed(0)
             if not operation.comparisons:
                 parts += self._pair(right, runs, 1)
             elif self._symmetric:
@@ -100,6 +100,11 @@ class PairSumsOperator(Operator):
     def get_output(self) -> Output | None:
         """The run."""
         return self._held.pop()
+
+    def _sealed(self, side: int) -> list[Rows]:
+        """What a side had before: that of the keys here, or all of one that is complete."""
+        groups = (self.operation.left, self.operation.right)[side].groups
+        return self.context.runs(groups, everywhere=self.operation.complete == side)
 
     def _sides(self, of: int) -> tuple[GroupPartial, GroupPartial]:
         """Side number ``of``, and the other."""
@@ -164,7 +169,7 @@ class PairSumsOperator(Operator):
         columns = [*theirs, *mine] if of else [*mine, *theirs]
         from_right = len(operation.left.groups.key)
         parts = []
-        for start, stop in _slices(np.bincount(found, minlength=len(first))[ids]):
+        for start, stop in slices(np.bincount(found, minlength=len(first))[ids], _PAIRS):
             rows, partners = pairs(ids[start:stop], found, len(first))
             rows += start
             keys = [columns[k].take(column(rows if (k < from_right) != bool(of) else partners)) for k in operation.keys]
@@ -246,16 +251,6 @@ def _seen_from_value(operation: PairSums) -> list[Comparison]:
         else:
             swapped.append(Comparison(_SWAPPED[c.form], c.op, operation.key_width, c.limit))
     return swapped
-
-
-def _slices(counts: _Ints) -> list[tuple[int, int]]:
-    """Cuts rows so that each part has about ``_PAIRS`` partners, at least one row."""
-    ends = np.cumsum(counts)
-    if not len(ends) or ends[-1] <= _PAIRS:
-        return [(0, len(counts))]
-    cuts = np.searchsorted(ends, np.arange(_PAIRS, int(ends[-1]), _PAIRS))
-    bounds = sorted({0, *cuts.tolist(), len(counts)})
-    return list(pairwise(bounds))
 
 
 def _check_keys(operation: PairSums) -> None:

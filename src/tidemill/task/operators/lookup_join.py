@@ -1,0 +1,148 @@
+"""Joins with a side that is complete: each row looks it up where it is, in the runs of all vnodes.
+
+Because the other side is sealed before the first row comes and never changes after, ``d(L x R) = dL x R``: the
+rows need no exchange and no state.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tidemill.errors import EvaluationError
+from tidemill.state.columns import column, numbers
+from tidemill.state.keys import decode, group, sort
+from tidemill.state.lookup import scan_prefix
+from tidemill.state.merge import Rows, merge
+from tidemill.task.failing_row import with_row
+from tidemill.task.functions.evaluate import filter_mask
+from tidemill.task.operator import Context, HeldOutput, Operator, Output
+from tidemill.task.operators.arrange import key_prefixes
+from tidemill.task.operators.join import pairs, restore, slices
+from tidemill.task.program import LookupJoin
+from tidemill.task.streams import Delta, Item, batch_of
+
+_Int64s = npt.NDArray[np.int64]
+
+_PAIRS = 1 << 20
+"""Pairs made at once, at least one row's: bounds memory."""
+
+
+class LookupJoinOperator(Operator):
+    """What comes in goes out joined at once; nothing is held at a barrier."""
+
+    def __init__(self, step: int, operation: LookupJoin) -> None:
+        super().__init__(step)
+        self.operation = operation
+        self._held = HeldOutput()
+        self._runs: list[Rows] | None = None
+
+    def begin(self, context: Context) -> None:
+        """Start an epoch."""
+        super().begin(context)
+        self._runs = None
+
+    def add_input(self, item: Item, port: int) -> None:
+        """Join one batch."""
+        assert isinstance(item, Delta)
+        operation = self.operation
+        able = item
+        for required in operation.required:
+            values = able.batch.column(required)
+            if operation.kind != "anti" and values.null_count:
+                able = able.filter(pc.is_valid(values))
+        if not len(able):
+            return
+        if operation.kind == "inner":
+            self._held.put(self._joined(able))
+            return
+        chosen = np.flatnonzero(self._matched(able) != (operation.kind == "anti"))
+        if len(chosen):
+            self._held.put([Output(able if len(chosen) == len(able) else able.take(chosen))])
+
+    def get_output(self) -> Output | None:
+        """Joined rows."""
+        return self._held.pop()
+
+    def _sealed(self) -> list[Rows]:
+        """All runs of the other side, opened at the first row of an epoch."""
+        if self._runs is None:
+            self._runs = self.context.runs(self.operation.other.table, everywhere=True)
+        return self._runs
+
+    def _look_up(self, delta: Delta) -> tuple[_Int64s, _Int64s, int, Rows | None]:
+        """For each row the number of its key, for each match the number of the key it has, and the matches."""
+        table, runs = self.operation.other.table, self._sealed()
+        if not runs:
+            return np.zeros(len(delta), np.int64), np.zeros(0, np.int64), 1, None
+        if not self.operation.keys:
+            matches = merge(runs, table.ops, drop_zero=True)
+            return np.zeros(len(delta), np.int64), np.zeros(len(matches), np.int64), 1, matches
+        columns = [delta.batch.column(k) for k in self.operation.keys]
+        prefixes = key_prefixes(columns, table, len(delta))
+        ids, first = group(prefixes)
+        probes = prefixes.take(first)
+        order = sort(probes)
+        rank = np.empty(len(order), np.int64)
+        rank[order] = np.arange(len(order))
+        found, matches = scan_prefix(runs, probes.take(order), table.ops, drop_zero=True)
+        return rank[ids], found, len(order), matches
+
+    def _joined(self, delta: Delta) -> list[Output]:
+        ids, found, groups, matches = self._look_up(delta)
+        if matches is None or not len(matches):
+            return []
+        theirs = decode(matches.keys, self.operation.other.table.key)
+        their_weights = numbers(matches.values[0])
+        outputs = []
+        for start, stop in slices(np.bincount(found, minlength=groups)[ids], _PAIRS):
+            rows, partners = pairs(ids[start:stop], found, groups)
+            if not len(rows):
+                continue
+            rows += start
+            weights = delta.explicit_weights()[rows] * their_weights[partners]
+            mine = [c.take(column(rows)) for c in delta.batch.columns]
+            other = restore(self.operation.other, theirs, partners)
+            columns = other + mine if self.operation.other_first else mine + other
+            outputs.append(Output(Delta(batch_of(columns, len(rows)), weights)))
+        return outputs
+
+    def _matched(self, delta: Delta) -> npt.NDArray[np.bool_]:
+        """Whether each row meets a row of the other side."""
+        ids, found, groups, matches = self._look_up(delta)
+        if matches is None or not len(matches):
+            return np.zeros(len(delta), np.bool_)
+        counts = np.bincount(found, minlength=groups)
+        met: npt.NDArray[np.bool_] = counts[ids] > 0
+        for required in self.operation.required:
+            met &= pc.is_valid(delta.batch.column(required)).to_numpy(zero_copy_only=False)
+        if self.operation.residual is None:
+            return met
+        asked = np.flatnonzero(met)
+        met[:] = False
+        theirs = decode(matches.keys, self.operation.other.table.key)
+        for start, stop in slices(counts[ids[asked]], _PAIRS):
+            rows, partners = pairs(ids[asked[start:stop]], found, groups)
+            rows = asked[start:stop][rows]
+            met[rows[self._holds(delta, rows, theirs, partners)]] = True
+        return met
+
+    def _holds(self, delta: Delta, rows: _Int64s, theirs: list[pa.Array], partners: _Int64s) -> npt.NDArray[np.bool_]:
+        """For which pairs the residual condition is true."""
+        mine = [c.take(column(rows)) for c in delta.batch.columns]
+        both = Delta(batch_of(mine + restore(self.operation.other, theirs, partners), len(rows)))
+        ask = partial(_ask, self.operation)
+        try:
+            return ask(both)
+        except EvaluationError as error:
+            raise with_row(error, ask, both) from error
+
+
+def _ask(operation: LookupJoin, delta: Delta) -> npt.NDArray[np.bool_]:
+    assert operation.residual is not None
+    mask: npt.NDArray[np.bool_] = filter_mask(operation.residual, delta.batch).to_numpy(zero_copy_only=False)
+    return mask
