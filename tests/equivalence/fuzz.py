@@ -156,7 +156,9 @@ class Fuzzer:
                 self._report(f"batch {number}: only together: {crash}")
         for name, failure in list(found.items())[:4]:
             texts = {n: str(q) for n, q in queries.items() if n != name}
-            self.say(f"batch {number}, {name}, epoch {failure.epoch}: {failure.kind}: {failure.text[:600]}\n{queries[name]}")
+            self.say(
+                f"batch {number}, {name}, epoch {failure.epoch}: {failure.kind}: {failure.text[:600]}\n{queries[name]}"
+            )
             deadline = time.monotonic() + self.seconds
             minimiser = Minimiser(self.spark, plan, name, queries[name], texts, late, failure, deadline)
             self._report(f"batch {number}, {name}: {minimiser.minimised()}")

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from fuzz_parts import Part, clause, fixed, listed, sql
 from fuzz_tables import Kind
-from fuzz_values import BOOLEAN, ValueMaker, Value
+from fuzz_values import BOOLEAN, Value, ValueMaker
 
 OPAQUE = Kind("opaque")
 """A result that is right within rounding, or a list: nothing may be computed from it."""
@@ -21,6 +21,8 @@ class CallMaker:
         self.rng = rng
         self.values = values
         self.rows = rows
+        self._total: tuple[Part, Part] | None = None
+        """Partition and order of all calls that tell equal rows apart: rows are numbered in one way only."""
 
     def summable(self) -> Value:
         """A number whose sum over all rows is exact and fits."""
@@ -120,12 +122,15 @@ class CallMaker:
             partition[0] = values.any(1).part
         by = clause("PARTITION BY {} ", listed(partition)) if partition else fixed("")
         rng.shuffle(columns)
-        everything = fixed("ORDER BY {}", fixed(", ".join("{}" for _ in columns), *(self._sorted(c) for c in columns)))
+        if self._total is None:
+            order = fixed(", ".join("{}" for _ in columns), *(self._sorted(c) for c in columns))
+            self._total = fixed("{}", str(by)), fixed("ORDER BY {}", order)
+        whole, everything = self._total
         some = fixed("ORDER BY {}", listed([self._sorted(c) for c in columns[: rng.choice((1, 1, 2))]]))
         form = rng.randrange(12)
         if form < 2:
             name = rng.choice(("row_number()", f"ntile({rng.choice((2, 3))})"))
-            return Value(fixed("{} OVER ({}{})", name, by, everything), _COUNT)
+            return Value(fixed("{} OVER ({}{})", name, whole, everything), _COUNT)
         if form < 4:
             name = rng.choice(("rank()", "dense_rank()"))
             return Value(fixed("{} OVER ({}{})", name, by, some), _COUNT)
@@ -141,13 +146,15 @@ class CallMaker:
             )  # fmt: skip
             if name.startswith(("first", "last", "nth")):
                 everything = fixed("{}{}", everything, clause(" {}", self._rows()))
-            return Value(fixed("{} OVER ({}{})", fixed(name, argument.part), by, everything), argument.kind)
+            return Value(fixed("{} OVER ({}{})", fixed(name, argument.part), whole, everything), argument.kind)
         call = self._windowed()
         if form < 9:
-            frame = fixed("{}{}", everything, clause(" {}", self._rows()))
+            frame, by = fixed("{}{}", everything, clause(" {}", self._rows())), whole
         elif form == 9:
             ints = [c for c in columns if c.kind.name in ("int", "date") and c.kind.bound <= 1000]
-            bounds = rng.choice(("2 PRECEDING AND CURRENT ROW", "3 PRECEDING AND 1 FOLLOWING", "1 FOLLOWING AND 9 FOLLOWING"))
+            bounds = rng.choice(
+                ("2 PRECEDING AND CURRENT ROW", "3 PRECEDING AND 1 FOLLOWING", "1 FOLLOWING AND 9 FOLLOWING")
+            )
             frame = some
             if ints:
                 frame = fixed("ORDER BY {}{}", self._sorted(ints[0]), clause(" RANGE BETWEEN {}", bounds))

@@ -108,13 +108,17 @@ class QueryMaker:
             array, kind = sql("array({}, {})", a.part, b.part), INTEGER
         else:
             array, kind = sql("sequence(1, CAST(pmod({}, 4) AS INT))", values.small(0).part), Kind("int", 4)
-        columns = (*base.columns, Value(fixed("{}.{}", alias, name), kind))
-        generator, names = "explode", name
+        generator, names, made = "explode", name, [(name, kind)]
         if rng.random() < 0.3:
             generator, names = "posexplode", f"{place}, {name}"
-            columns = (*columns, Value(fixed("{}.{}", alias, place), Kind("int", 50)))
-        text = fixed(" LATERAL VIEW{} {}({}) {} AS {}", outer, generator, array, alias, names)
-        return Relation(Part((base.part, text), (base.part,)), columns, base.rows * 6)
+            made.append((place, Kind("int", 50)))
+        around, kept = self._name("x"), [self._name("c") for _ in base.columns]
+        items = [fixed("{} AS {}", v.part, n) for v, n in zip(base.columns, kept, strict=True)]
+        items += [fixed("{}.{}", alias, n) for n, _ in made]
+        exploded = fixed("{} LATERAL VIEW{} {}({}) {} AS {}", base.part, outer, generator, array, alias, names)
+        part = fixed("(SELECT {} FROM {}) {}", listed(items), exploded, around)
+        kinds = [*((n, v.kind) for n, v in zip(kept, base.columns, strict=True)), *made]
+        return Relation(part, tuple(Value(fixed("{}.{}", around, n), k) for n, k in kinds), base.rows * 6)
 
     def equality(self, left: Sequence[Value], right: Sequence[Value]) -> Part:
         """``=`` between columns of two sides."""
@@ -206,7 +210,9 @@ class QueryMaker:
             pairs = [(a, b) for a in outer.columns for b in inner.columns if a.kind.name == b.kind.name]
             a, b = rng.choice(pairs) if pairs else (values.small(0), own.small(0))
             where = clause(" WHERE {}", own.condition(0)) if rng.random() < 0.5 else fixed("")
-            return fixed("{} {} (SELECT {} FROM {}{})", a.part, rng.choice(("IN", "IN", "NOT IN")), b.part, inner.part, where)
+            return fixed(
+                "{} {} (SELECT {} FROM {}{})", a.part, rng.choice(("IN", "IN", "NOT IN")), b.part, inner.part, where
+            )
         a = values.value(rng.choice(("int", "double")), 1)
         operator = rng.choice(("<", ">", "<=", ">=", "<>"))
         name = rng.choice(("max", "min", "avg", "count"))
@@ -216,7 +222,9 @@ class QueryMaker:
                          clause(" WHERE {}", own.condition(0)) if rng.random() < 0.3 else fixed(""))  # fmt: skip
         if form == 5:
             link = self.equality(outer.columns, inner.columns)
-            return fixed("{} {} (SELECT {}({}) FROM {} WHERE {}{})", a.part, operator, name, b.part, inner.part, link, more)
+            return fixed(
+                "{} {} (SELECT {}({}) FROM {} WHERE {}{})", a.part, operator, name, b.part, inner.part, link, more
+            )
         link = self.comparison(outer.columns, inner.columns)
         other = self.read(self.source(0))
         own2 = ValueMaker(rng, other.columns)
@@ -281,7 +289,10 @@ class QueryMaker:
                 sets = [f"({names[0]})", f"({', '.join(names)})", "()", f"({names[-1]})"]
                 chosen = listed([fixed("{}", s) for s in rng.sample(sets, rng.randrange(1, 4))])
                 grouping = fixed(" GROUP BY GROUPING SETS ({})", chosen)
-                if any(f"({n})" not in str(chosen) and f"{n}," not in str(chosen) and f", {n})" not in str(chosen) for n in names):
+                if any(
+                    f"({n})" not in str(chosen) and f"{n}," not in str(chosen) and f", {n})" not in str(chosen)
+                    for n in names
+                ):
                     grouping = fixed(" GROUP BY ROLLUP ({})", parts)
         having = fixed("")
         if rng.random() < 0.25:
@@ -312,8 +323,9 @@ class QueryMaker:
             a, b = (ValueMaker(rng, r.columns).exact(0).part for r in (left, right))
             far = rng.choice((1, 20))
             conditions.append(sql("(({} - {} > {}) OR ({} - {} > {}))", a, b, far, b, a, far))
+        kind = rng.choice(("", "", "", "", " LEFT", " RIGHT", " FULL"))
         relation = Relation(
-            fixed("{} JOIN {} ON {}", left.part, right.part, listed(conditions, " AND ")),
+            fixed("{}{} JOIN {} ON {}", left.part, kind, right.part, listed(conditions, " AND ")),
             (*left.columns, *right.columns), left.rows * right.rows,
         )  # fmt: skip
         if rng.random() < 0.25:
@@ -330,7 +342,11 @@ class QueryMaker:
             if form < 2:
                 argument = sql("{} * {}", a.part, b.part)
             elif form == 2:
-                argument = sql("{} - {}", a.part, b.part)
+                text = rng.choice(("{} - {}", "{} + {}", "({} - {}) * 0.5D"))
+                if rng.random() < 0.3:
+                    argument = sql("({} - {}) * {}", a.part, b.part, rng.choice(sides).exact(0).part)
+                else:
+                    argument = sql(text, a.part, b.part)
             elif form == 3:
                 argument = sql("{} * {} - {} * {}", a.part, sides[0].limited(sides[0].exact(0), 1000).part, b.part, 0.5)
             else:
@@ -363,19 +379,19 @@ class QueryMaker:
         values = ValueMaker(rng, relation.columns)
         calls = CallMaker(rng, values, relation.rows)
         chosen = [values.any(1) for _ in range(rng.randrange(1, 4))]
-        chosen += [calls.window() for _ in range(rng.randrange(1, 4))]
         where = self.where(relation, 0.3)
         if rng.random() < 0.2:
             order = fixed(", ".join("{}" for _ in relation.columns), *(calls._sorted(c) for c in relation.columns))
             place = self._name("r")
             first = rng.choice(("row_number()", "rank()"))
             call = fixed("{} OVER (PARTITION BY {} ORDER BY {}) AS {}", first, values.any(1).part, order, place)
-            items, columns = self._items(chosen[: rng.randrange(1, len(chosen))])
+            items, columns = self._items(chosen)
             inner = fixed("SELECT {}, {} FROM {}{}", items, call, relation.part, where)
             listed_names = ", ".join(n for n, _ in columns)
             number = rng.choice((1, 2, 3))
             part = fixed("SELECT {} FROM ({}){}", listed_names, inner, clause(" WHERE {} <= {}", place, number))
             return Query(part, columns, relation.rows)
+        chosen += [calls.window() for _ in range(rng.randrange(1, 4))]
         items, columns = self._items(chosen)
         return Query(fixed("SELECT {} FROM {}{}", items, relation.part, where), columns, relation.rows)
 
@@ -425,7 +441,9 @@ class QueryMaker:
         self.views, self.tables = [], [Source(name, inner.columns, inner.rows), *rng.sample(tables, 1)]
         outer = self.core(depth - 1)
         self.views, self.tables = kept, tables
-        return Query(Part(("WITH ", name, " AS (", inner.part, ") ", outer.part), (inner.part,)), outer.columns, outer.rows)
+        return Query(
+            Part(("WITH ", name, " AS (", inner.part, ") ", outer.part), (inner.part,)), outer.columns, outer.rows
+        )
 
     def core(self, depth: int) -> Query:
         """A SELECT of one of the kinds."""

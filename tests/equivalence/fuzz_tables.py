@@ -241,7 +241,11 @@ def random_tables(rng: random.Random, rows: int = 70) -> list[FuzzTable]:
         if kind == "keyed":
             key = rng.choice(((0,), (0, 1))) if kinds[1].name != "double" else (0,)
             columns = tuple(
-                replace(c, nulls=0.0, values=lambda r: r.randrange(25)) if i == 0 else replace(c, nulls=0.0) if i in key else c
+                replace(c, nulls=0.0, values=lambda r: r.randrange(25))
+                if i == 0
+                else replace(c, nulls=0.0)
+                if i in key
+                else c
                 for i, c in enumerate(columns)
             )
         events = list(_events(rng, columns, int(rows * rng.uniform(0.3, 1.2)), kind, key))

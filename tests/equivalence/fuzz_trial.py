@@ -15,8 +15,8 @@ import pyarrow as pa
 from fuzz_tables import FuzzTable
 from oracle import Oracle, as_table
 from pyspark.sql import SparkSession
-
 from tests.local_jobs import LocalJobs
+
 from tidemill.config import Settings
 from tidemill.errors import TidemillError
 from tidemill.mill import Mill
@@ -179,7 +179,9 @@ class Run:
             try:
                 found = self.mill.read(name)
             except Exception as error:
-                self.outcome.fail(Failure("crash", name, f"read: {type(error).__name__}: {error}"[:1000], self.mill.epoch))
+                self.outcome.fail(
+                    Failure("crash", name, f"read: {type(error).__name__}: {error}"[:1000], self.mill.epoch)
+                )
                 continue
             self.outcome.compared += 1
             self.outcome.rows[name] = found

@@ -34,7 +34,7 @@ class ValueMaker:
 
     def __init__(self, rng: random.Random, columns: Sequence[Value]) -> None:
         self.rng = rng
-        self.columns = [c for c in columns]
+        self.columns = list(columns)
 
     def of_family(self, family: str) -> list[Value]:
         """The columns of a family."""
@@ -56,7 +56,9 @@ class ValueMaker:
             case "decimal":
                 return Value(fixed("{}", rng.choice(("0.5", "1.25", "0.00", "10.1"))), Kind("decimal", 2, 2))
             case "double":
-                return Value(fixed("{}", rng.choice(("0D", "1.5D", "-2.25D", "100D", "double('NaN')"))), Kind("double", 100))
+                return Value(
+                    fixed("{}", rng.choice(("0D", "1.5D", "-2.25D", "100D", "double('NaN')"))), Kind("double", 100)
+                )
             case "string":
                 return Value(fixed("{}", rng.choice(_STRINGS)), STRING)
             case "date":
@@ -125,8 +127,13 @@ class ValueMaker:
             case "boolean":
                 return Value(sql(pick(("({} IS NULL)", "({} IS NOT NULL)")), c), BOOLEAN)
             case "timestamp":
-                return Value(sql("CAST({} AS TIMESTAMP)", self.column("date").part if self.of_family("date") else
-                                 self.constant("date").part), TIMESTAMP)
+                return Value(
+                    sql(
+                        "CAST({} AS TIMESTAMP)",
+                        self.column("date").part if self.of_family("date") else self.constant("date").part,
+                    ),
+                    TIMESTAMP,
+                )
         return self.constant(family)
 
     def _chosen(self, family: str, depth: int) -> Value:
@@ -174,8 +181,10 @@ class ValueMaker:
             family = "date" if self.of_family("date") else "timestamp"
             return Value(sql(name + "({})", self.value(family, depth).part), Kind("int", 10000))
         if form == 9 and self.of_family("date"):
-            return Value(sql("datediff({}, {})", self.value("date", depth).part, self.value("date", depth).part),
-                         Kind("int", 10**6))
+            return Value(
+                sql("datediff({}, {})", self.value("date", depth).part, self.value("date", depth).part),
+                Kind("int", 10**6),
+            )
         if form == 10:
             return Value(sql("try_cast({} AS INT)", self.value("string", depth).part), Kind("int", 2**31))
         if form == 11:
@@ -202,8 +211,9 @@ class ValueMaker:
         form = rng.randrange(8)
         if form < 2:
             a, b = self.exact(depth), self.exact(depth)
-            return Value(sql(("({} + {})", "({} - {})")[form], a.part, b.part),
-                         Kind("double", a.kind.bound + b.kind.bound))
+            return Value(
+                sql(("({} + {})", "({} - {})")[form], a.part, b.part), Kind("double", a.kind.bound + b.kind.bound)
+            )
         if form == 2:
             a, b = self.exact(0), self.small(depth, 100)
             return Value(sql("({} * {})", a.part, b.part), Kind("double", a.kind.bound * b.kind.bound))
