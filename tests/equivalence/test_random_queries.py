@@ -1,23 +1,58 @@
-"""Random queries equal Spark after every epoch. TIDEMILL_QUERIES says how many, TIDEMILL_SEED which."""
+"""Random queries over random tables equal Spark after every epoch, and DuckDB at the end.
+
+TIDEMILL_QUERIES says how many (``make fuzz QUERIES=2000``), TIDEMILL_SEED which. A failing query is made smaller and
+printed with its tables, ready for a regression test.
+"""
 
 from __future__ import annotations
 
 import os
 import random
-from collections.abc import Callable
-from pathlib import Path
 
-from oracle import Trial, usual_settings, usual_tables
-from random_queries import QueryMaker
+import pytest
+from fuzz import Fuzzer
+from fuzz_parts import clause, fixed, listed, reductions, sql
+from fuzz_queries import QueryMaker
+from fuzz_tables import random_tables
+from pyspark.sql import SparkSession
 
-from tidemill.mill import Mill
+_QUERIES = int(os.environ.get("TIDEMILL_QUERIES", "15"))
+_BATCH = 20
 
 
-def test_random_queries(mill_factory: Callable[..., Mill], tmp_path: Path, seed: int) -> None:
-    rng = random.Random(f"queries {seed}")
-    tables = usual_tables(rng, tmp_path)
-    trial = Trial(mill_factory(**usual_settings(rng, tables, epochs=3)), tables)
-    maker = QueryMaker(rng)
-    trial.create({f"q{number}": maker.query() for number in range(int(os.environ.get("TIDEMILL_QUERIES", "16")))})
-    assert trial.run(rng) >= 2
-    assert len(trial.ever) > len(trial.views) / 2, "most queries have rows"
+@pytest.mark.timeout(max(300, 20 * _QUERIES))
+def test_random_queries(spark: SparkSession, seed: int) -> None:
+    fuzzer = Fuzzer(spark, seed)
+    sizes = [_BATCH] * (_QUERIES // _BATCH) if _QUERIES >= _BATCH else [_QUERIES * 4 // 5, _QUERIES - _QUERIES * 4 // 5]
+    for number, size in enumerate(sizes):
+        fuzzer.batch(number, size, local=number % 10 != 1)
+    counts = fuzzer.counts
+    print(counts)
+    assert not fuzzer.failures, "\n\n".join(fuzzer.failures)
+    assert counts.made == sum(sizes)
+    assert sum(counts.rejected.values()) <= max(20, counts.made), counts.rejected
+    assert sum(counts.refused.values()) <= max(2, counts.made / 20), counts.refused
+    assert counts.duckdb >= counts.made / 10, counts
+    assert sum(counts.refused_by_duckdb.values()) <= max(4, counts.duckdb / 4), counts.refused_by_duckdb
+
+
+def test_the_same_seed_makes_the_same_queries() -> None:
+    def made() -> list[str]:
+        rng = random.Random("again")
+        maker = QueryMaker(rng, random_tables(rng))
+        return [str(maker.query().part) for _ in range(20)]
+
+    assert made() == made()
+
+
+def test_reductions() -> None:
+    query = fixed(
+        "SELECT {} FROM t{}", listed([sql("abs({})", fixed("a")), fixed("b")]), clause(" WHERE {}", fixed("c"))
+    )
+    assert str(query) == "SELECT abs(a), b FROM t WHERE c"
+    assert [str(r) for r in reductions(query)] == [
+        "SELECT b FROM t WHERE c",
+        "SELECT abs(a), b FROM t",
+        "SELECT abs(a) FROM t WHERE c",
+        "SELECT a, b FROM t WHERE c",
+    ]

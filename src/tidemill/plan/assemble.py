@@ -345,14 +345,14 @@ class Assembler:
         distribution = self._distribution(node, born, single)
         return self._groups(node, born, len(node.keys) if distribution is None else distribution)
 
-    def _groups(self, node: Aggregate, born: int, distribution: int) -> GroupPartial:
+    def _groups(self, node: Aggregate, born: int, distribution: int, kind: str = "group") -> GroupPartial:
         types = node.child.schema.types
         factorised = node.pairs is not None or bool(node.parts)
         chosen = layout(node, not factorised and self.append_only(node.child))
         name = f"{self._identity(node)}:{born}" + ("" if distribution == len(node.keys) else f":{distribution}")
         group_types = tuple(types[k] for k in node.keys)
         groups = StateTable(
-            f"group:{name}",
+            f"{kind}:{name}",
             tuple(KeyColumn(t) for t in group_types),
             distribution,
             chosen.value_types(types),
@@ -407,7 +407,7 @@ class Assembler:
         inputs = []
         moves = []
         for side in (pairs.left, pairs.right):
-            groups = self._groups(side, born, width)
+            groups = self._groups(side, born, width, "side")
             stream = self._sums(side, groups, born, single=width == 0)
             self._keep(self._add(StoreKeyed(groups.groups), (stream,), born))
             sides.append(groups)
@@ -424,7 +424,7 @@ class Assembler:
     def _lookup_pairs(self, pairs: Pairs, partial: GroupPartial, born: int, complete: int) -> Input:
         """Sums over pairs of one side's partial groups, where they are, with the other side, which is complete."""
         sides = (pairs.left, pairs.right)
-        groups = tuple(self._groups(side, born, pairs.key_width) for side in sides)
+        groups = tuple(self._groups(side, born, pairs.key_width, "side") for side in sides)
         streams = tuple(self._sums(side, own, born) for side, own in zip(sides, groups, strict=True))
         self._keep(self._add(StoreKeyed(groups[complete].groups), (streams[complete],), born))
         waiting = sides[1 - complete]

@@ -24,6 +24,7 @@ An argument must be of one side, or of doubles and a sum of products of such. Th
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from math import isfinite
 
 import pyarrow as pa
 
@@ -300,7 +301,8 @@ def _products(expression: Expression, left: _Side, right: _Side) -> list[_Produc
     if expression.type != _FLOAT:
         return None
     if isinstance(expression, Literal):
-        return None if expression.value is None else [(float(expression.value), (), ())]
+        constant = None if expression.value is None else float(expression.value)
+        return [(constant, (), ())] if constant is not None and isfinite(constant) else None
     if not isinstance(expression, Call) or expression.function not in ("add", "subtract", "multiply", "negate"):
         return None
     parts = [_products(arg, left, right) for arg in expression.args]
@@ -315,8 +317,25 @@ def _products(expression: Expression, left: _Side, right: _Side) -> list[_Produc
         case "subtract":
             found = first + [(-c, ls, rs) for c, ls, rs in second]
         case _:
+            if not (_distributes(first, second) and _distributes(second, first)):
+                return None
             found = [(c * d, ls + ms, rs + ts) for c, ls, rs in first for d, ms, ts in second]
-    return found if len(found) <= _MOST_TERMS else None
+    return found if len(found) <= _MOST_TERMS and all(isfinite(c) for c, _, _ in found) else None
+
+
+def _distributes(over: list[_Product], factor: list[_Product]) -> bool:
+    """Whether ``(a + b) * factor`` is ``a * factor + b * factor``, also where that is ``inf - inf``."""
+    return len(over) == 1 or all(_finite(e) for _, ls, rs in factor for e in (*ls, *rs))
+
+
+def _finite(expression: Expression) -> bool:
+    """Whether a double comes from a whole number or a decimal, so that it is neither infinite nor NaN."""
+    return (
+        isinstance(expression, Call)
+        and expression.function == "cast"
+        and not pa.types.is_floating(expression.args[0].type)
+        and not pa.types.is_string(expression.args[0].type)
+    )
 
 
 def _comparisons(

@@ -1,0 +1,188 @@
+"""Random aggregate and window calls whose results do not depend on the order of rows."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+
+from fuzz_parts import Part, clause, fixed, listed, sql
+from fuzz_tables import Kind
+from fuzz_values import BOOLEAN, Value, ValueMaker
+
+OPAQUE = Kind("opaque")
+"""A result that is right within rounding, or a list: nothing may be computed from it."""
+_COUNT = Kind("int", 2**20)
+
+
+class CallMaker:
+    """Makes calls over the columns of ``values``, of which there are at most ``rows``."""
+
+    def __init__(self, rng: random.Random, values: ValueMaker, rows: int) -> None:
+        self.rng = rng
+        self.values = values
+        self.rows = rows
+        self._total: tuple[Part, Part] | None = None
+        """Partition and order of all calls that tell equal rows apart: rows are numbered in one way only."""
+
+    def summable(self) -> Value:
+        """A number whose sum over all rows is exact and fits."""
+        family = self.rng.choice([c.kind.name for c in self.values.columns if c.kind.name in _NUMBERS] or ["int"])
+        if family == "decimal":
+            found = self.values.value("decimal", 1)
+            return found if found.kind.bound + found.kind.scale <= 27 else self.summable_int()
+        if family == "double":
+            return self.values.exact()
+        return self.summable_int()
+
+    def summable_int(self) -> Value:
+        """An integer whose sum fits, also in a double."""
+        return self.values.limited(self.values.value("int", 1), max(2, 2**50 // max(1, self.rows)))
+
+    def total(self, value: Value) -> Kind:
+        """The kind of a sum."""
+        if value.kind.name == "decimal":
+            return Kind("decimal", value.kind.bound + 10, value.kind.scale)
+        return replace(value.kind, bound=value.kind.bound * max(1, self.rows))
+
+    def mean(self, value: Value) -> Kind:
+        """The kind of an average."""
+        if value.kind.name == "decimal":
+            return Kind("decimal", value.kind.bound, value.kind.scale + 4)
+        return Kind("double", value.kind.bound, exact=False)
+
+    def aggregate(self) -> Value:
+        """A call, perhaps with FILTER."""
+        found = self._aggregate()
+        if self.rng.random() < 0.15:
+            filtered = sql("{}{}", found.part, clause(" FILTER (WHERE {})", self.values.condition()))
+            return replace(found, part=filtered)
+        return found
+
+    def _aggregate(self) -> Value:
+        rng, values = self.rng, self.values
+        form = rng.randrange(28)
+        if form < 3:
+            return Value(fixed("count(*)"), _COUNT)
+        if form < 5:
+            return Value(fixed("count({})", values.any(1).part), _COUNT)
+        if form < 7:
+            return Value(fixed("count(DISTINCT {})", values.any(1).part), _COUNT)
+        if form == 7:
+            return Value(fixed("count(DISTINCT {}, {})", values.column().part, values.any(1).part), _COUNT)
+        if form < 12:
+            argument = self.summable()
+            return Value(fixed("sum({})", argument.part), self.total(argument))
+        if form == 12:
+            argument = self.summable()
+            return Value(fixed(rng.choice(("sum(DISTINCT {})", "try_sum({})")), argument.part), self.total(argument))
+        if form < 15:
+            argument = self.summable()
+            return Value(fixed("avg({})", argument.part), self.mean(argument))
+        if form == 15:
+            argument = self.summable()
+            return Value(fixed("avg(DISTINCT {})", argument.part), self.mean(argument))
+        if form < 20:
+            argument = values.any(1)
+            return Value(fixed(rng.choice(("min({})", "max({})")), argument.part), argument.kind)
+        if form == 20:
+            return Value(fixed(rng.choice(("bool_and({})", "bool_or({})")), values.condition()), BOOLEAN)
+        if form == 21:
+            return Value(fixed("count_if({})", values.condition()), _COUNT)
+        if form == 22:
+            argument = values.small(1)
+            name = rng.choice(("bit_and({})", "bit_or({})", "bit_xor({})"))
+            return Value(fixed(name, argument.part), Kind("int", 1024))
+        if form == 23:
+            name = rng.choice(("var_samp({})", "var_pop({})", "stddev({})", "stddev_pop({})"))
+            return Value(fixed(name, self.moment().part), OPAQUE)
+        if form == 24:
+            name = rng.choice(("median({})", "percentile({}, 0.25)", "percentile_disc(0.5) WITHIN GROUP (ORDER BY {})"))
+            return Value(fixed(name, values.small(1).part), OPAQUE)
+        if form == 25:
+            argument = values.column()
+            return Value(fixed("mode() WITHIN GROUP (ORDER BY {})", argument.part), argument.kind)
+        if form == 26:
+            name = rng.choice(("collect_list({})", "collect_set({})"))
+            return Value(fixed(name, values.column().part), OPAQUE)
+        value, order = values.column(), values.column()
+        name = rng.choice(("min_by({}, struct({}, {}))", "max_by({}, struct({}, {}))"))
+        return Value(fixed(name, value.part, order.part, value.part), value.kind)
+
+    def moment(self) -> Value:
+        """A number of which a variance is taken."""
+        return self.values.exact() if self.rng.random() < 0.5 else self.values.small()
+
+    def window(self) -> Value:
+        """A window call. Where ties would matter the order is by all columns."""
+        rng, values = self.rng, self.values
+        columns = list(values.columns)
+        rng.shuffle(columns)
+        partition = [c.part for c in columns[: rng.choice((0, 1, 1, 1, 2))]]
+        if partition and rng.random() < 0.2:
+            partition[0] = values.any(1).part
+        by = clause("PARTITION BY {} ", listed(partition)) if partition else fixed("")
+        rng.shuffle(columns)
+        if self._total is None:
+            order = fixed(", ".join("{}" for _ in columns), *(self._sorted(c) for c in columns))
+            self._total = fixed("{}", str(by)), fixed("ORDER BY {}", order)
+        whole, everything = self._total
+        some = fixed("ORDER BY {}", listed([self._sorted(c) for c in columns[: rng.choice((1, 1, 2))]]))
+        form = rng.randrange(12)
+        if form < 2:
+            name = rng.choice(("row_number()", f"ntile({rng.choice((2, 3))})"))
+            return Value(fixed("{} OVER ({}{})", name, whole, everything), _COUNT)
+        if form < 4:
+            name = rng.choice(("rank()", "dense_rank()"))
+            return Value(fixed("{} OVER ({}{})", name, by, some), _COUNT)
+        if form == 4:
+            name = rng.choice(("percent_rank()", "cume_dist()"))
+            return Value(fixed("{} OVER ({}{})", name, by, some), Kind("double", 1, exact=False))
+        if form < 7:
+            argument = values.column()
+            offset = rng.choice((1, 1, 2))
+            name = rng.choice(
+                (f"lag({{}}, {offset})", f"lead({{}}, {offset})", "first_value({})", "last_value({})", "nth_value({}, 2)",
+                 "first_value({}) IGNORE NULLS")
+            )  # fmt: skip
+            if name.startswith(("first", "last", "nth")):
+                everything = fixed("{}{}", everything, clause(" {}", self._rows()))
+            return Value(fixed("{} OVER ({}{})", fixed(name, argument.part), whole, everything), argument.kind)
+        call = self._windowed()
+        if form < 9:
+            frame, by = fixed("{}{}", everything, clause(" {}", self._rows())), whole
+        elif form == 9:
+            ints = [c for c in columns if c.kind.name in ("int", "date") and c.kind.bound <= 1000]
+            bounds = rng.choice(
+                ("2 PRECEDING AND CURRENT ROW", "3 PRECEDING AND 1 FOLLOWING", "1 FOLLOWING AND 9 FOLLOWING")
+            )
+            frame = some
+            if ints:
+                frame = fixed("ORDER BY {}{}", self._sorted(ints[0]), clause(" RANGE BETWEEN {}", bounds))
+        else:
+            frame = some if rng.random() < 0.6 else fixed("")
+        return Value(fixed("{} OVER ({}{})", call.part, by, frame), call.kind)
+
+    def _windowed(self) -> Value:
+        rng = self.rng
+        argument = self.summable()
+        form = rng.randrange(5)
+        if form == 0:
+            return Value(rng.choice((fixed("count(*)"), fixed("count({})", self.values.any(1).part))), _COUNT)
+        if form == 1:
+            return Value(fixed("sum({})", argument.part), self.total(argument))
+        if form == 2:
+            return Value(fixed("avg({})", argument.part), self.mean(argument))
+        other = self.values.column()
+        return Value(fixed(rng.choice(("min({})", "max({})")), other.part), other.kind)
+
+    def _rows(self) -> str:
+        low = self.rng.choice(("UNBOUNDED PRECEDING", "2 PRECEDING", "1 PRECEDING", "CURRENT ROW"))
+        high = self.rng.choice(("CURRENT ROW", "1 FOLLOWING", "UNBOUNDED FOLLOWING", "3 FOLLOWING"))
+        return f"ROWS BETWEEN {low} AND {high}"
+
+    def _sorted(self, value: Value) -> Part:
+        direction = self.rng.choice(("", "", " DESC", " NULLS LAST", " DESC NULLS FIRST"))
+        return fixed("{}{}", value.part, direction)
+
+
+_NUMBERS = ("int", "decimal", "double")

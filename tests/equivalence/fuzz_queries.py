@@ -1,0 +1,465 @@
+"""Random queries of everything that views support, over tables and over views that are there already."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from fuzz_aggregates import OPAQUE, CallMaker
+from fuzz_parts import Part, clause, fixed, listed, sql
+from fuzz_tables import FuzzTable, Kind
+from fuzz_values import FAMILIES, INTEGER, Value, ValueMaker
+
+_MOST_ROWS = 10**6
+
+
+@dataclass(frozen=True)
+class Source:
+    """A table, view or CTE: its name, columns and at most how many rows it has."""
+
+    name: str
+    columns: tuple[tuple[str, Kind], ...]
+    rows: int
+    query: Part | None = None
+
+
+@dataclass(frozen=True)
+class Relation:
+    """What stands in FROM: its columns as expressions, at most how many rows."""
+
+    part: Part
+    columns: tuple[Value, ...]
+    rows: int
+
+
+@dataclass(frozen=True)
+class Query:
+    """A query and its columns, some of which nothing can be computed from."""
+
+    part: Part
+    columns: tuple[tuple[str, Kind], ...]
+    rows: int
+
+
+class QueryMaker:
+    """Makes queries over sources; views are added as they are made. Names of columns are never used twice."""
+
+    def __init__(self, rng: random.Random, tables: Sequence[FuzzTable]) -> None:
+        self.rng = rng
+        self.tables = [
+            Source(t.name, tuple(zip((c.name for c in t.columns), t.kinds, strict=True)), sum(map(len, t.files)))
+            for t in tables
+        ]
+        self.views: list[Source] = []
+        self._count = 0
+
+    def _name(self, letter: str) -> str:
+        self._count += 1
+        return f"{letter}{self._count}"
+
+    def add_view(self, name: str, query: Query) -> None:
+        """Let later queries read a view."""
+        if sum(k != OPAQUE for _, k in query.columns) >= 1 and query.rows <= 5000:
+            self.views.append(Source(name, query.columns, query.rows, query.part))
+
+    # -- FROM ---------------------------------------------------------------------------------------
+
+    def source(self, views: float = 0.2) -> Source:
+        """A table, or a view."""
+        if self.views and self.rng.random() < views:
+            return self.rng.choice(self.views[-6:])
+        return self.rng.choice(self.tables)
+
+    def read(self, source: Source) -> Relation:
+        """A source under an alias."""
+        alias = self._name("x")
+        columns = tuple(Value(fixed("{}.{}", alias, n), k) for n, k in source.columns if k.name in FAMILIES)
+        name = Part((source.name,), (fixed("({})", source.query),) if source.query is not None else ())
+        return Relation(fixed("{} {}", name, alias), columns, source.rows)
+
+    def relation(self, depth: int) -> Relation:
+        """A source, a subquery, a join, an exploded relation."""
+        rng = self.rng
+        form = rng.random()
+        if depth <= 0 or form < 0.4:
+            return self.read(self.source())
+        if form < 0.52:
+            query = self.query(depth - 1)
+            if any(k.name in FAMILIES for _, k in query.columns):
+                alias = self._name("x")
+                columns = tuple(Value(fixed("{}.{}", alias, n), k) for n, k in query.columns if k.name in FAMILIES)
+                return Relation(fixed("({}) {}", query.part, alias), columns, query.rows)
+        if form < 0.6:
+            return self.exploded()
+        return self.join(depth - 1)
+
+    def exploded(self) -> Relation:
+        """LATERAL VIEW of a source."""
+        rng = self.rng
+        base = self.read(self.source())
+        values = ValueMaker(rng, base.columns)
+        alias, name, place = self._name("e"), self._name("w"), self._name("p")
+        outer = rng.choice(("", " OUTER"))
+        if values.of_family("string") and rng.random() < 0.6:
+            array, kind = sql("split({}, '{}')", values.column("string").part, rng.choice(" ,a-")), Kind("string")
+        elif rng.random() < 0.6:
+            a, b = values.small(1), values.small(0)
+            array, kind = sql("array({}, {})", a.part, b.part), INTEGER
+        else:
+            array, kind = sql("sequence(1, CAST(pmod({}, 4) AS INT))", values.small(0).part), Kind("int", 4)
+        generator, names, made = "explode", name, [(name, kind)]
+        if rng.random() < 0.3:
+            generator, names = "posexplode", f"{place}, {name}"
+            made.append((place, Kind("int", 50)))
+        around, kept = self._name("x"), [self._name("c") for _ in base.columns]
+        items = [fixed("{} AS {}", v.part, n) for v, n in zip(base.columns, kept, strict=True)]
+        items += [fixed("{}.{}", alias, n) for n, _ in made]
+        exploded = fixed("{} LATERAL VIEW{} {}({}) {} AS {}", base.part, outer, generator, array, alias, names)
+        part = fixed("(SELECT {} FROM {}) {}", listed(items), exploded, around)
+        kinds = [*((n, v.kind) for n, v in zip(kept, base.columns, strict=True)), *made]
+        return Relation(part, tuple(Value(fixed("{}.{}", around, n), k) for n, k in kinds), base.rows * 6)
+
+    def equality(self, left: Sequence[Value], right: Sequence[Value]) -> Part:
+        """``=`` between columns of two sides."""
+        rng = self.rng
+        families = {v.kind.name for v in left} & {v.kind.name for v in right}
+        pairs = [(a, b) for a in left for b in right if a.kind.name == b.kind.name and a.kind.name != "boolean"]
+        if not pairs or (rng.random() < 0.1 and families):
+            a, b = (ValueMaker(rng, side).small(1) for side in (left, right))
+            return sql("({} = {})", a.part, b.part)
+        keys = [(a, b) for a, b in pairs if str(a.part).endswith(".k") and str(b.part).endswith(".k")]
+        a, b = rng.choice(keys if keys and rng.random() < 0.6 else pairs)
+        return sql(rng.choice(("({} = {})", "({} = {})", "({} = {})", "({} <=> {})")), a.part, b.part)
+
+    def comparison(self, left: Sequence[Value], right: Sequence[Value]) -> Part:
+        """An inequality between columns of two sides."""
+        rng = self.rng
+        pairs = [(a, b) for a in left for b in right if a.kind.name == b.kind.name]
+        if not pairs:
+            a, b = (ValueMaker(rng, side).small(1) for side in (left, right))
+        else:
+            a, b = rng.choice(pairs)
+        return sql(f"({{}} {rng.choice(('<', '<=', '>', '>=', '<>'))} {{}})", a.part, b.part)
+
+    def joined(self, left: Relation, right: Relation) -> Part:
+        """A condition of a join."""
+        rng = self.rng
+        parts = [self.equality(left.columns, right.columns)]
+        draw = rng.random()
+        if draw < 0.15:
+            parts.append(self.equality(left.columns, right.columns))
+        elif draw < 0.4:
+            parts.append(self.comparison(left.columns, right.columns))
+        elif draw < 0.5:
+            parts = [self.comparison(left.columns, right.columns)]
+        if rng.random() < 0.2:
+            parts.append(ValueMaker(rng, [*left.columns, *right.columns]).condition(0))
+        return listed(parts, " AND ")
+
+    def join(self, depth: int) -> Relation:
+        """Two relations."""
+        rng = self.rng
+        left, right = self.relation(depth), self.relation(depth - 1)
+        if left.rows * right.rows > _MOST_ROWS:
+            return left
+        kind = rng.choice(("JOIN", "JOIN", "JOIN", "LEFT JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN", "LEFT SEMI JOIN",
+                           "LEFT ANTI JOIN", "CROSS JOIN"))  # fmt: skip
+        simpler = (left.part, right.part)
+        if kind == "CROSS JOIN":
+            if left.rows * right.rows > 5000:
+                kind = "JOIN"
+            else:
+                columns = (*left.columns, *right.columns)
+                part = Part((left.part, " CROSS JOIN ", right.part), simpler)
+                return Relation(part, columns, left.rows * right.rows)
+        part = Part((left.part, f" {kind} ", right.part, " ON ", self.joined(left, right)), simpler)
+        if kind.startswith(("LEFT SEMI", "LEFT ANTI")):
+            return Relation(part, left.columns, left.rows)
+        rows = left.rows * right.rows + left.rows + right.rows
+        return Relation(part, (*left.columns, *right.columns), rows)
+
+    # -- WHERE --------------------------------------------------------------------------------------
+
+    def where(self, relation: Relation, often: float = 0.5) -> Part:
+        """Conditions, some with subqueries."""
+        rng = self.rng
+        if rng.random() > often:
+            return fixed("")
+        values = ValueMaker(rng, relation.columns)
+        parts = [values.condition()] if rng.random() < 0.7 else []
+        if rng.random() < 0.35 or not parts:
+            found = self.subquery_condition(relation, values)
+            parts.append(sql("({} OR {})", found, values.condition(0)) if rng.random() < 0.15 else found)
+        return clause(" WHERE {}", listed(parts, " AND "))
+
+    def subquery_condition(self, outer: Relation, values: ValueMaker) -> Part:
+        """EXISTS, IN, NOT IN, a comparison with a scalar subquery."""
+        rng = self.rng
+        inner = self.read(self.source())
+        own = ValueMaker(rng, inner.columns)
+        more = clause(" AND {}", own.condition(0)) if rng.random() < 0.4 else fixed("")
+        form = rng.randrange(7)
+        if form < 2:
+            link = self.equality(outer.columns, inner.columns)
+            if rng.random() < 0.3:
+                link = listed([link, self.comparison(outer.columns, inner.columns)], " AND ")
+            name = rng.choice(("EXISTS", "NOT EXISTS"))
+            return fixed("{} (SELECT 1 FROM {} WHERE {}{})", name, inner.part, link, more)
+        if form < 4:
+            pairs = [(a, b) for a in outer.columns for b in inner.columns if a.kind.name == b.kind.name]
+            a, b = rng.choice(pairs) if pairs else (values.small(0), own.small(0))
+            where = clause(" WHERE {}", own.condition(0)) if rng.random() < 0.5 else fixed("")
+            return fixed(
+                "{} {} (SELECT {} FROM {}{})", a.part, rng.choice(("IN", "IN", "NOT IN")), b.part, inner.part, where
+            )
+        a = values.value(rng.choice(("int", "double")), 1)
+        operator = rng.choice(("<", ">", "<=", ">=", "<>"))
+        name = rng.choice(("max", "min", "avg", "count"))
+        b = own.exact(0) if a.kind.name == "double" else own.small(0)
+        if form == 4:
+            return fixed("{} {} (SELECT {}({}) FROM {}{})", a.part, operator, name, b.part, inner.part,
+                         clause(" WHERE {}", own.condition(0)) if rng.random() < 0.3 else fixed(""))  # fmt: skip
+        if form == 5:
+            link = self.equality(outer.columns, inner.columns)
+            return fixed(
+                "{} {} (SELECT {}({}) FROM {} WHERE {}{})", a.part, operator, name, b.part, inner.part, link, more
+            )
+        link = self.comparison(outer.columns, inner.columns)
+        other = self.read(self.source(0))
+        own2 = ValueMaker(rng, other.columns)
+        return fixed("0.25D * (SELECT sum(abs({})) FROM {}) {} (SELECT sum(abs({})) FROM {} WHERE {})",
+                     own2.small(0).part, other.part, rng.choice("<>"), own.small(0).part, inner.part, link)  # fmt: skip
+
+    # -- SELECT -------------------------------------------------------------------------------------
+
+    def _items(self, values: Sequence[Value]) -> tuple[Part, tuple[tuple[str, Kind], ...]]:
+        names = [self._name("c") for _ in values]
+        items = listed([fixed("{} AS {}", v.part, n) for v, n in zip(values, names, strict=True)])
+        return items, tuple((n, v.kind) for n, v in zip(names, values, strict=True))
+
+    def flat(self, depth: int) -> Query:
+        """SELECT [DISTINCT] ... FROM ... WHERE, sometimes with a scalar subquery."""
+        rng = self.rng
+        relation = self.relation(depth)
+        values = ValueMaker(rng, relation.columns)
+        chosen = [values.any() for _ in range(rng.randrange(1, 5))]
+        if rng.random() < 0.12:
+            chosen.append(self.scalar_subquery(relation))
+        where = self.where(relation)
+        items, columns = self._items(chosen)
+        distinct = clause("DISTINCT ") if rng.random() < 0.2 else fixed("")
+        return Query(fixed("SELECT {}{} FROM {}{}", distinct, items, relation.part, where), columns, relation.rows)
+
+    def scalar_subquery(self, outer: Relation) -> Value:
+        """An aggregate of a source, of all rows or of those that match."""
+        rng = self.rng
+        inner = self.read(self.source())
+        calls = CallMaker(rng, ValueMaker(rng, inner.columns), inner.rows)
+        call = calls.aggregate()
+        link = fixed("")
+        if rng.random() < 0.5:
+            link = clause(" WHERE {}", self.equality(outer.columns, inner.columns))
+        return Value(fixed("(SELECT {} FROM {}{})", call.part, inner.part, link), call.kind)
+
+    def grouped(self, depth: int) -> Query:
+        """GROUP BY with all its forms, or an aggregate of everything."""
+        rng = self.rng
+        relation = self.relation(depth)
+        values = ValueMaker(rng, relation.columns)
+        where = self.where(relation, 0.35)
+        calls = CallMaker(rng, values, relation.rows)
+        keys = [values.any(1) for _ in range(rng.choice((0, 1, 1, 1, 2, 2, 3)))]
+        results = [calls.aggregate() for _ in range(rng.randrange(1, 5))]
+        if rng.random() < 0.15 and len(results) > 1:
+            results.append(self._combined(results))
+        items, columns = self._items([*keys, *results])
+        names = [n for n, _ in columns[: len(keys)]]
+        grouping = fixed("")
+        if names:
+            form = rng.random()
+            parts = listed([fixed("{}", n) for n in names])
+            if form < 0.75 or len(names) < 2:
+                grouping = fixed(" GROUP BY {}", parts)
+            elif form < 0.83:
+                grouping = fixed(" GROUP BY ROLLUP ({})", parts)
+            elif form < 0.9:
+                grouping = fixed(" GROUP BY CUBE ({})", parts)
+            else:
+                sets = [f"({names[0]})", f"({', '.join(names)})", "()", f"({names[-1]})"]
+                chosen = listed([fixed("{}", s) for s in rng.sample(sets, rng.randrange(1, 4))])
+                grouping = fixed(" GROUP BY GROUPING SETS ({})", chosen)
+                if any(
+                    f"({n})" not in str(chosen) and f"{n}," not in str(chosen) and f", {n})" not in str(chosen)
+                    for n in names
+                ):
+                    grouping = fixed(" GROUP BY ROLLUP ({})", parts)
+        having = fixed("")
+        if rng.random() < 0.25:
+            condition = rng.choice((fixed("count(*) > {}", rng.choice((1, 2, 5))), fixed("max({}) > {}", values.small(0).part, 0),
+                                    fixed("{} IS NOT NULL", calls.aggregate().part)))  # fmt: skip
+            having = clause(" HAVING {}", condition)
+        part = fixed("SELECT {} FROM {}{}{}{}", items, relation.part, where, grouping, having)
+        return Query(part, columns, relation.rows if keys else 1)
+
+    def _combined(self, results: list[Value]) -> Value:
+        numbers = [r for r in results if r.kind.name == "int" and r.kind.bound < 2**60]
+        if len(numbers) < 2:
+            return results[0]
+        a, b = numbers[:2]
+        return Value(sql("({} - {})", a.part, b.part), Kind("int", a.kind.bound + b.kind.bound))
+
+    def pairs(self, depth: int) -> Query:
+        """Sums over joins, in forms that are kept as sums of either side."""
+        rng = self.rng
+        left, right = self.read(self.source(0.1)), self.read(self.source(0.1))
+        conditions = [self.equality(left.columns, right.columns)]
+        draw = rng.random()
+        if draw < 0.3:
+            conditions.append(self.comparison(left.columns, right.columns))
+        elif draw < 0.45:
+            conditions = [self.comparison(left.columns, right.columns)]
+        elif draw < 0.55:
+            a, b = (ValueMaker(rng, r.columns).exact(0).part for r in (left, right))
+            far = rng.choice((1, 20))
+            conditions.append(sql("(({} - {} > {}) OR ({} - {} > {}))", a, b, far, b, a, far))
+        kind = rng.choice(("", "", "", "", " LEFT", " RIGHT", " FULL"))
+        relation = Relation(
+            fixed("{}{} JOIN {} ON {}", left.part, kind, right.part, listed(conditions, " AND ")),
+            (*left.columns, *right.columns), left.rows * right.rows,
+        )  # fmt: skip
+        if rng.random() < 0.25:
+            third = self.read(self.source(0))
+            if relation.rows * third.rows < _MOST_ROWS:
+                link = self.equality(right.columns, third.columns)
+                part = Part((relation.part, fixed(" JOIN {} ON {}", third.part, link)), (relation.part,))
+                relation = Relation(part, (*relation.columns, *third.columns), relation.rows * third.rows)
+        sides = [ValueMaker(rng, r.columns) for r in (left, right)]
+        results = []
+        for _ in range(rng.randrange(1, 4)):
+            a, b = (s.exact(0) for s in sides)
+            form = rng.randrange(7)
+            if form < 2:
+                argument = sql("{} * {}", a.part, b.part)
+            elif form == 2:
+                text = rng.choice(("{} - {}", "{} + {}", "({} - {}) * 0.5D"))
+                if rng.random() < 0.3:
+                    argument = sql("({} - {}) * {}", a.part, b.part, rng.choice(sides).exact(0).part)
+                else:
+                    argument = sql(text, a.part, b.part)
+            elif form == 3:
+                argument = sql("{} * {} - {} * {}", a.part, sides[0].limited(sides[0].exact(0), 1000).part, b.part, 0.5)
+            else:
+                side = CallMaker(rng, rng.choice(sides), relation.rows)
+                summed = side.summable()
+                if form == 4:
+                    results.append(Value(fixed("avg({})", summed.part), side.mean(summed)))
+                elif form == 5:
+                    results.append(Value(fixed("count({})", summed.part), Kind("int", 2**30)))
+                else:
+                    results.append(Value(fixed("sum({})", summed.part), side.total(summed)))
+                continue
+            results.append(Value(fixed("sum({})", argument), Kind("double", 2**45, exact=False)))
+        if rng.random() < 0.5:
+            results.append(Value(fixed("count(*)"), Kind("int", 2**30)))
+        where = clause(" WHERE {}", rng.choice(sides).condition(0)) if rng.random() < 0.3 else fixed("")
+        keys = [rng.choice(sides).column() for _ in range(rng.choice((0, 1, 1, 2)))]
+        items, columns = self._items([*keys, *results])
+        names = listed([fixed("{}", n) for n, _ in columns[: len(keys)]])
+        grouping = fixed(" GROUP BY {}", names) if keys else fixed("")
+        part = fixed("SELECT {} FROM {}{}{}", items, relation.part, where, grouping)
+        return Query(part, columns, relation.rows if keys else 1)
+
+    def windowed(self, depth: int) -> Query:
+        """Window functions, sometimes only the first rows of each partition."""
+        rng = self.rng
+        relation = self.relation(depth)
+        if relation.rows > 20000:
+            relation = self.read(self.source())
+        values = ValueMaker(rng, relation.columns)
+        calls = CallMaker(rng, values, relation.rows)
+        chosen = [values.any(1) for _ in range(rng.randrange(1, 4))]
+        where = self.where(relation, 0.3)
+        if rng.random() < 0.2:
+            order = fixed(", ".join("{}" for _ in relation.columns), *(calls._sorted(c) for c in relation.columns))
+            place = self._name("r")
+            first = rng.choice(("row_number()", "rank()"))
+            call = fixed("{} OVER (PARTITION BY {} ORDER BY {}) AS {}", first, values.any(1).part, order, place)
+            items, columns = self._items(chosen)
+            inner = fixed("SELECT {}, {} FROM {}{}", items, call, relation.part, where)
+            listed_names = ", ".join(n for n, _ in columns)
+            number = rng.choice((1, 2, 3))
+            part = fixed("SELECT {} FROM ({}){}", listed_names, inner, clause(" WHERE {} <= {}", place, number))
+            return Query(part, columns, relation.rows)
+        chosen += [calls.window() for _ in range(rng.randrange(1, 4))]
+        items, columns = self._items(chosen)
+        return Query(fixed("SELECT {} FROM {}{}", items, relation.part, where), columns, relation.rows)
+
+    def combined(self, depth: int) -> Query:
+        """UNION, INTERSECT, EXCEPT."""
+        rng = self.rng
+        first = self.core(depth - 1)
+        if any(k.name not in FAMILIES for _, k in first.columns):
+            return first
+        relation = self.relation(depth - 1)
+        values = ValueMaker(rng, relation.columns)
+        second = [values.value(k.name, 1) for _, k in first.columns]
+        items, _ = self._items(second)
+        operator = rng.choice(("UNION ALL", "UNION ALL", "UNION", "UNION", "INTERSECT", "EXCEPT", "EXCEPT", "EXCEPT ALL",
+                               "INTERSECT ALL"))  # fmt: skip
+        other = fixed("SELECT {} FROM {}{}", items, relation.part, self.where(relation, 0.3))
+        kinds = [
+            Kind(a.name, max(a.bound, b.kind.bound), max(a.scale, b.kind.scale), a.exact and b.kind.exact)
+            for (_, a), b in zip(first.columns, second, strict=True)
+        ]
+        columns = tuple((n, k) for (n, _), k in zip(first.columns, kinds, strict=True))
+        part = Part((first.part, f" {operator} ", other), (first.part, other))
+        return Query(part, columns, first.rows + relation.rows)
+
+    def limited(self, depth: int) -> Query:
+        """ORDER BY all columns, LIMIT."""
+        rng = self.rng
+        query = self.core(depth)
+        if any(k.name not in FAMILIES for _, k in query.columns):
+            return query
+        names = [n for n, _ in query.columns]
+        rng.shuffle(names)
+        order = ", ".join(n + rng.choice(("", "", " DESC", " NULLS LAST", " DESC NULLS FIRST")) for n in names)
+        inner = fixed("SELECT * FROM ({})", query.part)
+        offset = clause(" OFFSET {}", rng.choice((1, 3))) if rng.random() < 0.15 else fixed("")
+        part = Part((inner, f" ORDER BY {order} LIMIT {rng.choice((1, 3, 10))}", offset), (query.part,))
+        return Query(part, query.columns, 10)
+
+    def with_cte(self, depth: int) -> Query:
+        """WITH, read once or twice."""
+        rng = self.rng
+        inner = self.core(depth - 1)
+        if inner.rows > 3000 or not any(k.name in FAMILIES for _, k in inner.columns):
+            return inner
+        name = self._name("w")
+        kept, tables = self.views, self.tables
+        self.views, self.tables = [], [Source(name, inner.columns, inner.rows), *rng.sample(tables, 1)]
+        outer = self.core(depth - 1)
+        self.views, self.tables = kept, tables
+        return Query(
+            Part(("WITH ", name, " AS (", inner.part, ") ", outer.part), (inner.part,)), outer.columns, outer.rows
+        )
+
+    def core(self, depth: int) -> Query:
+        """A SELECT of one of the kinds."""
+        makers: tuple[tuple[float, Callable[[int], Query]], ...] = (
+            (0.3, self.flat), (0.34, self.grouped), (0.16, self.pairs), (0.2, self.windowed)
+        )  # fmt: skip
+        (maker,) = self.rng.choices([m for _, m in makers], [w for w, _ in makers])
+        return maker(depth)
+
+    def query(self, depth: int = 2) -> Query:
+        """A query."""
+        draw = self.rng.random()
+        if draw < 0.12:
+            return self.combined(depth)
+        if draw < 0.2:
+            return self.limited(depth)
+        if draw < 0.28:
+            return self.with_cte(depth)
+        return self.core(depth)
