@@ -81,7 +81,7 @@ class Fuzzer:
         self._count(outcome, len(texts))
         self.say(
             f"batch {number}: {len(texts)} queries, {outcome.epochs} epochs, {len(outcome.failures)} failures, "
-            f"{made - began:.1f} + {time.monotonic() - made:.1f} s"
+            f"{made - began:.1f} + {time.monotonic() - made:.1f} s, epochs {outcome.seconds:.1f} s"
         )
         if not outcome.failures:
             self._ask_duckdb(number, tables, texts, outcome)

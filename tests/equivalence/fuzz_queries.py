@@ -11,7 +11,7 @@ from fuzz_parts import Part, clause, fixed, listed, sql
 from fuzz_tables import FuzzTable, Kind
 from fuzz_values import FAMILIES, INTEGER, Value, ValueMaker
 
-_MOST_ROWS = 10**6
+_MOST_ROWS = 2 * 10**5
 
 
 @dataclass(frozen=True)

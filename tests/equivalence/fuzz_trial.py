@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import shutil
 import tempfile
+import time
 import traceback
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -81,6 +82,7 @@ class Outcome:
     ever: set[str] = field(default_factory=set)
     refused: dict[str, str] = field(default_factory=dict)
     compared: int = 0
+    seconds: float = 0.0
 
     def fail(self, failure: Failure) -> None:
         """Note the first failure of a view."""
@@ -150,7 +152,9 @@ class Run:
                 self.views[name] = query
 
     def _advance(self, last_step: bool) -> bool:
+        began = time.monotonic()
         report = self.mill.advance()
+        self.outcome.seconds += time.monotonic() - began
         if report is None:
             return False
         for name, error in report.failed.items():

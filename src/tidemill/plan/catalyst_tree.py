@@ -71,6 +71,9 @@ def _complete_plan(nodes: Iterator[dict[str, Any]], plan: Any) -> None:
         fields["rddName"] = plan.rdd().name()
     elif fields["class"].endswith(".Generate"):
         fields["keptIds"] = [int(a.exprId().id()) for a in _elements(plan.requiredChildOutput())]
+    elif fields["class"].endswith(".Expand") and fields["projections"] is None:  # a list that toJSON does not know
+        rows = _elements(plan.projections())
+        fields["projections"] = [[json.loads(e.toJSON()) for e in _elements(row)] for row in rows]
     listed = list(_expression_lists(fields))
     if fields["num-children"] or any(len(nodes_) > 1 for nodes_ in listed):
         for nodes_, expression in zip(listed, _elements(plan.expressions()), strict=True):

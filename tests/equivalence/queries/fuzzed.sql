@@ -1,0 +1,16 @@
+-- What the query fuzzer has found, made small.
+
+CREATE MATERIALIZED VIEW f_distincts_below_rollup AS
+SELECT h, count(*) AS n FROM (
+  SELECT DISTINCT s DIV 2 AS h FROM (
+    SELECT d * (i % 100) AS x, sum(DISTINCT i) AS s, avg(DISTINCT k) AS a, sum(d) AS t FROM t GROUP BY d * (i % 100))
+  WHERE a > nanvl(x, 0D))
+GROUP BY ROLLUP (h);
+
+CREATE MATERIALIZED VIEW f_sum_of_nan AS
+SELECT x.g, sum(double('NaN')) AS s, sum(x.d * double('Infinity')) AS i, count(*) AS c FROM t x JOIN u y ON x.k = y.k
+GROUP BY x.g;
+
+CREATE MATERIALIZED VIEW f_product_of_differences AS
+SELECT x.k, sum((x.d - y.d) * x.d) AS s, sum((x.i - y.d) * 0.5D) AS h, sum((x.i - y.l) * x.d) AS w, count(*) AS c
+FROM t x JOIN (SELECT k, d, l FROM t UNION ALL SELECT k, w, l FROM u) y ON x.k = y.k GROUP BY x.k;
