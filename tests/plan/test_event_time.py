@@ -17,7 +17,7 @@ from tidemill.task.program import TableSource, multiset_table
 SCHEMA = Schema((Field("k", pa.int32()), Field("x", pa.int64()), Field("at", TIMESTAMP), Field("other", TIMESTAMP)))
 ERRORS = multiset_table("errors", (pa.string(), pa.int64(), pa.string(), pa.string(), pa.binary()), 2)
 TABLES = {
-    name: TableSource(name, f"{name}#1", "csv", SCHEMA, (), "op", ("I", "D"), ERRORS, watermark)
+    name: TableSource(name, f"{name}#1", "csv", SCHEMA, (), "op", ("I", "D"), ERRORS, watermark=watermark)
     for name, watermark in (("t", "at"), ("u", "at"), ("plain", None))
 }
 MINUTE = 60_000_000

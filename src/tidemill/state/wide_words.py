@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 from numba import types
 
-from tidemill.state.words import I64, I64_OUT, Ints, inlined, kernel, multiply_high
+from tidemill.state.words import I64, I64_OUT, Ints, Word, inlined, kernel, multiply_high
 
 
 @inlined
-def _product(low: int, high: int, low2: int, high2: int) -> tuple[int, int]:
+def _product(low: Word, high: Word, low2: Word, high2: Word) -> tuple[Word, Word]:
     """Modulo 2**128."""
     a, b = np.uint64(low), np.uint64(low2)
     upper = multiply_high(a, b) + a * np.uint64(high2) + np.uint64(high) * b
