@@ -517,7 +517,8 @@ def test_a_side_that_is_complete(operation: PairSums, complete: int, seed: int) 
     rows: tuple[Counter[Row], Counter[Row]] = (Counter(), Counter())
     operator, pairs = PairSumsOperator(0, operation), 0
     for epoch in range(40):
-        of = complete if epoch < 3 else 1 - complete
+        loading = epoch < 3 or (not pairs and not sum(rows[complete].values()))
+        of = complete if loading else 1 - complete
         given = keyed(sides[of], changed(rng, rows[of], sides[of].input_types, 1, SPECIALS))
         if of == complete:
             for item, _ in given:

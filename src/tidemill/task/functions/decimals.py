@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 
 from tidemill.task.expressions import Call
 from tidemill.task.functions import failures
+from tidemill.task.functions.decimal_words import combine_words
 from tidemill.task.functions.registry import Value, as_array, fails_unless_try
 
 WIDEST = 76
@@ -88,6 +89,11 @@ def _finish(call: Call, exact: pa.Array, args: list[Value]) -> pa.Array:
 
 def combine(call: Call, args: list[Value], rows: int) -> pa.Array:
     """Add, subtract or multiply two decimals of any precision and scale."""
+    found = combine_words(call, args, rows)
+    return _combine_wide(call, args, rows) if found is None else found
+
+
+def _combine_wide(call: Call, args: list[Value], rows: int) -> pa.Array:
     left, right = widen(args[0], rows), widen(args[1], rows)
     if call.function == "multiply":
         scale = left.type.scale + right.type.scale
