@@ -22,7 +22,7 @@ WARM_UP = 2
 """The first epoch loads all but the last rows; the second is the first small one."""
 
 
-def _appear(source: str, target: Path, names: Sequence[str], epoch: int) -> None:
+def appear(source: str, target: Path, names: Sequence[str], epoch: int) -> None:
     """Let the files of an epoch appear."""
     for name in names:
         file = Path(source) / name / f"e{epoch:06d}.csv"
@@ -38,7 +38,7 @@ def tidemill(work: str, files: str, columns: dict[str, str], names: list[str], e
         sql, place = query(name), Path(work) / name
         used = tables(sql)
         with open_mill(place / "root", epoch_bytes=1 << 50, listing_seconds=0.0) as mill:
-            _appear(files, place / "in", used, 1)
+            appear(files, place / "in", used, 1)
             for table in used:
                 options = f"path '{place / 'in' / table}', header true, opColumn '{OPERATION}'"
                 mill.sql(f"CREATE TABLE {table} ({columns[table]}) USING csv OPTIONS ({options})")
@@ -46,7 +46,7 @@ def tidemill(work: str, files: str, columns: dict[str, str], names: list[str], e
             reports = []
             for epoch in range(1, epochs + 1):
                 if epoch > 1:
-                    _appear(files, place / "in", used, epoch)
+                    appear(files, place / "in", used, epoch)
                 report = mill.advance()
                 if report is not None:  # an epoch that changes none of the query's tables costs nothing
                     assert not report.failed, report.failed
@@ -132,7 +132,7 @@ def streaming(work: str, files: str, columns: dict[str, str], names: list[str], 
         place = Path(work) / name
         used = tables(query(name))
         for table in used:
-            _appear(files, place / "in", [table], 1)
+            appear(files, place / "in", [table], 1)
             reader = session.readStream.schema(columns[table]).options(header="true", maxFilesPerTrigger="1")
             reader.csv(str(place / "in" / table)).createOrReplaceTempView(table)
         errors = []
@@ -165,7 +165,7 @@ def _batches(
     try:
         running.processAllAvailable()
         for epoch in range(2, epochs + 1):
-            _appear(files, target, used, epoch)
+            appear(files, target, used, epoch)
             running.processAllAvailable()
         yield from peer.batch_seconds(running)
     finally:
