@@ -17,6 +17,8 @@ NAMES = (
     "grouped_aggregate",
     "tiny_epoch",
     "twenty_views",
+    "fifty_views",
+    "add_view",
     "state_growth",
     "tpch",
     "nexmark",

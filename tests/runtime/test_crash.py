@@ -8,6 +8,8 @@ import time
 from pathlib import Path
 
 import pytest
+from pyspark.sql import SparkSession
+
 from flights_pipeline import (
     VIEWS,
     assert_same,
@@ -19,8 +21,6 @@ from flights_pipeline import (
     start,
     write_input,
 )
-from pyspark.sql import SparkSession
-
 from tidemill.config import Settings
 from tidemill.mill import Mill
 
