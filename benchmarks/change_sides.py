@@ -26,7 +26,7 @@ Queries: TypeAlias = dict[str, tuple[str, list[str]]]
 """By name: SQL, and the tables it reads. From JSON, so that the pairs are lists."""
 
 
-def _appear(source: str, target: Path, names: Sequence[str], epoch: int) -> None:
+def appear(source: str, target: Path, names: Sequence[str], epoch: int) -> None:
     """Let the files of an epoch appear."""
     for name in names:
         file = Path(source) / name / f"e{epoch:06d}.csv"
@@ -43,7 +43,7 @@ def tidemill(
     for name, (sql, used) in queries.items():
         place = Path(work) / name
         with open_mill(place / "root", epoch_bytes=1 << 50, listing_seconds=0.0) as mill:
-            _appear(files, place / "in", used, 1)
+            appear(files, place / "in", used, 1)
             for table in used:
                 options = f"path '{place / 'in' / table}', header true" + f", opColumn '{OPERATION}'" * deletes
                 mill.sql(f"CREATE TABLE {table} ({columns[table]}) USING csv OPTIONS ({options})")
@@ -51,7 +51,7 @@ def tidemill(
             reports = []
             for epoch in range(1, epochs + 1):
                 if epoch > 1:
-                    _appear(files, place / "in", used, epoch)
+                    appear(files, place / "in", used, epoch)
                 report = mill.advance()
                 if report is not None:  # an epoch that changes none of the query's tables costs nothing
                     assert not report.failed, report.failed
@@ -107,7 +107,7 @@ def streaming(
     for name, (sql, used) in queries.items():
         place = Path(work) / name
         for table in used:
-            _appear(files, place / "in", [table], 1)
+            appear(files, place / "in", [table], 1)
             if table in static:
                 frame = session.read.schema(columns[table]).csv(str(place / "in" / table), header=True)
             else:
@@ -146,7 +146,7 @@ def _batches(
     try:
         running.processAllAvailable()
         for epoch in range(2, epochs + 1):
-            _appear(files, target, used, epoch)
+            appear(files, target, used, epoch)
             running.processAllAvailable()
         yield from peer.batch_seconds(running)
     finally:

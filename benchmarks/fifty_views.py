@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import Any
 
 import tidemill as tm
+from benchmarks.change_sides import appear
 from benchmarks.measuring import heading, run_side, table, verdict, workspace
 from benchmarks.tpch import queries
 from benchmarks.tpch.changes import OPERATION, Changes, ddl, generate, stream
 from benchmarks.tpch.more_views import MORE_VIEWS
-from benchmarks.tpch.sides import appear
 from tidemill.runtime.report import EpochReport
 from tidemill.runtime.session import create_session
 
