@@ -466,7 +466,7 @@ def test_runs_of_files_and_what_is_kept_of_them(limit: int, seed: int, tmp_path:
     files: dict[str, list[Any]] = {"left": [], "right": []}
 
     class Context(MemoryContext):
-        def runs(self, table: StateTable) -> list[Rows]:
+        def runs(self, table: StateTable, everywhere: bool = False) -> list[Rows]:
             return store.open_range(files[table.id], *partition_vnodes(self.partition, self.partitions))
 
     mill = Mill(operation, 3)
