@@ -23,6 +23,7 @@ NAMES = (
     "tpch",
     "nexmark",
     "ordered_index",
+    "finance",
 )
 
 
