@@ -1,11 +1,12 @@
 """Nexmark q0 to q22, each alone, over epochs of events.
 
-A first epoch loads half as many events as are measured then, in epochs of a given size.
-Tidemill updates the view; Structured Streaming (RocksDB, the watermark of the benchmark, 4 seconds) does so where it
-can run the query, in the first of update, append and complete mode that it accepts; Spark evaluates the query again
-over Parquet that is kept up to date for free; both get the usual form of a query that Tidemill refuses. Tidemill has no watermark and lets nothing go. ``--expiring`` deletes
-auctions with their bids when they have ended; Structured Streaming then gets the inserts alone, because it has no
-deletes. Events are those of the tables that a query reads. Figures are medians over epochs and rounds.
+A first epoch loads half as many events as are measured then, in epochs of a given size. Tidemill updates the view;
+Structured Streaming (RocksDB, the watermark of the benchmark, 4 seconds) does so where it can run the query, in the
+first of update, append and complete mode that it accepts; Spark evaluates the query again over Parquet that is kept
+up to date for free. Both get the usual form of a query that Tidemill refuses. Tidemill has no watermark and lets
+nothing go. ``--expiring`` deletes auctions with their bids when they have ended; Structured Streaming then gets the
+inserts alone, because it has no deletes. Events are those of the tables that a query reads. Figures are medians over
+epochs and rounds.
 """
 
 from __future__ import annotations
