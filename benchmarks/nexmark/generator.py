@@ -46,7 +46,7 @@ class Configuration:
     active_people : int
         The newest persons, who sell and bid.
     hot_auctions, hot_sellers, hot_bidders : int
-        All but one in so many go to, or come from, the hot one.
+        All but one in so many go to, or come from, the hot one; 1 makes none hot.
     out_of_order : int
         Events of so many are mixed up; 1 leaves them in order.
     side_rows : int
