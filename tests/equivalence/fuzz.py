@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 import duckdb
 import pyarrow as pa
 from fuzz_duckdb import DuckTables, translated
-from fuzz_minimise import Minimiser, words
-from fuzz_parts import Part
+from fuzz_minimise import Minimiser
+from fuzz_parts import Part, words
 from fuzz_queries import QueryMaker
 from fuzz_tables import FuzzTable, random_tables
 from fuzz_trial import Outcome, Plan, Run, random_plan
@@ -104,6 +104,7 @@ class Fuzzer:
                 query = maker.query(rng.choice((0, 1, 1, 2)))
                 if len(str(query.part)) > 6000:
                     continue
+                began = time.monotonic()
                 try:
                     (answer,) = oracle.answers({}, {name: str(query.part)}).values()
                 except Exception as error:
@@ -112,6 +113,8 @@ class Fuzzer:
                     if "DIVIDE" not in reason:
                         self.say(f"    Spark: {reason} -- {query.part}"[:1500])
                     continue
+                if time.monotonic() - began > 5:
+                    self.say(f"    {time.monotonic() - began:.1f} s: {query.part}")
                 if not answer.num_rows or answer.num_rows > _MOST_ROWS:
                     self.counts.rejected["no rows" if not answer.num_rows else "too many rows"] += 1
                     continue
@@ -131,7 +134,7 @@ class Fuzzer:
     def _ask_duckdb(self, number: int, tables: list[FuzzTable], texts: dict[str, str], outcome: Outcome) -> None:
         duck = DuckTables({**{t.name: t.final_rows() for t in tables}, **outcome.rows})
         for name, rows in outcome.rows.items():
-            if translated(texts[name]) is None:
+            if translated(texts[name]) is None or _rounded(texts[name], rows):
                 continue
             try:
                 differs = duck.differs(texts[name], rows)
@@ -169,3 +172,8 @@ class Fuzzer:
         text = f"TIDEMILL_SEED={self.seed} {text}"
         self.say(f"FAILED {text}")
         self.failures.append(text)
+
+
+def _rounded(query: str, rows: pa.Table) -> bool:
+    """Whether there may be an average of decimals, which DuckDB gives as a double."""
+    return "avg(" in query and any(pa.types.is_decimal(t) for t in rows.schema.types)

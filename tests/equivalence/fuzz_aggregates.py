@@ -141,8 +141,8 @@ class CallMaker:
             argument = values.column()
             offset = rng.choice((1, 1, 2))
             name = rng.choice(
-                (f"lag({{}}, {offset})", f"lead({{}}, {offset})", "first_value({})", "last_value({})", "nth_value({}, 2)",
-                 "first_value({}) IGNORE NULLS")
+                (f"lag({{}}, {offset})", f"lead({{}}, {offset})", "first_value({})", "last_value({})",
+                 "nth_value({}, 2)", "first_value({}) IGNORE NULLS")
             )  # fmt: skip
             if name.startswith(("first", "last", "nth")):
                 everything = fixed("{}{}", everything, clause(" {}", self._rows()))

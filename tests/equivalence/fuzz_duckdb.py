@@ -12,9 +12,10 @@ from change_trial import _floats
 from tidemill.testing import difference
 
 LACKING = (
-    "LATERAL VIEW", "collect_", "mode()", "percentile", "kurtosis", "struct(", "date_format", "nanvl", "try_", "date_trunc",
-    "trunc(", "INTERVAL", "concat(", "dayofweek", "weekofyear", "regexp_", "last_day", "pmod", "RANGE BETWEEN",
-    "IGNORE NULLS", "count_if", "ROLLUP", "CUBE", "GROUPING SETS", "add_months", "date_add", "reverse", " div ",
+    "LATERAL VIEW", "collect_", "mode()", "percentile", "kurtosis", "struct(", "date_format", "nanvl", "try_",
+    "date_trunc", "trunc(", "INTERVAL", "concat(", "dayofweek", "weekofyear", "regexp_", "last_day", "pmod",
+    "RANGE BETWEEN", "IGNORE NULLS", "count_if", "ROLLUP", "CUBE", "GROUPING SETS", "add_months", "date_add", "reverse",
+    " div ",
 )  # fmt: skip
 """Constructs that DuckDB has not, or means otherwise: other types, other NULLs, other rounding, other texts."""
 

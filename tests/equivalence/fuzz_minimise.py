@@ -6,7 +6,7 @@ import time
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from fuzz_parts import Part, reductions
+from fuzz_parts import Part, reductions, words
 from fuzz_trial import Failure, Plan, Run
 from pyspark.sql import SparkSession
 
@@ -121,11 +121,6 @@ class Minimiser:
 def _groups(parts: list[Part], size: int) -> Iterator[list[Part]]:
     for start in range(0, len(parts), size):
         yield parts[start : start + size]
-
-
-def words(query: str) -> set[str]:
-    """The words of a query, among them the names of what it reads."""
-    return set("".join(c if c.isalnum() or c == "_" else " " for c in query).split())
 
 
 def _needed(query: str, upstream: Mapping[str, str]) -> set[str]:

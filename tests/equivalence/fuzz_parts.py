@@ -16,13 +16,33 @@ class Part:
         What it is written as, one after the other.
     simpler : tuple of Part
         What may stand in its place; whether the query then still resolves is for Spark to say.
+    inner : tuple of int
+        Positions of pieces that may stand in its place.
+    is_list : bool
+        Whether every second piece is one of a list, of which some may be left out.
     """
 
     pieces: tuple[str | Part, ...]
     simpler: tuple[Part, ...] = ()
+    inner: tuple[int, ...] = ()
+    is_list: bool = False
 
     def __str__(self) -> str:
         return "".join(map(str, self.pieces))
+
+    def replacements(self) -> Iterator[Part]:
+        """All that may stand in its place."""
+        yield from self.simpler
+        for number in self.inner:
+            piece = self.pieces[number]
+            if isinstance(piece, Part):
+                yield piece
+        if self.is_list and len(self.pieces) > 1:
+            for number in range(0, len(self.pieces), 2):
+                gone = slice(number, number + 2) if number == 0 else slice(number - 1, number + 1)
+                left = list(self.pieces)
+                del left[gone]
+                yield replace(self, pieces=tuple(left))
 
 
 NOTHING = Part(())
@@ -31,7 +51,7 @@ NOTHING = Part(())
 def sql(pattern: str, *parts: Part | str | int) -> Part:
     """An expression: ``{}`` are its parts, each of which may take its place."""
     pieces = _fill(pattern, parts)
-    return Part(pieces, tuple(p for p in parts if isinstance(p, Part)))
+    return Part(pieces, inner=tuple(range(len(pieces))))
 
 
 def fixed(pattern: str, *parts: Part | str | int) -> Part:
@@ -49,9 +69,7 @@ def listed(parts: list[Part], separator: str = ", ") -> Part:
     pieces: list[str | Part] = []
     for number, part in enumerate(parts):
         pieces += [separator, part] if number else [part]
-    if len(parts) < 2:
-        return Part(tuple(pieces))
-    return Part(tuple(pieces), tuple(listed(parts[:i] + parts[i + 1 :], separator) for i in range(len(parts))))
+    return Part(tuple(pieces), is_list=True)
 
 
 def _fill(pattern: str, parts: tuple[Part | str | int, ...]) -> tuple[str | Part, ...]:
@@ -71,9 +89,14 @@ def reductions(part: Part) -> Iterator[Part]:
 
 
 def _reductions(part: Part) -> Iterator[Part]:
-    yield from part.simpler
+    yield from part.replacements()
     for number, piece in enumerate(part.pieces):
         if isinstance(piece, Part):
             for other in _reductions(piece):
                 pieces = (*part.pieces[:number], other, *part.pieces[number + 1 :])
-                yield replace(part, pieces=pieces, simpler=())
+                yield replace(part, pieces=pieces)
+
+
+def words(query: str) -> set[str]:
+    """The words of a query, among them the names of what it reads."""
+    return set("".join(c if c.isalnum() or c == "_" else " " for c in query).split())

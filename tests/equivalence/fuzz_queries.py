@@ -163,17 +163,16 @@ class QueryMaker:
         left, right = self.relation(depth), self.relation(depth - 1)
         if left.rows * right.rows > _MOST_ROWS:
             return left
-        kind = rng.choice(("JOIN", "JOIN", "JOIN", "LEFT JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN", "LEFT SEMI JOIN",
-                           "LEFT ANTI JOIN", "CROSS JOIN"))  # fmt: skip
-        simpler = (left.part, right.part)
+        kind = rng.choice(("JOIN", "JOIN", "JOIN", "LEFT JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN",
+                           "LEFT SEMI JOIN", "LEFT ANTI JOIN", "CROSS JOIN"))  # fmt: skip
         if kind == "CROSS JOIN":
             if left.rows * right.rows > 5000:
                 kind = "JOIN"
             else:
                 columns = (*left.columns, *right.columns)
-                part = Part((left.part, " CROSS JOIN ", right.part), simpler)
+                part = Part((left.part, " CROSS JOIN ", right.part), inner=(0, 2))
                 return Relation(part, columns, left.rows * right.rows)
-        part = Part((left.part, f" {kind} ", right.part, " ON ", self.joined(left, right)), simpler)
+        part = Part((left.part, f" {kind} ", right.part, " ON ", self.joined(left, right)), inner=(0, 2))
         if kind.startswith(("LEFT SEMI", "LEFT ANTI")):
             return Relation(part, left.columns, left.rows)
         rows = left.rows * right.rows + left.rows + right.rows
@@ -274,33 +273,32 @@ class QueryMaker:
         if rng.random() < 0.15 and len(results) > 1:
             results.append(self._combined(results))
         items, columns = self._items([*keys, *results])
-        names = [n for n, _ in columns[: len(keys)]]
-        grouping = fixed("")
-        if names:
-            form = rng.random()
-            parts = listed([fixed("{}", n) for n in names])
-            if form < 0.75 or len(names) < 2:
-                grouping = fixed(" GROUP BY {}", parts)
-            elif form < 0.83:
-                grouping = fixed(" GROUP BY ROLLUP ({})", parts)
-            elif form < 0.9:
-                grouping = fixed(" GROUP BY CUBE ({})", parts)
-            else:
-                sets = [f"({names[0]})", f"({', '.join(names)})", "()", f"({names[-1]})"]
-                chosen = listed([fixed("{}", s) for s in rng.sample(sets, rng.randrange(1, 4))])
-                grouping = fixed(" GROUP BY GROUPING SETS ({})", chosen)
-                if any(
-                    f"({n})" not in str(chosen) and f"{n}," not in str(chosen) and f", {n})" not in str(chosen)
-                    for n in names
-                ):
-                    grouping = fixed(" GROUP BY ROLLUP ({})", parts)
+        grouping = self._grouping([n for n, _ in columns[: len(keys)]])
         having = fixed("")
         if rng.random() < 0.25:
-            condition = rng.choice((fixed("count(*) > {}", rng.choice((1, 2, 5))), fixed("max({}) > {}", values.small(0).part, 0),
-                                    fixed("{} IS NOT NULL", calls.aggregate().part)))  # fmt: skip
-            having = clause(" HAVING {}", condition)
+            conditions = (
+                fixed("count(*) > {}", rng.choice((1, 2, 5))),
+                fixed("max({}) > 0", values.small(0).part),
+                fixed("{} IS NOT NULL", calls.aggregate().part),
+            )
+            having = clause(" HAVING {}", rng.choice(conditions))
         part = fixed("SELECT {} FROM {}{}{}{}", items, relation.part, where, grouping, having)
         return Query(part, columns, relation.rows if keys else 1)
+
+    def _grouping(self, names: list[str]) -> Part:
+        """GROUP BY in one of its forms."""
+        rng = self.rng
+        if not names:
+            return fixed("")
+        form = rng.random()
+        parts = listed([fixed("{}", n) for n in names])
+        if form < 0.75 or len(names) < 2:
+            return fixed(" GROUP BY {}", parts)
+        if form < 0.9:
+            return fixed(" GROUP BY {} ({})", rng.choice(("ROLLUP", "CUBE")), parts)
+        sets = rng.sample([f"({names[0]})", "()", f"({names[-1]})"], rng.randrange(0, 4))
+        chosen = listed([fixed("{}", s) for s in [f"({', '.join(names)})", *sets]])
+        return fixed(" GROUP BY GROUPING SETS ({})", chosen)
 
     def _combined(self, results: list[Value]) -> Value:
         numbers = [r for r in results if r.kind.name == "int" and r.kind.bound < 2**60]
@@ -332,7 +330,7 @@ class QueryMaker:
             third = self.read(self.source(0))
             if relation.rows * third.rows < _MOST_ROWS:
                 link = self.equality(right.columns, third.columns)
-                part = Part((relation.part, fixed(" JOIN {} ON {}", third.part, link)), (relation.part,))
+                part = Part((relation.part, fixed(" JOIN {} ON {}", third.part, link)), inner=(0,))
                 relation = Relation(part, (*relation.columns, *third.columns), relation.rows * third.rows)
         sides = [ValueMaker(rng, r.columns) for r in (left, right)]
         results = []
@@ -405,15 +403,15 @@ class QueryMaker:
         values = ValueMaker(rng, relation.columns)
         second = [values.value(k.name, 1) for _, k in first.columns]
         items, _ = self._items(second)
-        operator = rng.choice(("UNION ALL", "UNION ALL", "UNION", "UNION", "INTERSECT", "EXCEPT", "EXCEPT", "EXCEPT ALL",
-                               "INTERSECT ALL"))  # fmt: skip
+        operator = rng.choice(("UNION ALL", "UNION ALL", "UNION", "UNION", "INTERSECT", "EXCEPT", "EXCEPT",
+                               "EXCEPT ALL", "INTERSECT ALL"))  # fmt: skip
         other = fixed("SELECT {} FROM {}{}", items, relation.part, self.where(relation, 0.3))
         kinds = [
             Kind(a.name, max(a.bound, b.kind.bound), max(a.scale, b.kind.scale), a.exact and b.kind.exact)
             for (_, a), b in zip(first.columns, second, strict=True)
         ]
         columns = tuple((n, k) for (n, _), k in zip(first.columns, kinds, strict=True))
-        part = Part((first.part, f" {operator} ", other), (first.part, other))
+        part = Part((first.part, f" {operator} ", other), inner=(0, 2))
         return Query(part, columns, first.rows + relation.rows)
 
     def limited(self, depth: int) -> Query:
@@ -425,9 +423,9 @@ class QueryMaker:
         names = [n for n, _ in query.columns]
         rng.shuffle(names)
         order = ", ".join(n + rng.choice(("", "", " DESC", " NULLS LAST", " DESC NULLS FIRST")) for n in names)
-        inner = fixed("SELECT * FROM ({})", query.part)
         offset = clause(" OFFSET {}", rng.choice((1, 3))) if rng.random() < 0.15 else fixed("")
-        part = Part((inner, f" ORDER BY {order} LIMIT {rng.choice((1, 3, 10))}", offset), (query.part,))
+        end = f") ORDER BY {order} LIMIT {rng.choice((1, 3, 10))}"
+        part = Part(("SELECT * FROM (", query.part, end, offset), inner=(1,))
         return Query(part, query.columns, 10)
 
     def with_cte(self, depth: int) -> Query:
@@ -442,7 +440,7 @@ class QueryMaker:
         outer = self.core(depth - 1)
         self.views, self.tables = kept, tables
         return Query(
-            Part(("WITH ", name, " AS (", inner.part, ") ", outer.part), (inner.part,)), outer.columns, outer.rows
+            Part(("WITH ", name, " AS (", inner.part, ") ", outer.part), inner=(3,)), outer.columns, outer.rows
         )
 
     def core(self, depth: int) -> Query:

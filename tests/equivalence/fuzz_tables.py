@@ -22,8 +22,9 @@ Event = tuple[str, Row]
 """``I`` or ``D`` and the row; in a keyed table ``I`` is an upsert and only the key of ``D`` counts."""
 
 _TEXTS = (
-    "", "a", "b", "Ab", "a,b", 'say "x"', '"', "two\nlines", "'", "é", "日本", "😀", " padded ", "a%b_c", "NULL", "x y z",
-    "x;y", "-", "0", "12", "-7", "apple pie", "Apple", "\n", ",", "ab" * 9, "tab\there", "(", "2020-01-05", "1.50",
+    "", "a", "b", "Ab", "a,b", 'say "x"', '"', "two\nlines", "'", "é", "日本", "😀", " padded ", "a%b_c", "NULL",
+    "x y z", "x;y", "-", "0", "12", "-7", "apple pie", "Apple", "\n", ",", "ab" * 9, "tab\there", "(", "2020-01-05",
+    "1.50",
 )  # fmt: skip
 _START = datetime.datetime(2020, 1, 1, tzinfo=datetime.UTC)
 

@@ -23,5 +23,5 @@ def test_views_equal_spark(group: str, mill_factory: Callable[..., Mill], tmp_pa
     trial.create(GROUPS[group])
     assert trial.run(rng) >= 3
     trial.check_not_vacuous()
-    for name in rng.sample(sorted(trial.views), 4):
+    for name in rng.sample(sorted(trial.views), min(4, len(trial.views))):
         trial.check_history(name)

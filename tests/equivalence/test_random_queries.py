@@ -8,13 +8,22 @@ from __future__ import annotations
 
 import os
 import random
+import time
+from dataclasses import replace
 
+import pyarrow as pa
 import pytest
 from fuzz import Fuzzer
+from fuzz_minimise import Minimiser
 from fuzz_parts import clause, fixed, listed, reductions, sql
 from fuzz_queries import QueryMaker
-from fuzz_tables import random_tables
+from fuzz_tables import FuzzTable, random_tables
+from fuzz_trial import Failure, Plan
+from fuzz_values import INTEGER
 from pyspark.sql import SparkSession
+from random_tables import Column
+
+from tidemill.task.functions.registry import FUNCTIONS
 
 _QUERIES = int(os.environ.get("TIDEMILL_QUERIES", "15"))
 _BATCH = 20
@@ -36,6 +45,22 @@ def test_random_queries(spark: SparkSession, seed: int) -> None:
     assert sum(counts.refused_by_duckdb.values()) <= max(4, counts.duckdb / 4), counts.refused_by_duckdb
 
 
+def test_a_failure_is_made_small(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a function that is wrong below zero, what is left is that function and a row below zero."""
+    monkeypatch.setitem(FUNCTIONS, "abs", replace(FUNCTIONS["abs"], kernel=lambda call, args, rows: args[0]))
+    columns = (Column("k", "int", pa.int32(), lambda rng: 0), Column("i", "int", pa.int32(), lambda rng: 0))
+    events = [("I", (k, i)) for k, i in ((1, 5), (2, -6))]
+    table = FuzzTable("t0", columns, (INTEGER, INTEGER), (), True, False, [events])
+    plan = Plan((table,), {"partitions": 2}, ((("t0", 0),),), 1)
+    items = listed([sql("({} + {})", sql("abs({})", fixed("x.i")), fixed("x.k")), fixed("x.k")])
+    query = fixed("SELECT {} FROM t0 x", items)
+    minimiser = Minimiser(spark, plan, "q", query, {}, (), Failure("wrong", "q", ""), time.monotonic() + 100)
+    text = minimiser.minimised()
+    assert str(minimiser.query) == "SELECT abs(x.i) FROM t0 x"
+    assert [e for t in minimiser.plan.tables for f in t.files for e in f] == [("I", (2, -6))]
+    assert "--   2,-6,I" in text and "CREATE MATERIALIZED VIEW q AS SELECT abs(x.i) FROM t0 x;" in text
+
+
 def test_the_same_seed_makes_the_same_queries() -> None:
     def made() -> list[str]:
         rng = random.Random("again")
@@ -53,6 +78,6 @@ def test_reductions() -> None:
     assert [str(r) for r in reductions(query)] == [
         "SELECT b FROM t WHERE c",
         "SELECT abs(a), b FROM t",
-        "SELECT abs(a) FROM t WHERE c",
         "SELECT a, b FROM t WHERE c",
+        "SELECT abs(a) FROM t WHERE c",
     ]
