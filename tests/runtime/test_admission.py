@@ -190,3 +190,23 @@ def test_bad_limits(mill_factory: Opener, data: Path, text: str) -> None:
         with pytest.raises(TidemillError, match="TM4003") as caught:
             create(mill_factory(name=option), data, f", {option} '{text}'")
         assert option in caught.value.what
+
+
+def test_history_and_new_rows_take_turns(mill_factory: Opener, data: Path) -> None:
+    mill = create(mill_factory(epoch_bytes=16), data)
+    put(data, "a.csv", *range(8))
+    assert len(admitted(mill)) == 4
+    mill.sql("CREATE MATERIALIZED VIEW late AS SELECT k % 2 AS d, COUNT(*) AS n FROM t GROUP BY k % 2")
+    found, whole = [], []
+    for number in range(8, 15):
+        if number not in (11, 12):
+            put(data, f"b{number}.csv", number)
+        report = mill.advance()
+        assert report is not None
+        found.append((report.rows_in, report.backfilled))
+        whole.append("late" not in mill.snapshot().filling)
+    assert found == [(0, 2), (2, 0), (0, 2), (1, 0), (0, 2), (1, 0), (0, 2)]
+    assert whole == [False] * 6 + [True]
+    assert admitted(mill) == [["b14.csv"]]
+    assert rows(mill) == [*range(11), 13, 14]
+    assert {r["d"]: r["n"] for r in mill.read("late").to_pylist()} == {0: 7, 1: 6}

@@ -107,6 +107,7 @@ class Coordinator:
         for view in self.catalog.views.values():
             self.catalyst.register(view.name, view.root.schema)
         self._current: _Current | None = None
+        self._written: tuple[Catalog, dict[str, Any]] | None = None
         self._lock = threading.RLock()
         self._compactor = Compactor(
             self.spark.sparkContext, self.store.directory, self.partitions, self.settings.compact_after
@@ -457,8 +458,10 @@ class Coordinator:
             self.checkpoint()
 
     def _sealed(self) -> Sealed:
+        if self._written is None or self._written[0] is not self.catalog:
+            self._written = self.catalog, self.catalog.to_json()
         catalog: dict[str, Any] = {
-            "catalog": self.catalog.to_json(),
+            "catalog": self._written[1],
             "fresh": sorted(self._fresh),
             "history": self._intake.history_to_json(),
             "static": self._intake.pinned_to_json(),

@@ -46,6 +46,7 @@ class Intake:
         self._listed: dict[str, float] = {}
         self._pinned: dict[str, tuple[FileProgress, ...]] = {}
         self._appeared: dict[str, list[files.FileInfo]] = {}
+        self._history_is_next = False
         for table in catalog.tables.values():
             self.add_table(table)
             state = _list_table(table)
@@ -137,17 +138,21 @@ class Intake:
                     self._appeared |= {name: late} if late else {}
 
     def admit(self, epoch_bytes: int, split_bytes: int, used: Collection[str], tasks: int = 1) -> list[Split]:
-        """Splits of the next epoch: history first, then every table in turn, within the limits.
+        """Splits of the next epoch, every table in turn, within the limits.
 
+        New rows and history take turns when both wait, so that an epoch of few new rows is as short as ever; what
+        appears during an epoch of history waits for no more than that one.
         ``tasks`` is how many of them are read at a time, so that the splits of a file can be shared out evenly.
         A table that no view reads is not read either; a view that comes later finds it unread. Static tables come
         first, in epochs of their own.
         """
         splits: list[Split] = []
         budget = epoch_bytes
-        sources = [*self._history.values(), *(p for t, p in self._live.items() if t in used)]
-        waiting = [p for p in sources if not p.done]
-        waiting = [p for p in waiting if self._tables[p.table].static] or waiting
+        live = [p for t, p in self._live.items() if t in used and not p.done]
+        history = [p for p in self._history.values() if not p.done]
+        waiting = history if history and (self._history_is_next or not live) else live
+        static = [p for p in (*history, *live) if self._tables[p.table].static]
+        waiting = static or waiting
         shares: dict[str, int] = {}
         for number, progress in enumerate(sorted(waiting, key=lambda p: p.remaining)):
             table = self._tables[progress.table]
@@ -209,6 +214,8 @@ class Intake:
             progress.move(changed)
         self._appeared = {}
         self._history = {k: p for k, p in self._history.items() if not p.done}
+        if groups:
+            self._history_is_next = any(audience is None for _, audience in groups)
         return runs
 
     def watermark(self, table: str) -> int | None:

@@ -35,6 +35,10 @@ class LocalExchange:
         """The oldest item and its port, or None when there is none now."""
         return self._queue.popleft() if self._queue else None
 
+    def waits(self) -> bool:
+        """Whether nothing is queued and a producer has not drained yet."""
+        return not self._queue and self._tokens < self.producers
+
     def take_drained(self) -> bool:
         """Whether all producers have drained and nothing is queued; if so, ready for the next barrier."""
         if self._tokens < self.producers or self._queue:
@@ -54,6 +58,10 @@ class ExchangeSource(SourceOperator):
         """The next item; its port is the input port of the operator that follows."""
         entry = self.exchange.get()
         return None if entry is None else Output(entry[0], entry[1])
+
+    def waits(self) -> bool:
+        """Whether the exchange has neither an item nor its last token."""
+        return self.exchange.waits()
 
     def reached_barrier(self) -> bool:
         """Whether every producer has drained and the queue is empty."""

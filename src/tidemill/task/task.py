@@ -39,7 +39,7 @@ class Task:
         self._inboxes: dict[int, LocalExchange] = {}
         self._sources: dict[int, SourceOperator] = {}
         self._drivers = _wire(program, depth, self._inboxes, self._sources)
-        self._epoch: list[Iterator[tuple[int, Output] | Pause]] | None = None
+        self._epoch: list[tuple[Driver, Iterator[tuple[int, Output] | Pause]]] | None = None
         self._under_barrier = False
         self._ended = False
 
@@ -47,7 +47,7 @@ class Task:
         """Start an epoch for one partition."""
         for driver in self._drivers:
             driver.begin(context)
-        self._epoch = [driver.run() for driver in self._drivers]
+        self._epoch = [(driver, driver.run()) for driver in self._drivers]
 
     def add_split(self, step: int, split: Split) -> None:
         """Give a split to a source step.
@@ -110,13 +110,16 @@ class Task:
         return None
 
     @staticmethod
-    def _turn(epoch: list[Iterator[tuple[int, Output] | Pause]]) -> tuple[int, Output] | Pause:
+    def _turn(epoch: list[tuple[Driver, Iterator[tuple[int, Output] | Pause]]]) -> tuple[int, Output] | Pause:
         """Let the pipeline furthest downstream that can do something do it: so queues stay short."""
-        for run in reversed(epoch):
+        for number in range(len(epoch) - 1, -1, -1):
+            driver, run = epoch[number]
+            if driver.waits():
+                continue
             try:
                 produced = next(run)
             except StopIteration:
-                epoch.remove(run)
+                del epoch[number]
                 return Pause.MOVED
             if produced is not Pause.IDLE:
                 return produced
