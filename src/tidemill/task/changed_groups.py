@@ -47,10 +47,10 @@ def changed_groups(
         row is new when there was no state, and never goes away.
     """
     _, old_values = get(runs, changed.keys, table.ops, table.value_types, drop_zero=False)
-    found = numbers(old_values[0]) != 0
+    found = numbers(old_values[0]) > 0
     old = Rows(changed.keys, tuple(old_values))
     new = merge([old, changed], table.ops, drop_zero=False)
-    alive = numbers(new.values[0]) != 0
+    alive = numbers(new.values[0]) > 0
     if single:
         found, alive = np.array([bool(runs)]), np.array([True])
     before = _finished(layout, input_types, old.values, found)

@@ -23,6 +23,9 @@ _Floats = npt.NDArray[np.float64]
 
 def of_group(accumulator: Accumulator, ids: _Ints, values: pa.Array, weights: _Ints, groups: int) -> pa.Array:
     """The column of an accumulator of one of the kinds in :data:`tidemill.task.accumulators.OF_GROUP`."""
+    present = weights > 0  # a deletion that came before its row is no value
+    if not present.all():
+        ids, values, weights = ids[present], values.filter(pa.array(present)), weights[present]
     if accumulator.distinct:
         weights = np.ones_like(weights)
     starts = np.searchsorted(ids, np.arange(groups + 1))

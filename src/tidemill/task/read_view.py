@@ -16,7 +16,7 @@ from tidemill.task.program import ReadPlan, StateTable
 from tidemill.task.streams import Delta, batch_of
 
 
-def read_view(plan: ReadPlan, runs: Sequence[Rows], single_row: bool) -> Delta:
+def read_view(plan: ReadPlan, runs: Sequence[Rows], single_row: bool, owed: bool = False) -> Delta:
     """The view's rows in the given runs.
 
     Parameters
@@ -26,6 +26,8 @@ def read_view(plan: ReadPlan, runs: Sequence[Rows], single_row: bool) -> Delta:
     single_row : bool
         Whether to give the one row of an aggregate without GROUP BY when it has no state yet. Set by
         exactly one of the readers that share a view out by vnode.
+    owed : bool
+        Whether to give rows of negative weight too: deletions that came before their rows.
 
     Returns
     -------
@@ -33,6 +35,9 @@ def read_view(plan: ReadPlan, runs: Sequence[Rows], single_row: bool) -> Delta:
         Columns as ``plan.schema``, positive weights, in key order.
     """
     rows = merge(runs, plan.table.ops, drop_zero=True) if runs else empty_rows(plan.table)
+    counts = numbers(rows.values[0])
+    if len(counts) and not plan.single and not (owed and plan.layout is None) and counts.min() < 0:
+        rows = rows.take(np.flatnonzero(counts > 0))
     if single_row and not len(rows.keys):
         rows = zero_row(plan.table)
     return finish_rows(plan, rows)
