@@ -25,7 +25,7 @@ from random_tables import Column
 
 from tidemill.task.functions.registry import FUNCTIONS
 
-_QUERIES = int(os.environ.get("TIDEMILL_QUERIES", "15"))
+_QUERIES = int(os.environ.get("TIDEMILL_QUERIES", "12"))
 _BATCH = 20
 
 

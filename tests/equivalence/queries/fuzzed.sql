@@ -12,5 +12,5 @@ SELECT x.g, sum(double('NaN')) AS s, sum(x.d * double('Infinity')) AS i, count(*
 GROUP BY x.g;
 
 CREATE MATERIALIZED VIEW f_product_of_differences AS
-SELECT x.k, sum((x.d - y.d) * x.d) AS s, sum((x.i - y.d) * 0.5D) AS h, sum((x.i - y.l) * x.d) AS w, count(*) AS c
-FROM t x JOIN (SELECT k, d, l FROM t UNION ALL SELECT k, w, l FROM u) y ON x.k = y.k GROUP BY x.k;
+SELECT x.k, sum((x.v - y.w) * x.v) AS s, sum((x.v - y.w) * 0.5D) AS h, count(*) AS c
+FROM (SELECT k, i, if(b, double('Infinity'), i) AS v FROM t) x JOIN u y ON x.k = y.k GROUP BY x.k;
