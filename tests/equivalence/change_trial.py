@@ -54,11 +54,12 @@ class ChangeTrial:
             self.views[name] = query
 
     def advance(self) -> bool:
-        """One epoch, which takes all that was written; False when it was the last."""
-        report = self.mill.advance()
-        assert report is not None and not report.failed, report
-        if report.rows_in:
-            assert report.rows_in == self.changes.size(self.epoch)
+        """Epochs that take all that was written, and history of new views; False when these changes were the last."""
+        rows = 0
+        for report in self.mill.drain():
+            assert not report.failed, report
+            rows += report.rows_in
+        assert rows == self.changes.size(self.epoch)
         self._compare()
         if self.epoch == self.changes.epochs:
             return False
