@@ -12,8 +12,10 @@ import time
 from pathlib import Path
 
 from benchmarks.measuring import heading, run_side, table, verdict, workspace
-from benchmarks.tidemill_side import open_mill
+from tidemill.config import Settings
 from tidemill.exchange.trace import main as write_trace
+from tidemill.mill import Mill
+from tidemill.runtime.session import create_session
 
 GOAL = 200_000.0
 QUERIES = {
@@ -47,8 +49,10 @@ def tidemill(work: str, trace: str, warm_up: str, query: str, zero: bool, epoch_
     statement = f"CREATE MATERIALIZED VIEW v {EMPTY_SUM if zero else ''} AS {QUERIES[query]}"
     books = ("bids",) if "asks" not in QUERIES[query] else ("bids", "asks")
 
+    spark = create_session(Settings(master="local[2]"))
+
     def run(root: Path, path: str, **settings: int) -> dict[str, float]:
-        with open_mill(root, **{"epoch_bytes": epoch_bytes, **settings}) as mill:
+        with Mill(root, spark=spark, settings=Settings(**{"epoch_bytes": epoch_bytes, **settings})) as mill:
             for book in books:
                 columns = "t DOUBLE, id BIGINT, broker_id INT, volume DOUBLE, price DOUBLE"
                 mill.sql(f"CREATE TABLE {book} ({columns}) USING orderbook OPTIONS (path '{path}', book '{book}')")
@@ -61,7 +65,10 @@ def tidemill(work: str, trace: str, warm_up: str, query: str, zero: bool, epoch_
             return {"seconds": seconds, "epochs": len(reports), "rows": found.num_rows, "slowest_ms": slowest}
 
     run(Path(work) / "warm", warm_up, epoch_bytes=30_000, small_epoch_bytes=0)
-    return run(Path(work) / "root", trace)
+    try:
+        return run(Path(work) / "root", trace)
+    finally:
+        spark.stop()
 
 
 EMPTY_SUM = "TBLPROPERTIES ('emptySum' = 'zero')"
