@@ -364,3 +364,12 @@ def relations(node: Node) -> tuple[str, ...]:
     for child in children(node):
         found.update(dict.fromkeys(relations(child)))
     return tuple(found)
+
+
+def summed(node: Aggregate) -> tuple[Node, ...]:
+    """The nodes whose rows an aggregate sums: its child, or what is below the sides of its pairs."""
+    if node.parts:
+        return tuple(child for part in node.parts for child in summed(part))
+    if node.pairs is None:
+        return (node.child,)
+    return summed(node.pairs.left) + summed(node.pairs.right)

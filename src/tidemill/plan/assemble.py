@@ -23,7 +23,6 @@ from tidemill.plan.algebra import (
     Join,
     Node,
     Pairs,
-    PairTerm,
     Project,
     Repeat,
     Scan,
@@ -32,10 +31,15 @@ from tidemill.plan.algebra import (
     Union,
     Window,
     children,
+    summed,
 )
+from tidemill.plan.calculations import calculation, finishing
 from tidemill.plan.codec import fingerprint
+from tidemill.plan.demand import Demand
 from tidemill.plan.event_time import EventTimes, Lag
+from tidemill.plan.group_places import GroupPlaces
 from tidemill.plan.keyed_tables import append_only, contents_plan, message_key, message_steps
+from tidemill.plan.pair_accumulators import pair_accumulators
 from tidemill.plan.placement import NOWHERE, ONE_PLACE, Placement, after_calculation
 from tidemill.plan.rules.one_row_joins import gives_one_row
 from tidemill.plan.static_sides import StaticSides
@@ -43,7 +47,7 @@ from tidemill.plan.traverse import map_children
 from tidemill.plan.windows import window_changes
 from tidemill.state.keys import KeyColumn
 from tidemill.state.merge import MergeOp
-from tidemill.task.accumulators import AggregateLayout, Multiset
+from tidemill.task.accumulators import Multiset
 from tidemill.task.expressions import Ref, remap
 from tidemill.task.program import (
     Arrange,
@@ -67,7 +71,6 @@ from tidemill.task.program import (
     StoreKeyed,
     StoreRows,
     TableSource,
-    Term,
     TopChanges,
     ViewSnapshot,
     multiset_table,
@@ -93,19 +96,18 @@ class Assembler:
         self.tables = tables
         self._steps: list[Step] = []
         self._memo: dict[tuple[Operation, tuple[Input, ...], int], int] = {}
-        self._changing: set[tuple[Aggregate, int]] = set()
-        self._columns: dict[str, tuple[str, ...]] = {}
+        self._demand = Demand(self.views, tables)
         self._sinks: dict[str, list[int]] = {}
         self._lowering = ""
         self._placed: dict[Input, Placement] = {}
-        self._noted = False
         self._times = EventTimes(tables, lambda name: self.views[name].root)
         self._looked_up: dict[str, set[Lag | None]] = {}
         self._static = StaticSides(self.views, tables)
+        self._groups_at = GroupPlaces(self._place_of, self._static)
 
     def program(self) -> Program:
         """The program of all views."""
-        self._note()
+        self._demand.note()
         for source in self.tables.values():
             if source.changelog is not None:
                 self._table_scan(source.name)
@@ -115,22 +117,6 @@ class Assembler:
             self._keep(self._store(view))
         steps = self._with_views()
         return Program(steps, fingerprint_program(steps))
-
-    def _note(self) -> None:
-        """What must be known of all views before any is lowered."""
-        if self._noted:
-            return
-        self._noted = True
-        for source in self.tables.values():
-            if source.changelog is not None:
-                self._columns[source.name] = source.changelog.rows.names
-        for view in self.views.values():
-            self._note_columns(view.root)
-            _, top = _finishing(view.root)
-            if isinstance(top, Aggregate):
-                self._note_below(top, view.born)
-            else:
-                self._note_changes(top, view.born)
 
     def retention(self) -> dict[str, tuple[Lag, ...]]:
         """State tables that compaction may cut: a row goes when it lies below every one of these lags.
@@ -147,9 +133,9 @@ class Assembler:
         """How the rows of a view, or of a keyed table, are read from state."""
         if name in self.tables:
             return contents_plan(self.tables[name])
-        self._note()
+        self._demand.note()
         view = self.views[name]
-        steps, top = _finishing(view.root)
+        steps, top = finishing(view.root)
         if isinstance(top, Aggregate):
             partial = self._partial(top, view.born)
             return ReadPlan(partial.groups, partial.layout, partial.input_types, steps, view.root.schema)
@@ -161,14 +147,14 @@ class Assembler:
         An aggregate without GROUP BY gives a row over nothing. At the top of a view the reader makes it; below
         the top an epoch must have run.
         """
-        _, top = _finishing(self.views[name].root)
-        below = _summed(top) if isinstance(top, Aggregate) else (top,)
+        _, top = finishing(self.views[name].root)
+        below = summed(top) if isinstance(top, Aggregate) else (top,)
         return any(self._gives_first_row(node) for node in below)
 
     def _gives_first_row(self, node: Node) -> bool:
         if isinstance(node, Aggregate) and not node.keys:
             return True
-        below = _summed(node) if isinstance(node, Aggregate) else children(node)
+        below = summed(node) if isinstance(node, Aggregate) else children(node)
         if isinstance(node, Scan) and node.relation in self.views:
             below = (self.views[node.relation].root,)
         return any(self._gives_first_row(child) for child in below)
@@ -192,37 +178,12 @@ class Assembler:
             case Aggregate() | TopRows() | Window():
                 return False
 
-    def _note_columns(self, node: Node) -> None:
-        """Columns of each table in use, in the table's order."""
-        if isinstance(node, Scan) and node.relation in self.tables and self.tables[node.relation].changelog is None:
-            used = {*self._columns.get(node.relation, ()), *(c.name for c in node.columns)}
-            names = self.tables[node.relation].schema.names
-            self._columns[node.relation] = tuple(n for n in names if n in used)
-        for child in children(node):
-            self._note_columns(child)
-
-    def _note_changes(self, node: Node, born: int) -> None:
-        """Which aggregates must give their changes, because something other than a reader of views wants them."""
-        if isinstance(node, Aggregate):
-            self._changing.add((node, born))
-            self._note_below(node, born)
-            return
-        if isinstance(node, Scan) and node.relation in self.views:
-            upstream = self.views[node.relation]
-            self._note_changes(upstream.root, upstream.born)
-        for child in children(node):
-            self._note_changes(child, born)
-
-    def _note_below(self, node: Aggregate, born: int) -> None:
-        for child in _summed(node):
-            self._note_changes(child, born)
-
     def _store(self, view: ViewDefinition) -> int:
         """The step that writes a view's state."""
-        _, top = _finishing(view.root)
+        _, top = finishing(view.root)
         if not isinstance(top, Aggregate):
             return self._add(StoreRows(_view_table(view)), (self._rows(view.root, view.born),), view.born)
-        if (top, view.born) in self._changing:
+        if (top, view.born) in self._demand.changing:
             return self._rows(top, view.born).step
         partial = self._partial(top, view.born)
         groups = self._sums(top, partial, view.born)
@@ -234,7 +195,7 @@ class Assembler:
         self, node: Aggregate, partial: GroupPartial, groups: Input, born: int, emit: bool, single: bool = False
     ) -> int:
         inputs = tuple(Input(groups.step, port) for port in range(1 + len(partial.multisets)))
-        moves = not self._in_place(node, partial, born, single)
+        moves = not self._groups_at.in_place(node, partial, born, single)
         step = self._add(GroupChanges(partial, emit), inputs, born, moves)
         self._placed[Input(step)] = frozenset({tuple(range(partial.groups.distribution))})
         return step
@@ -248,7 +209,7 @@ class Assembler:
             case Scan():
                 return Input(self._scan(node, born))
             case Project() | Filter():
-                operation, base = _calculation(node)
+                operation, base = calculation(node)
                 source, operation = self._fused(base, operation, born, single)
                 return self._placed_by(after_calculation(self._place(source), operation), operation, (source,), born)
             case Union():
@@ -277,6 +238,10 @@ class Assembler:
         """Where the rows of a stream are."""
         return self._placed.get(rows, NOWHERE)
 
+    def _place_of(self, node: Node, born: int, single: bool) -> Placement:
+        """Where the rows of a node are."""
+        return self._place(self._rows(node, born, single))
+
     def _placed_by(self, placement: Placement, operation: Operation, inputs: tuple[Input, ...], born: int) -> Input:
         rows = Input(self._add(operation, inputs, born))
         self._placed[rows] = placement
@@ -296,14 +261,14 @@ class Assembler:
         return Input(self._table_scan(base.relation)), moved
 
     def _scan_positions(self, node: Scan) -> dict[int, int]:
-        columns = self._columns[node.relation]
+        columns = self._demand.columns[node.relation]
         return {i: columns.index(f.name) for i, f in enumerate(node.columns)}
 
     def _table_scan(self, table: str) -> int:
         """The step that gives a table's rows; those of a keyed table are kept once for all views."""
         source = self.tables[table]
         if source.changelog is None:
-            return self._add(ScanStep(source, self._columns[table]), (), 0)
+            return self._add(ScanStep(source, self._demand.columns[table]), (), 0)
         scan, arrange, apply = message_steps(source)
         arranged = self._add(arrange, (Input(self._add(scan, (), 0)),), 0)
         step = self._add(apply, (Input(arranged),), 0, True)
@@ -342,7 +307,7 @@ class Assembler:
 
     def _partial(self, node: Aggregate, born: int, single: bool = False) -> GroupPartial:
         """The partial groups of an aggregate: folded where their rows are if that can be, else spread by all keys."""
-        distribution = self._distribution(node, born, single)
+        distribution = self._groups_at.distribution(node, born, single)
         return self._groups(node, born, len(node.keys) if distribution is None else distribution)
 
     def _groups(self, node: Aggregate, born: int, distribution: int, kind: str = "group") -> GroupPartial:
@@ -366,31 +331,6 @@ class Assembler:
             self._look_up(table, node.child, node.keys)
         return GroupPartial(node.keys, chosen, types, groups, multisets)
 
-    def _distribution(self, node: Aggregate, born: int, single: bool) -> int | None:
-        """Number of leading group columns by which the groups are in place already, None when they are not."""
-        if node.parts:
-            widths = {self._distribution(part, born, single) for part in node.parts}
-            return widths.pop() if len(widths) == 1 else None
-        if node.pairs is not None:
-            if self._static.complete_side(node.pairs, born) is not None:
-                return None
-            width = self._pair_distribution(node.pairs, born)
-            left = node.pairs.keys[:width] == tuple(range(width))
-            first = len(node.pairs.left.keys)
-            right = node.pairs.keys[:width] == tuple(range(first, first + width))
-            return width if left or right else None
-        if single:
-            return 0
-        places = self._place(self._rows(node.child, born))
-        found = [p for p in places if p == node.keys[: len(p)]]
-        return max(map(len, found)) if found else None
-
-    def _in_place(self, node: Aggregate, partial: GroupPartial, born: int, single: bool) -> bool:
-        """Whether partial groups come out in the partition that owns them."""
-        if node.pairs is not None or node.parts:
-            return self._distribution(node, born, single) is not None
-        return node.keys[: partial.groups.distribution] in self._place(self._rows(node.child, born, single))
-
     def _sums(self, node: Aggregate, partial: GroupPartial, born: int, single: bool = False) -> Input:
         """The step that gives the partial groups of an aggregate."""
         if node.parts:
@@ -402,7 +342,7 @@ class Assembler:
         complete = self._static.complete_side(pairs, born)
         if complete is not None:
             return self._lookup_pairs(pairs, partial, born, complete)
-        width = self._pair_distribution(pairs, born)
+        width = self._groups_at.pair_distribution(pairs, born)
         sides = []
         inputs = []
         moves = []
@@ -412,10 +352,10 @@ class Assembler:
             self._keep(self._add(StoreKeyed(groups.groups), (stream,), born))
             sides.append(groups)
             inputs.append(stream)
-            moves.append(not self._side_in_place(side, width, born))
+            moves.append(not self._groups_at.side_in_place(side, width, born))
         self._look_up(sides[0].groups, pairs.right.child, pairs.right.keys[: pairs.key_width])
         self._look_up(sides[1].groups, pairs.left.child, pairs.left.keys[: pairs.key_width])
-        terms = _terms(pairs, partial.layout, sides[0].layout, sides[1].layout)
+        terms = pair_accumulators(pairs, partial.layout, sides[0].layout, sides[1].layout)
         operation = PairSums(
             sides[0], sides[1], pairs.key_width, pairs.comparisons, pairs.any_of, pairs.keys, terms, partial
         )
@@ -429,35 +369,10 @@ class Assembler:
         self._keep(self._add(StoreKeyed(groups[complete].groups), (streams[complete],), born))
         waiting = sides[1 - complete]
         self._look_up(groups[complete].groups, waiting.child, waiting.keys[: pairs.key_width])
-        terms = _terms(pairs, partial.layout, groups[0].layout, groups[1].layout)
+        terms = pair_accumulators(pairs, partial.layout, groups[0].layout, groups[1].layout)
         shape = (pairs.key_width, pairs.comparisons, pairs.any_of, pairs.keys, terms)
         operation = PairSums(groups[0], groups[1], *shape, partial, complete)
         return Input(self._add(operation, (streams[1 - complete],), born))
-
-    def _pair_distribution(self, pairs: Pairs, born: int) -> int:
-        """Number of key columns by which the sides of pairs are spread: none when a side is at one place."""
-        if pairs.key_width and not any(self._at_one_place(s, born) for s in (pairs.left, pairs.right)):
-            return pairs.key_width
-        return 0
-
-    def _at_one_place(self, side: Aggregate, born: int) -> bool:
-        if side.parts:
-            return all(self._at_one_place(part, born) for part in side.parts)
-        if side.pairs is not None:
-            complete = self._static.complete_side(side.pairs, born)
-            return complete is None and self._pair_distribution(side.pairs, born) == 0
-        return () in self._place(self._rows(side.child, born))
-
-    def _side_in_place(self, side: Aggregate, width: int, born: int) -> bool:
-        """Whether a side's partial groups come out where its first ``width`` key columns belong."""
-        if side.parts:
-            return all(self._side_in_place(part, width, born) for part in side.parts)
-        if side.pairs is None:
-            return side.keys[:width] in self._place(self._rows(side.child, born, single=width == 0))
-        if self._static.complete_side(side.pairs, born) is not None:
-            return False
-        own = self._pair_distribution(side.pairs, born)
-        return own == width and side.pairs.keys[:width] == tuple(range(width))
 
     def _join(self, node: Join, born: int) -> Input:
         complete = self._static.complete_side(node, born)
@@ -681,61 +596,6 @@ def _view_table(view: ViewDefinition) -> StateTable:
     return multiset_table(f"view:{view.uid}", types, len(types))
 
 
-def _summed(node: Aggregate) -> tuple[Node, ...]:
-    """The nodes whose rows an aggregate sums: its child, or what is below the sides of its pairs."""
-    if node.parts:
-        return tuple(child for part in node.parts for child in _summed(part))
-    if node.pairs is None:
-        return (node.child,)
-    return _summed(node.pairs.left) + _summed(node.pairs.right)
-
-
-def _terms(
-    pairs: Pairs, output: AggregateLayout, left: AggregateLayout, right: AggregateLayout
-) -> tuple[tuple[Term, ...], ...]:
-    """For each accumulator of the output the products of the sides' accumulators that it sums."""
-
-    def term(found: PairTerm) -> Term:
-        positions = [
-            0 if call is None else side.results[call].value for call, side in ((found.left, left), (found.right, right))
-        ]
-        signs = [
-            None if calls is None else (side.results[calls[0]].value, side.results[calls[1]].value)
-            for calls, side in ((found.left_signs, left), (found.right_signs, right))
-        ]
-        return Term(found.coefficient, positions[0], positions[1], signs[0], signs[1])
-
-    terms: list[tuple[Term, ...]] = [()] * len(output.accumulators)
-    terms[0] = (Term(1.0, 0, 0),)
-    for call, result in enumerate(output.results):
-        if result.count:
-            terms[result.count] = (term(pairs.counts[call]),)
-        if result.function != "count":
-            terms[result.value] = tuple(term(t) for t in pairs.sums[call])
-    return tuple(terms)
-
-
 def _required(keys: tuple[int, ...], null_safe: tuple[bool, ...]) -> tuple[int, ...]:
     """Keys that match nothing when NULL."""
     return tuple(dict.fromkeys(k for k, safe in zip(keys, null_safe, strict=True) if not safe))
-
-
-def _finishing(root: Node) -> tuple[tuple[Calculate, ...], Node]:
-    """The projections and filters on top of a view, as steps to apply when it is read, and what is below."""
-    if isinstance(root, Project | Filter):
-        operation, base = _calculation(root)
-        if isinstance(base, Aggregate):
-            return (operation,), base
-        steps, top = _finishing(base)
-        return (*steps, operation), top
-    return (), root
-
-
-def _calculation(node: Node) -> tuple[Calculate, Node]:
-    """A projection over a filter as one calculation, with the node below."""
-    if isinstance(node, Filter):
-        return Calculate(node.condition, None), node.child
-    assert isinstance(node, Project)
-    if isinstance(node.child, Filter):
-        return Calculate(node.child.condition, node.expressions), node.child.child
-    return Calculate(None, node.expressions), node.child

@@ -34,10 +34,11 @@ from tidemill.runtime.catalog import NEXT, Catalog, View, check_properties
 from tidemill.runtime.checkpoints import Checkpoints, Sealed
 from tidemill.runtime.compactor import Compactor
 from tidemill.runtime.epoch_job import EpochJobs, broadcast_program
+from tidemill.runtime.epoch_work import failed_views, must_begin, share_out, snapshot_steps, tables_of
 from tidemill.runtime.intake import Intake
 from tidemill.runtime.report import EpochReport, epoch_report
 from tidemill.runtime.snapshot import RUNS, Snapshot
-from tidemill.runtime.superstep import EpochPlan, TaskReport, Work
+from tidemill.runtime.superstep import EpochPlan, TaskReport
 from tidemill.runtime.view_frame import view_frame
 from tidemill.sources.split import Split, SplitResult
 from tidemill.state.expiry import Expiry
@@ -46,15 +47,10 @@ from tidemill.state.store import RunStore
 from tidemill.state.version import Run, Version
 from tidemill.task.expressions import Ref
 from tidemill.task.program import (
-    TABLE_STEPS,
-    GroupChanges,
     Program,
     ScanStep,
     StateTable,
-    Step,
-    ViewSnapshot,
     read_tables,
-    written_tables,
 )
 
 
@@ -405,8 +401,8 @@ class Coordinator:
             current = self._program()
             used = {s.operation.source.name for s in current.program.steps if isinstance(s.operation, ScanStep)}
             splits = self._intake.admit(self.settings.epoch_bytes, self.settings.split_bytes, used, self.partitions)
-            snapshots = self._snapshot_steps(current.program)
-            begins = self._must_begin(current.program) or bool(self.catalog.pending)
+            snapshots = snapshot_steps(current.program, {self.catalog.everything[v].born for v in self._fresh})
+            begins = must_begin(current.program, self._fresh) or bool(self.catalog.pending)
             appeared = self._intake.appeared()
             if not splits and not snapshots and not begins and not appeared:
                 self._fresh.clear()
@@ -414,7 +410,7 @@ class Coordinator:
             admitted = time.perf_counter()
             reports, redone = self._run(current, splits, snapshots)
             ran = time.perf_counter()
-            failed = self._failed_views(current.program, reports)
+            failed = failed_views(current.program, reports)
             results = [r for report in reports for r in report.splits if r.split.path]
             written = self._seal(current, reports, results, failed)
             sealed = time.perf_counter()
@@ -478,21 +474,6 @@ class Coordinator:
             self._current = _Current(program, broadcast, reads, state_tables(program), assembler.retention())
         return self._current
 
-    def _snapshot_steps(self, program: Program) -> list[int]:
-        """Source steps that give a new reader the contents of an older view, in its first epoch only."""
-        born = {self.catalog.everything[v].born for v in self._fresh}
-        return [i for i, s in enumerate(program.steps) if isinstance(s.operation, ViewSnapshot) and s.born in born]
-
-    def _must_begin(self, program: Program) -> bool:
-        """Whether a new view has a row to give before any input came: an aggregate without GROUP BY."""
-        return any(
-            isinstance(s.operation, GroupChanges)
-            and s.operation.emit
-            and not s.operation.partial.groups.key
-            and bool(s.views & self._fresh)
-            for s in program.steps
-        )
-
     def _run(self, current: _Current, splits: list[Split], snapshots: list[int]) -> tuple[list[TaskReport], int]:
         """Run the job, again while guesses about quotes turn out wrong."""
         epoch = self.version.epoch + 1
@@ -507,7 +488,7 @@ class Coordinator:
         while True:
             if not snapshots and sum(s.end - s.start for s in splits) <= self.settings.small_epoch_bytes:
                 plan = replace(plan, partitions=1)
-            work = self._share_out(current.program, splits, snapshots, plan.partitions)
+            work = share_out(current.program, splits, snapshots, plan.partitions)
             try:
                 reports = self._jobs.run(plan, current.program.supersteps, work)
             except TidemillError as error:
@@ -525,31 +506,6 @@ class Coordinator:
             splits = [replace(s, in_quotes=truth[s]) for s in splits]
             redone += 1
 
-    def _share_out(
-        self, program: Program, splits: Sequence[Split], snapshots: list[int], partitions: int
-    ) -> list[Work]:
-        """Give splits to partitions, the largest first to the one with least."""
-        scans = {s.operation.source.name: i for i, s in enumerate(program.steps) if isinstance(s.operation, ScanStep)}
-        count = partitions if snapshots else max(1, min(partitions, len(splits)))
-        shares: list[list[tuple[int, Split]]] = [[] for _ in range(count)]
-        loads = [0] * count
-        for split in sorted(splits, key=lambda s: s.start - s.end):
-            target = loads.index(min(loads))
-            loads[target] += split.end - split.start
-            shares[target].append((scans[split.table], split))
-        for step in snapshots:
-            for share in shares:
-                share.append((step, Split("", "", 0, 0, 0, 0)))
-        return [Work(tuple(share)) for share in shares]
-
-    def _failed_views(self, program: Program, reports: Sequence[TaskReport]) -> dict[str, str]:
-        failed: dict[str, str] = {}
-        for report in reports:
-            for step, error in report.failures.items():
-                for view in program.steps[step].views:
-                    failed.setdefault(view, error.message())
-        return failed
-
     def _seal(
         self,
         current: _Current,
@@ -559,7 +515,7 @@ class Coordinator:
     ) -> list[Run]:
         """Make the epoch's runs, positions and compactions the new version."""
         epoch = self.version.epoch + 1
-        allowed = {table for step in current.program.steps for table in _tables_of(step, failed)}
+        allowed = {table for step in current.program.steps for table in tables_of(step, failed)}
         runs = [run for report in reports for run in report.runs if run.table in allowed]
         merged = self._compactor.take(self.version)
         outputs = [replace(r, added=epoch) for r in merged.added]
@@ -613,10 +569,3 @@ class Coordinator:
             if conditions and len(conditions) == len(lags):
                 found[table] = tuple(conditions)
         return found
-
-
-def _tables_of(step: Step, failed: dict[str, str]) -> list[str]:
-    """State tables of a step that has a view which goes on; errors of a table belong to no view."""
-    if isinstance(step.operation, TABLE_STEPS) or step.views - failed.keys():
-        return [t.id for t in written_tables(step.operation)]
-    return []
