@@ -25,6 +25,11 @@ class Settings:
         take longer than its work. 0 for never.
     checkpoint_seconds : float
         Least time between two checkpoints; sealed epochs in between are replayed after a crash.
+    checkpoint_bytes : int
+        A checkpoint makes one object of what a host has sealed, and more when that is larger than this.
+    buffer_directory : str
+        Where each host keeps what is sealed and not durable yet; by default ``buffer`` in a local root, else a
+        directory below the system's temporary one. Memory (``/dev/shm``) or a fast disk serve best.
     history_epochs : int
         How many epochs back a view's changes, and the view as it was, can still be read.
     compact_after : int
@@ -43,6 +48,8 @@ class Settings:
     partitions: int = 0
     small_epoch_bytes: int = 1 << 20
     checkpoint_seconds: float = 1.0
+    checkpoint_bytes: int = 256 << 20
+    buffer_directory: str = ""
     history_epochs: int = 128
     compact_after: int = 12
     garbage_grace_seconds: float = 120.0

@@ -141,7 +141,7 @@ class Mill:
             raise TidemillError(
                 "TM7012",
                 "this mill is closed",
-                got=str(self._coordinator.root),
+                got=str(self._coordinator.objects),
                 hint="open another tidemill.Mill on the root",
             )
         return self._coordinator

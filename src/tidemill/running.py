@@ -18,7 +18,7 @@ from tidemill.config import Settings
 from tidemill.errors import TidemillError
 from tidemill.runtime.catalog import parse_size
 from tidemill.runtime.snapshot import Snapshot, first_rows
-from tidemill.state.manifest import root_directory
+from tidemill.state.objects import local_directory
 
 if TYPE_CHECKING:
     from tidemill.mill import Mill
@@ -119,9 +119,11 @@ def follow(root: str, view: str, from_epoch: int) -> Iterator[tuple[int, pa.Tabl
 
 def is_written(root: str) -> bool:
     """Whether a living process on this host holds the root for writing."""
-    lock = root_directory(root) / "LOCK"
+    directory = local_directory(root)
+    if directory is None:
+        return True  # nobody can tell: whoever follows such a root goes on until stopped
     try:
-        descriptor = os.open(lock, os.O_RDONLY)
+        descriptor = os.open(directory / "LOCK", os.O_RDONLY)
     except FileNotFoundError:
         return False
     try:

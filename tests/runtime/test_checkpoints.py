@@ -13,12 +13,15 @@ import pytest
 
 from tidemill.errors import TidemillError
 from tidemill.runtime.checkpoints import Checkpoints, Sealed
+from tidemill.runtime.uploads import buffered
 from tidemill.state.keys import KeyColumn, encode
 from tidemill.state.manifest import ManifestLog
 from tidemill.state.merge import MergeOp, consolidate
+from tidemill.state.objects import Objects
 from tidemill.state.store import RunStore
-from tidemill.state.version import Version
+from tidemill.state.version import Swap, Version
 
+SUM = (MergeOp.SUM,)
 Opener = Callable[..., Checkpoints]
 
 
@@ -26,9 +29,10 @@ class Root:
     """A root directory and a version that grows by one run an epoch."""
 
     def __init__(self, path: Path) -> None:
-        self.log = ManifestLog(path, create=True)
-        self.store = RunStore(path / "runs")
+        self.log = ManifestLog(Objects(path), create=True)
+        self.store = RunStore(Objects(path), path / "buffer")
         self.version = Version.empty()
+        self.path = path
 
     def seal(self, forget: bool = False) -> Sealed:
         """One more epoch; with ``forget`` nothing older is part of it."""
@@ -36,11 +40,20 @@ class Root:
         keys = encode([pa.array([epoch], pa.int64())], (KeyColumn(pa.int64()),), 1)
         rows = consolidate(keys, [pa.array([1], pa.int64())], [MergeOp.SUM], drop_zero=False)
         before = Version(epoch - 1, {}) if forget else self.version
-        self.version = before.seal(epoch, self.store.write(epoch, [("t", rows)], "0-0"))
+        self.version = before.seal(epoch, self.store.write(epoch, [("t", rows, SUM)], "0-0"))
         return Sealed(self.version, {})
 
+    def upload(self, version: Version, number: int) -> list[Swap]:
+        """In this process, without Spark."""
+        return [s for groups in buffered(version).values() for s in self.store.combine(groups, number, 1 << 20)]
+
     def files(self) -> set[str]:
-        return {name for name, _ in self.store.listing()}
+        """All files of the buffer, and all objects."""
+        return {name for name, _ in (*self.store.buffered(), *self.store.durable())}
+
+    def durable(self, number: int) -> frozenset[str]:
+        """The files that a manifest names."""
+        return self.log.read(number).version.files()
 
 
 @pytest.fixture
@@ -53,7 +66,11 @@ def open_checkpoints(root: Root) -> Iterator[Opener]:
     opened: list[Checkpoints] = []
 
     def opener(seconds: float = 0.0, grace: float = 0.0, quiet: Callable[[], bool] = lambda: True) -> Checkpoints:
-        opened.append(Checkpoints(root.log, root.store, root.log.latest(), seconds, grace, quiet))
+        def in_use() -> frozenset[str] | None:
+            return root.version.files() if quiet() else None
+
+        last = root.log.latest()
+        opened.append(Checkpoints(root.log, root.store, last, seconds, grace, root.upload, in_use))
         return opened[-1]
 
     yield opener
@@ -108,7 +125,7 @@ def test_a_pause_between_checkpoints_joins_epochs(root: Root, open_checkpoints: 
 def test_another_writer_stops_it_for_good(root: Root, open_checkpoints: Opener) -> None:
     checkpoints = open_checkpoints()
     checkpoints.flush(root.seal())
-    ManifestLog(root.log.root, create=False).publish(2, Version.empty(), {})
+    ManifestLog(root.log.objects, create=False).publish(2, Version.empty(), {})
     for _ in range(2):
         with pytest.raises(TidemillError, match="TM1003"):
             checkpoints.flush(root.seal())
@@ -136,8 +153,8 @@ def test_manifest_that_cannot_be_written_is_tried_again(
 ) -> None:
     checkpoints = open_checkpoints()
     checkpoints.flush(root.seal())
-    put = root.log._put_if_absent
-    monkeypatch.setattr(root.log, "_put_if_absent", no_space)
+    put = root.log.objects.put
+    monkeypatch.setattr(root.log.objects, "put", no_space)
     checkpoints.submit(root.seal())
     wait_until(lambda: checkpoints._error is not None)
     with pytest.raises(TidemillError, match="TM1014"):
@@ -146,7 +163,7 @@ def test_manifest_that_cannot_be_written_is_tried_again(
     with pytest.raises(TidemillError, match="TM1014"):
         checkpoints.flush(root.seal())
     assert root.log.numbers() == [1]
-    monkeypatch.setattr(root.log, "_put_if_absent", put)
+    monkeypatch.setattr(root.log.objects, "put", put)
     checkpoints.flush(root.seal())
     assert checkpoints.durable_epoch == 4
     assert root.log.numbers() == [1, 2], "nothing half-written took a number"
@@ -157,14 +174,14 @@ def test_failed_checkpoint_is_repeated_without_a_new_epoch(
 ) -> None:
     monkeypatch.setattr("tidemill.runtime.checkpoints._RETRY_SECONDS", 0.01)
     failures = iter([True, True, True])
-    put = root.log._put_if_absent
+    put = root.log.objects.put
 
     def failing(path: str, raw: bytes) -> None:
         if next(failures, False):
             no_space(path, raw)
         put(path, raw)
 
-    monkeypatch.setattr(root.log, "_put_if_absent", failing)
+    monkeypatch.setattr(root.log.objects, "put", failing)
     checkpoints = open_checkpoints()
     checkpoints.submit(root.seal())
     wait_until(lambda: checkpoints.durable_epoch == 1)
@@ -193,8 +210,8 @@ def test_a_disk_that_may_have_lost_bytes_stops_it(
 def test_garbage_goes_and_what_is_needed_stays(root: Root, open_checkpoints: Opener) -> None:
     checkpoints = open_checkpoints(seconds=1000.0)
     checkpoints.flush(root.seal())
-    orphan = root.store.write(1, [("t", root.store.open(root.version.runs("t")[0]))], "failed attempt")[0].file
-    later = root.store.write(9, [("t", root.store.open(root.version.runs("t")[0]))], "attempt in flight")[0].file
+    orphan = root.store.write(1, [("t", root.store.open(root.version.runs("t")[0]), SUM)], "failed attempt")[0].file
+    later = root.store.write(9, [("t", root.store.open(root.version.runs("t")[0]), SUM)], "attempt in flight")[0].file
     assert checkpoints.collect_garbage() == 1
     assert root.files() == {*root.version.files(), later}
     assert orphan not in root.files()
@@ -203,7 +220,7 @@ def test_garbage_goes_and_what_is_needed_stays(root: Root, open_checkpoints: Ope
 def test_young_files_are_left_alone(root: Root, open_checkpoints: Opener) -> None:
     checkpoints = open_checkpoints(seconds=1000.0, grace=3600.0)
     checkpoints.flush(root.seal())
-    root.store.write(1, [("t", root.store.open(root.version.runs("t")[0]))], "x")
+    root.store.write(1, [("t", root.store.open(root.version.runs("t")[0]), SUM)], "x")
     assert checkpoints.collect_garbage() == 0
 
 
@@ -221,7 +238,7 @@ def test_garbage_of_an_earlier_process_is_found(root: Root, open_checkpoints: Op
     first = open_checkpoints(grace=3600.0)
     first.flush(root.seal())
     first.close()
-    orphan = root.store.write(1, [("t", root.store.open(root.version.runs("t")[0]))], "killed")[0].file
+    orphan = root.store.write(1, [("t", root.store.open(root.version.runs("t")[0]), SUM)], "killed")[0].file
     second = open_checkpoints()
     second.flush(root.seal())
     assert orphan not in root.files()
@@ -233,8 +250,8 @@ def test_damaged_older_manifest_keeps_everything(root: Root, open_checkpoints: O
     for _ in range(2):
         first.flush(root.seal())
     first.close()
-    (root.log.root / "manifest" / f"{1:020d}.json").write_text("damaged")
-    root.store.write(1, [("t", root.store.open(root.version.runs("t")[0]))], "x")
+    (root.path / "manifest" / f"{1:020d}.json").write_text("damaged")
+    root.store.write(1, [("t", root.store.open(root.version.runs("t")[0]), SUM)], "x")
     second = open_checkpoints()
     second.flush(root.seal())
     assert second.collect_garbage() == 0
@@ -246,7 +263,7 @@ def test_no_collection_while_merged_files_wait_to_be_sealed(root: Root, open_che
     merging.set()
     checkpoints = open_checkpoints(quiet=lambda: not merging.is_set())
     sealed = root.seal()
-    merged = root.store.write(1, [("t", root.store.open(root.version.runs("t")[0]))], "m-0")[0].file
+    merged = root.store.write(1, [("t", root.store.open(root.version.runs("t")[0]), SUM)], "m-0")[0].file
     checkpoints.flush(sealed)
     assert merged in root.files()
     merging.clear()

@@ -16,6 +16,7 @@ from tidemill.mill import Mill
 from tidemill.runtime.snapshot import Snapshot
 from tidemill.state import store as run_store
 from tidemill.state.manifest import ManifestLog
+from tidemill.state.objects import Objects
 from tidemill.state.store import RunStore
 
 _SCRIPT = """
@@ -218,7 +219,7 @@ def test_no_root(tmp_path: Path) -> None:
     for root in (tmp_path, tmp_path / "none"):
         with pytest.raises(TidemillError, match="TM1001"):
             Snapshot.open(root)
-    ManifestLog(tmp_path / "new", create=True)
+    ManifestLog(Objects(tmp_path / "new"), create=True)
     with pytest.raises(TidemillError, match="TM1001"):
         Snapshot.open(tmp_path / "new")
 

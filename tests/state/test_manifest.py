@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 
 from tidemill.errors import TidemillError
-from tidemill.state.manifest import FORMAT_VERSION, ManifestLog, root_directory
+from tidemill.state.manifest import FORMAT_VERSION, ManifestLog
+from tidemill.state.objects import Objects, local_directory
 from tidemill.state.version import Run, Version
 
 VERSION = Version.empty().seal(1, [Run("t", "a", 0, 3, 100, 1, 1, 1)])
@@ -22,7 +23,7 @@ VERSION = Version.empty().seal(1, [Run("t", "a", 0, 3, 100, 1, 1, 1)])
 
 @pytest.fixture
 def log(tmp_path: Path) -> ManifestLog:
-    return ManifestLog(tmp_path / "root", create=True)
+    return ManifestLog(Objects(tmp_path / "root"), create=True)
 
 
 @contextmanager
@@ -36,8 +37,13 @@ def no_space() -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
+def directory_of(log: ManifestLog) -> Path:
+    assert log.objects.directory is not None
+    return log.objects.directory
+
+
 def path_of(log: ManifestLog, number: int) -> Path:
-    return log.root / "manifest" / f"{number:020d}.json"
+    return directory_of(log) / "manifest" / f"{number:020d}.json"
 
 
 def test_published_is_read_back(log: ManifestLog) -> None:
@@ -51,7 +57,7 @@ def test_published_is_read_back(log: ManifestLog) -> None:
 
 def test_a_number_is_given_once(log: ManifestLog) -> None:
     log.publish(1, VERSION, {"by": "first"})
-    other = ManifestLog(log.root, create=False)
+    other = ManifestLog(log.objects, create=False)
     with pytest.raises(TidemillError, match="TM1003") as caught:
         other.publish(1, Version.empty(), {"by": "second"})
     assert log.writer in caught.value.got
@@ -62,19 +68,19 @@ def test_a_writer_that_fell_behind_is_fenced(log: ManifestLog) -> None:
     for number in (1, 2, 3):
         log.publish(number, VERSION, {})
     with pytest.raises(TidemillError, match="TM1003"):
-        ManifestLog(log.root, create=False).publish(2, VERSION, {})
+        ManifestLog(log.objects, create=False).publish(2, VERSION, {})
 
 
 def test_two_writers_at_the_same_moment(log: ManifestLog, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Both looked before either wrote: the rename decides."""
-    rival = ManifestLog(log.root, create=False)
+    """Both looked before either wrote: the name decides."""
+    rival = ManifestLog(log.objects, create=True)
     monkeypatch.setattr(rival, "numbers", list)
     monkeypatch.setattr(rival, "latest", log.latest)
     log.publish(1, VERSION, {"by": "first"})
     with pytest.raises(TidemillError, match="TM1003"):
         rival.publish(1, VERSION, {"by": "second"})
     assert log.read(1).catalog == {"by": "first"}
-    assert [p.name for p in (log.root / "manifest").iterdir()] == [path_of(log, 1).name]
+    assert [p.name for p in (directory_of(log) / "manifest").iterdir()] == [path_of(log, 1).name]
 
 
 def test_bytes_reach_the_disk_before_the_name_does(log: ManifestLog, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -85,7 +91,8 @@ def test_bytes_reach_the_disk_before_the_name_does(log: ManifestLog, monkeypatch
 
     monkeypatch.setattr(os, "fsync", fsync)
     log.publish(1, VERSION, {})
-    assert seen == [(f"{log.writer}.staged", False), ("manifest", True)]
+    assert [(name.endswith(".staged"), there) for name, there in seen] == [(True, False), (False, True)]
+    assert seen[1][0] == "manifest"
 
 
 def test_every_changed_byte_is_detected_or_harmless(log: ManifestLog, seed: int) -> None:
@@ -113,6 +120,7 @@ def test_truncated(log: ManifestLog, length: int) -> None:
 
 
 def test_newer_format(log: ManifestLog) -> None:
+    log.publish(1, VERSION, {})
     body = json.dumps({"format": FORMAT_VERSION + 1}).encode()
     path_of(log, 1).write_bytes(hashlib.sha256(body).hexdigest().encode() + b"\n" + body)
     with pytest.raises(TidemillError, match="TM1002") as caught:
@@ -123,37 +131,37 @@ def test_newer_format(log: ManifestLog) -> None:
 def test_files_with_other_names_are_ignored(log: ManifestLog) -> None:
     log.publish(1, VERSION, {})
     for name in ("00000000000000000002 (copy).json", "notes.json", "00000000000000000003.bak"):
-        (log.root / "manifest" / name).write_text("?")
+        (directory_of(log) / "manifest" / name).write_text("?")
     assert log.numbers() == [1]
 
 
 def test_prune_keeps_the_newest_and_clears_what_a_crash_left(log: ManifestLog) -> None:
     for number in range(1, 21):
         log.publish(number, VERSION, {})
-    (log.root / "manifest" / "host-1-abc.staged").write_text("half a mani")
+    (directory_of(log) / "manifest" / "host-1-abc.staged").write_text("half a mani")
     assert log.prune() == list(range(5, 21))
     assert log.numbers() == list(range(5, 21))
-    assert not list((log.root / "manifest").glob("*.staged"))
+    assert not list((directory_of(log) / "manifest").glob("*.staged"))
 
 
 def test_no_root(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     for root in (tmp_path / "none", tmp_path, tmp_path / "file"):
         with pytest.raises(TidemillError, match="TM1001"):
-            ManifestLog(root, create=False)
+            ManifestLog(Objects(root), create=False)
     assert [p.name for p in tmp_path.iterdir()] == ["file"], "looking makes nothing"
 
 
 def test_file_in_place_of_the_root(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     with pytest.raises(TidemillError, match="TM1013"):
-        ManifestLog(tmp_path / "file", create=True)
+        ManifestLog(Objects(tmp_path / "file"), create=True)
     with pytest.raises(TidemillError, match="TM1013"):
-        ManifestLog(tmp_path / "file" / "below", create=True)
+        ManifestLog(Objects(tmp_path / "file" / "below"), create=True)
 
 
 def test_root_that_cannot_be_locked(log: ManifestLog) -> None:
-    (log.root / "LOCK").mkdir()
+    (directory_of(log) / "LOCK").mkdir()
     with pytest.raises(TidemillError, match="TM1013"):
         log.lock()
 
@@ -167,7 +175,7 @@ def test_full_disk(log: ManifestLog) -> None:
 
 def test_one_lock_a_root(log: ManifestLog) -> None:
     log.lock()
-    second = ManifestLog(log.root, create=True)
+    second = ManifestLog(log.objects, create=True)
     with pytest.raises(TidemillError, match="TM1003") as caught:
         second.lock()
     assert log.writer in caught.value.got
@@ -184,16 +192,16 @@ def test_one_lock_a_root(log: ManifestLog) -> None:
         ("file:/var/mill", "/var/mill"),
     ],
 )
-def test_root_directory(given: str, path: str) -> None:
-    assert root_directory(given) == Path(path)
+def test_local_directory(given: str, path: str) -> None:
+    assert local_directory(given) == Path(path)
 
 
 def test_root_directory_is_absolute(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
-    assert root_directory("mill") == tmp_path / "mill"
-    assert root_directory(Path("mill")) == tmp_path / "mill"
+    assert local_directory("mill") == tmp_path / "mill"
+    assert local_directory(Path("mill")) == tmp_path / "mill"
 
 
 def test_root_elsewhere() -> None:
     with pytest.raises(TidemillError, match="TM1009"):
-        root_directory("s3://bucket/mill")
+        local_directory("ftp://host/mill")

@@ -18,6 +18,7 @@ from tidemill.state import runs
 from tidemill.state.keys import KeyColumn, encode
 from tidemill.state.merge import MergeOp, Rows, consolidate
 
+SUM = (MergeOp.SUM,)
 INT_KEY = (KeyColumn(pa.int64()),)
 
 
@@ -37,7 +38,7 @@ def content(rows: Rows) -> list[tuple[bytes, ...]]:
 def two_tables(tmp_path: Path) -> Path:
     """A run file with two sections."""
     path = tmp_path / "runs" / "e0000000001-0-0-x.run"
-    runs.write(path, [("a", rows_of({i: i * i for i in range(20)})), ("b", rows_of({7: 1, -7: -1}))])
+    runs.write(path, [("a", rows_of({i: i * i for i in range(20)}), SUM), ("b", rows_of({7: 1, -7: -1}), SUM)])
     return path
 
 
@@ -69,7 +70,7 @@ def test_strings_and_nulls_round_trip(tmp_path: Path) -> None:
     keys = encode([pa.array(["", None, "Zoë"])], (KeyColumn(pa.string()),), 1)
     rows = consolidate(keys, [pa.array([1, None, 3], pa.int64())], [MergeOp.LAST], drop_zero=False)
     path = tmp_path / "a.run"
-    runs.write(path, [("t", rows)])
+    runs.write(path, [("t", rows, (MergeOp.LAST,))])
     assert content(runs.RunFile(path).rows(0)) == content(rows)
 
 
@@ -135,7 +136,7 @@ def test_newer_format(tmp_path: Path) -> None:
 def test_full_disk_leaves_nothing_behind(tmp_path: Path) -> None:
     path = tmp_path / "big.run"
     with pytest.raises(TidemillError, match="TM1012") as caught, small_files_only():
-        runs.write(path, [("t", rows_of(dict.fromkeys(range(5000), 1)))])
+        runs.write(path, [("t", rows_of(dict.fromkeys(range(5000), 1)), SUM)])
     assert "previous epoch is intact" in caught.value.hint
     assert list(tmp_path.iterdir()) == []
 
@@ -143,5 +144,5 @@ def test_full_disk_leaves_nothing_behind(tmp_path: Path) -> None:
 def test_file_where_the_directory_should_be(tmp_path: Path) -> None:
     (tmp_path / "runs").write_text("in the way")
     with pytest.raises(TidemillError, match="TM1012"):
-        runs.write(tmp_path / "runs" / "a.run", [("t", rows_of({1: 1}))])
+        runs.write(tmp_path / "runs" / "a.run", [("t", rows_of({1: 1}), SUM)])
     assert (tmp_path / "runs").read_text() == "in the way"

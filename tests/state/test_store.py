@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import os
 from pathlib import Path
 
 import pyarrow as pa
@@ -12,7 +11,10 @@ import pytest
 from tidemill.errors import TidemillError
 from tidemill.state.keys import VNODES, KeyColumn, encode
 from tidemill.state.merge import MergeOp, Rows, consolidate, merge
+from tidemill.state.objects import Objects
 from tidemill.state.store import RunStore, epoch_of, partition_vnodes
+
+SUM = (MergeOp.SUM,)
 
 
 def rows_of(*keys: int) -> Rows:
@@ -28,7 +30,7 @@ def key_bytes(rows: list[Rows]) -> list[bytes]:
 
 @pytest.fixture
 def store(tmp_path: Path) -> RunStore:
-    return RunStore(tmp_path / "runs")
+    return RunStore(Objects(tmp_path / "root"), tmp_path / "buffer")
 
 
 @pytest.mark.parametrize("partitions", [1, 2, 3, 7, 64, 255, 256])
@@ -41,7 +43,7 @@ def test_partitions_share_out_all_vnodes(partitions: int) -> None:
 
 
 def test_written_tables_are_opened(store: RunStore) -> None:
-    run_a, run_b = store.write(5, [("a", rows_of(1, 2)), ("none", rows_of()), ("b", rows_of(3))], "0-1")
+    run_a, run_b = store.write(5, [("a", rows_of(1, 2), SUM), ("none", rows_of(), SUM), ("b", rows_of(3), SUM)], "0-1")
     assert (run_a.table, run_a.rows, run_a.epoch_low, run_a.epoch_high, run_a.added) == ("a", 2, 5, 5, 5)
     assert run_a.file == run_b.file
     assert epoch_of(run_a.file) == 5
@@ -49,18 +51,18 @@ def test_written_tables_are_opened(store: RunStore) -> None:
 
 
 def test_nothing_to_write_makes_no_file(store: RunStore) -> None:
-    assert store.write(1, [("a", rows_of())], "0-0") == []
-    assert store.listing() == []
+    assert store.write(1, [("a", rows_of(), SUM)], "0-0") == []
+    assert store.buffered() == []
 
 
 def test_a_retry_never_gets_the_same_name(store: RunStore) -> None:
-    files = {store.write(1, [("a", rows_of(1))], "0-0")[0].file for _ in range(20)}
+    files = {store.write(1, [("a", rows_of(1), SUM)], "0-0")[0].file for _ in range(20)}
     assert len(files) == 20
 
 
 def test_ranges_of_vnodes_add_up(store: RunStore) -> None:
     rows = rows_of(*range(500))
-    runs = store.write(1, [("a", rows)], "0-0")
+    runs = store.write(1, [("a", rows, SUM)], "0-0")
     parts = [store.open_range(runs, *partition_vnodes(p, 3)) for p in range(3)]
     assert [k for part in parts for k in key_bytes(part)] == key_bytes([rows])
     merged = merge(parts[1], [MergeOp.SUM], drop_zero=True)
@@ -68,39 +70,29 @@ def test_ranges_of_vnodes_add_up(store: RunStore) -> None:
 
 
 def test_a_file_is_mapped_once(store: RunStore) -> None:
-    run = store.write(1, [("a", rows_of(1))], "0-0")[0]
-    assert store.open(run) is RunStore(store.directory).open(run)
+    run = store.write(1, [("a", rows_of(1), SUM)], "0-0")[0]
+    assert store.open(run) is RunStore(store.objects, store.buffer).open(run)
 
 
 def test_missing_file(store: RunStore) -> None:
-    run = store.write(1, [("a", rows_of(1))], "0-0")[0]
+    run = store.write(1, [("a", rows_of(1), SUM)], "0-0")[0]
     store.path(run.file).unlink()
     with pytest.raises(TidemillError, match="TM1010"):
         store.open(run)
-    with pytest.raises(TidemillError, match="TM1010"):
-        store.sync([run.file])
 
 
 def test_removed_file_can_still_be_read_by_who_has_it(store: RunStore) -> None:
-    run = store.write(1, [("a", rows_of(1, 2))], "0-0")[0]
+    run = store.write(1, [("a", rows_of(1, 2), SUM)], "0-0")[0]
     rows = store.open(run)
-    store.remove([run.file, "e0000000001-was-not-there.run"])
-    assert store.listing() == []
+    store.evict([run.file, "e0000000001-0123abcd-was-not-there.run"])
+    assert store.buffered() == []
     assert key_bytes([rows]) == key_bytes([rows_of(1, 2)])
     with pytest.raises(TidemillError, match="TM1010"):
         store.open(run)
 
 
 def test_listing_leaves_other_peoples_files_alone(store: RunStore) -> None:
-    run = store.write(12, [("a", rows_of(1))], "0-0")[0]
-    (store.directory / "backup.run").write_text("mine")
-    (store.directory / "notes.txt").write_text("mine")
-    assert [name for name, _ in store.listing()] == [run.file]
-
-
-def test_sync_reaches_files_and_directory(store: RunStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    run = store.write(1, [("a", rows_of(1))], "0-0")[0]
-    synced: list[str] = []
-    monkeypatch.setattr(os, "fsync", lambda d: synced.append(str(Path(f"/proc/self/fd/{d}").readlink())))
-    store.sync([run.file])
-    assert synced == [str(store.path(run.file)), str(store.directory)]
+    run = store.write(12, [("a", rows_of(1), SUM)], "0-0")[0]
+    (store.buffer / "backup.run").write_text("mine")
+    (store.buffer / "notes.txt").write_text("mine")
+    assert [name for name, _ in store.buffered()] == [run.file]

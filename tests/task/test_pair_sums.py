@@ -19,6 +19,7 @@ from tidemill.state import derived
 from tidemill.state.keys import KeyColumn, decode
 from tidemill.state.lookup import vnode_range
 from tidemill.state.merge import Rows
+from tidemill.state.objects import Objects
 from tidemill.state.store import RunStore, partition_vnodes
 from tidemill.task.accumulators import Accumulator, AggregateLayout
 from tidemill.task.operators.pair_sums import PairSumsOperator
@@ -461,7 +462,7 @@ def test_runs_of_files_and_what_is_kept_of_them(limit: int, seed: int, tmp_path:
     """As in a mill: tables are read from run files, cut to a partition, with little room for what is kept."""
     monkeypatch.setattr(derived, "LIMIT", limit)
     derived.forget()
-    rng, store = random.Random(seed), RunStore(tmp_path)
+    rng, store = random.Random(seed), RunStore(Objects(tmp_path), tmp_path)
     operation = pair_sums([TEXT, DOUBLE], [TEXT, DOUBLE], 1, (0,), Comparison("value_minus_bound", "gt", 1, 0.2))
     files: dict[str, list[Any]] = {"left": [], "right": []}
 
@@ -478,7 +479,7 @@ def test_runs_of_files_and_what_is_kept_of_them(limit: int, seed: int, tmp_path:
         mill.view.check(nested_loop(operation, *alive), f"epoch {epoch}, seed {seed}")
         for name, partial_, rows in (("left", operation.left, left), ("right", operation.right, right)):
             if len(rows):
-                written = [(name, item.rows) for item, _ in keyed(partial_, rows)]  # type: ignore[union-attr]
+                written = [(name, item.rows, partial_.groups.ops) for item, _ in keyed(partial_, rows)]  # type: ignore[union-attr]
                 files[name] += store.write(epoch + 1, written, "t")
     assert derived.kept_bytes() > 0
     assert derived.kept_bytes() <= max(limit, 4000)

@@ -12,11 +12,11 @@ from typing import Any
 from tidemill.errors import TidemillError
 from tidemill.state.manifest import Manifest, ManifestLog
 from tidemill.state.store import RunStore, epoch_of
-from tidemill.state.version import Version
+from tidemill.state.version import Swap, Version
 
 _COLLECT_EVERY = 50
 _RETRY_SECONDS = 1.0
-_TRY_AGAIN = "TM1014"
+_TRY_AGAIN = ("TM1014", "TM1017")
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Sealed:
 
 
 class Checkpoints:
-    """Writes manifests on a thread of its own.
+    """Uploads what was sealed and writes manifests, on a thread of its own.
 
     A newer sealed version replaces one that has not been started: epochs in between become durable with
     it. Numbers are given in the order of sealing, so manifests are always in epoch order.
@@ -39,8 +39,10 @@ class Checkpoints:
 
     Parameters
     ----------
-    quiet : callable
-        Whether all state files written so far have been sealed; files are only deleted then.
+    upload : callable
+        Makes durable objects of what a version has in buffers only, for the checkpoint of a number.
+    in_use : callable
+        The files of the newest sealed version, or None when nothing must be deleted now.
     """
 
     def __init__(
@@ -50,16 +52,19 @@ class Checkpoints:
         last: Manifest | None,
         seconds: float,
         grace: float,
-        quiet: Callable[[], bool] = lambda: True,
+        upload: Callable[[Version, int], list[Swap]],
+        in_use: Callable[[], frozenset[str] | None],
     ) -> None:
         self._log = log
         self._store = store
         self._number = last.number if last else 0
         self._seconds = seconds
         self._grace = grace
-        self._quiet = quiet
-        self._durable: frozenset[str] = last.version.files() if last else frozenset()
-        self._kept: dict[int, frozenset[str]] = {self._number: self._durable}
+        self._upload = upload
+        self._in_use = in_use
+        self._kept: dict[int, frozenset[str]] = {self._number: last.version.files() if last else frozenset()}
+        self._swaps: list[Swap] = []
+        self._uploading: frozenset[str] = frozenset()
         self._pending: Sealed | None = None
         self._busy = False
         self._closing = False
@@ -108,6 +113,12 @@ class Checkpoints:
                 self._pending = None
             self._raise()
 
+    def take_swaps(self) -> list[Swap]:
+        """What has become durable since the last call: durable runs for those of buffers."""
+        with self._condition:
+            swaps, self._swaps = self._swaps, []
+        return swaps
+
     def close(self) -> None:
         """Stop the thread; what was submitted and not begun is not written."""
         with self._condition:
@@ -142,7 +153,7 @@ class Checkpoints:
             with self._condition:
                 self._busy = False
                 self._error = error
-                self._stopped = error is not None and error.number != _TRY_AGAIN
+                self._stopped = error is not None and error.number not in _TRY_AGAIN
                 if error is not None and self._pending is None:
                     self._pending = sealed
                 self._condition.notify_all()
@@ -164,24 +175,38 @@ class Checkpoints:
         return None
 
     def _publish(self, sealed: Sealed) -> None:
-        files = sealed.version.files()
-        self._store.sync(sorted(files - self._durable))
-        self._log.publish(self._number + 1, sealed.version, sealed.catalog)
-        self._number += 1
-        self._durable = files
-        self.durable_epoch = sealed.version.epoch
-        self._kept[self._number] = files
+        with self._condition:
+            known = list(self._swaps)
+            self._uploading = sealed.version.files()
+        version = sealed.version.swapped(known)
+        swaps = self._upload(version, self._number + 1)
+        version = version.swapped(swaps)
+        self._log.publish(self._number + 1, version, sealed.catalog)
+        with self._condition:
+            self._number += 1
+            self._swaps += swaps
+            self._uploading = frozenset()
+        self.durable_epoch = version.epoch
+        self._kept[self._number] = version.files()
         self._collect_in -= 1
-        if self._collect_in <= 0 and self._quiet():
+        if self._collect_in <= 0 and self.collect_garbage() is not None:
             self._collect_in = _COLLECT_EVERY
-            self.collect_garbage()
 
-    def collect_garbage(self) -> int:
-        """Delete manifests and run files that nobody can need any more; returns how many files went.
+    def collect_garbage(self) -> int | None:
+        """Delete manifests and files that nobody can need any more.
 
-        A file goes when no manifest kept names it, its epoch is durable, and it is older than the grace
-        period; so readers that opened an older manifest finish, and attempts in flight are left alone.
+        A durable object goes when no manifest kept names it, a file of the buffer when the newest version does not;
+        either must be older than the grace period, so that whoever opened an older version finishes, and a file of the
+        buffer of a durable epoch, so that attempts in flight are left alone.
+
+        Returns
+        -------
+        int or None
+            How many files went; None when it is not the moment.
         """
+        in_use = self._in_use()
+        if in_use is None:
+            return None
         kept = set(self._log.prune())
         self._kept = {n: f for n, f in self._kept.items() if n in kept}
         try:
@@ -191,12 +216,11 @@ class Checkpoints:
             return 0  # what a damaged manifest names may be wanted to mend it
         with self._condition:
             pending = self._pending.version.files() if self._pending else frozenset()
-        needed = pending.union(*self._kept.values())
+            needed = pending.union(in_use, self._uploading, *self._kept.values())
         before = time.time() - self._grace
-        gone = [
-            name
-            for name, modified in self._store.listing()
-            if name not in needed and modified < before and epoch_of(name) <= self.durable_epoch
-        ]
-        self._store.remove(gone)
-        return len(gone)
+        durable = [n for n, at in self._store.durable() if n not in needed and at < before]
+        buffered = [n for n, at in self._store.buffered() if n not in needed and at < before]
+        buffered = [n for n in buffered if epoch_of(n) <= self.durable_epoch]
+        self._store.evict(buffered)
+        self._store.remove(durable)
+        return len(buffered) + len(durable)

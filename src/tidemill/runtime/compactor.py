@@ -7,14 +7,14 @@ from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 
 from pyspark import SparkContext
 
 from tidemill.errors import TidemillError
 from tidemill.state.compaction import Compaction, choose
 from tidemill.state.expiry import Expiry, without_expired
-from tidemill.state.merge import MergeOp, Rows, merge
+from tidemill.state.merge import MergeOp, merge
+from tidemill.state.runs import Part
 from tidemill.state.store import RunStore, partition_vnodes
 from tidemill.state.version import Run, Version
 from tidemill.task.program import StateTable
@@ -33,9 +33,9 @@ class Merged:
 class Compactor:
     """At most one compaction job at a time; an epoch never waits for it."""
 
-    def __init__(self, context: SparkContext, directory: Path, partitions: int, most: int) -> None:
+    def __init__(self, context: SparkContext, store: RunStore, partitions: int, most: int) -> None:
         self._context = context
-        self._directory = directory
+        self._store = store
         self._partitions = partitions
         self._most = most
         self._thread: threading.Thread | None = None
@@ -87,7 +87,7 @@ class Compactor:
     @property
     def idle(self) -> bool:
         """Whether no merge is under way and the last one has been sealed."""
-        return self._thread is None
+        return self._thread is None or not (self._thread.is_alive() or self._result)
 
     def wait(self) -> None:
         """Wait for the merge under way."""
@@ -103,7 +103,7 @@ class Compactor:
     ) -> None:
         self._context.setLocalProperty("spark.scheduler.pool", "compaction")
         jobs = [(c, tables[c.table], expired.get(c.table, ())) for c in chosen]
-        work = partial(_merge_partition, str(self._directory), jobs, filling, self._partitions)
+        work = partial(_merge_partition, self._store, jobs, filling, self._partitions)
         try:
             rdd = self._context.parallelize(range(self._partitions), self._partitions)
             outputs = rdd.mapPartitionsWithIndex(work).collect()
@@ -123,7 +123,7 @@ class Compactor:
 
 
 def _merge_partition(
-    directory: str,
+    store: RunStore,
     jobs: list[_Job],
     filling: frozenset[str],
     partitions: int,
@@ -132,9 +132,8 @@ def _merge_partition(
 ) -> Iterator[Run]:
     """Merge this partition's vnodes of every table; one file for all of them."""
     deque(numbers, 0)  # Spark ends a worker process that has not read its input to the end
-    store = RunStore(Path(directory))
     low, high = partition_vnodes(index, partitions)
-    merged: list[tuple[str, Rows]] = []
+    merged: list[Part] = []
     spans: dict[str, tuple[int, int]] = {}
     for compaction, table, expired in jobs:
         runs = store.open_range(compaction.runs, low, high)
@@ -144,7 +143,7 @@ def _merge_partition(
             settled = table.id not in filling
             drop = table.is_multiset or (counted and compaction.full and bool(table.key) and settled)
             rows = merge(runs, table.ops, drop_zero=drop)
-            merged.append((table.id, without_expired(rows, table.key, expired) if expired else rows))
+            merged.append((table.id, without_expired(rows, table.key, expired) if expired else rows, table.ops))
     epoch = max(span[1] for span in spans.values())
     for run in store.write(epoch, merged, f"m-{index}"):
         first, last = spans[run.table]

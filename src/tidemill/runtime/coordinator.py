@@ -13,6 +13,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from pyspark import Broadcast
@@ -37,13 +38,15 @@ from tidemill.runtime.epoch_job import EpochJobs, broadcast_program
 from tidemill.runtime.epoch_work import failed_views, must_begin, share_out, snapshot_steps, tables_of
 from tidemill.runtime.intake import Intake
 from tidemill.runtime.report import EpochReport, epoch_report
-from tidemill.runtime.snapshot import RUNS, Snapshot
+from tidemill.runtime.snapshot import Snapshot
 from tidemill.runtime.superstep import EpochPlan, TaskReport
+from tidemill.runtime.uploads import Uploads
 from tidemill.runtime.view_frame import view_frame
 from tidemill.sources.split import Split, SplitResult
 from tidemill.state.expiry import Expiry
-from tidemill.state.manifest import ManifestLog, root_directory
-from tidemill.state.store import RunStore
+from tidemill.state.manifest import ManifestLog
+from tidemill.state.objects import Objects
+from tidemill.state.store import RunStore, default_buffer
 from tidemill.state.version import Run, Version
 from tidemill.task.expressions import Ref
 from tidemill.task.program import (
@@ -76,10 +79,10 @@ class Coordinator:
     """
 
     def __init__(self, root: str | os.PathLike[str], settings: Settings, spark: SparkSession) -> None:
-        self.root = root_directory(root)
+        self.objects = Objects(root)
         self.settings = settings
         self.spark = spark
-        self._log = ManifestLog(self.root, create=True)
+        self._log = ManifestLog(self.objects, create=True)
         self._log.lock()
         try:
             self._recover()
@@ -89,7 +92,7 @@ class Coordinator:
 
     def _recover(self) -> None:
         last = self._log.latest()
-        self.store = RunStore(self.root / RUNS)
+        self.store = RunStore(self.objects, self._buffer())
         self.version = last.version if last else Version.empty()
         self.catalog = Catalog.from_json(last.catalog["catalog"]) if last else Catalog()
         self._fresh: set[str] = set(last.catalog["fresh"]) if last else set()
@@ -106,7 +109,7 @@ class Coordinator:
         self._written: tuple[Catalog, dict[str, Any]] | None = None
         self._lock = threading.RLock()
         self._compactor = Compactor(
-            self.spark.sparkContext, self.store.directory, self.partitions, self.settings.compact_after
+            self.spark.sparkContext, self.store, self.partitions, self.settings.compact_after
         )
         self._checkpoints = Checkpoints(
             self._log,
@@ -114,10 +117,19 @@ class Coordinator:
             last,
             self.settings.checkpoint_seconds,
             self.settings.garbage_grace_seconds,
-            lambda: self._compactor.idle,
+            Uploads(self.spark.sparkContext, self.store, self.settings.checkpoint_bytes).run,
+            self._files_in_use,
         )
         self._jobs = EpochJobs(self.spark.sparkContext)
         self._claimed = False
+
+    def _buffer(self) -> Path:
+        given = self.settings.buffer_directory
+        return Path(given).expanduser().absolute() if given else default_buffer(self.objects)
+
+    def _files_in_use(self) -> frozenset[str] | None:
+        """Files of the newest sealed version; None while a merge has files that no version names."""
+        return self.version.files() if self._compactor.idle else None
 
     # -- statements ---------------------------------------------------------------------------------
 
@@ -482,7 +494,7 @@ class Coordinator:
         plan = EpochPlan(
             epoch,
             self.partitions,
-            str(self.store.directory),
+            self.store,
             current.broadcast,
             {t: self.version.runs(t) for t in current.reads},
         )
@@ -524,6 +536,7 @@ class Coordinator:
         driver_runs = self._intake.apply(results, epoch)
         version = self.version.seal(epoch, [*runs, *outputs, *driver_runs], merged.removed)
         self.version = version.forget(epoch - self.settings.history_epochs)
+        self._evict()
         self._fresh.clear()
         self._settle(failed)
         self._checkpoints.submit(self._sealed())
@@ -532,6 +545,11 @@ class Coordinator:
         stored = {**current.tables, **self._intake.state_tables()}
         self._compactor.start(self.version, stored, self._expired(current), unsettled)
         return runs
+
+    def _evict(self) -> None:
+        """Read from durable objects what they have. Not while a merge is under way: it names the runs of before."""
+        if self._compactor.idle:
+            self.version = self.version.swapped(self._checkpoints.take_swaps())
 
     def _settle(self, failed: dict[str, str]) -> None:
         """What the epoch just sealed means for the catalog: failures, views that are whole, replacements."""

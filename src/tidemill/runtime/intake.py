@@ -203,12 +203,13 @@ class Intake:
             moves.append((progress, changed))
             if audience is None:
                 state = _list_table(self._tables[name])
-                tables.append((state.id, to_rows(state, changed)))
+                tables.append((state.id, to_rows(state, changed), state.ops))
         for name, late in self._appeared.items():
             state, errors = _list_table(self._tables[name]), self._tables[name].source().errors
             noted = [FileProgress(f.path, 0, f.modified) for f in late]
             moves.append((self._live[name], noted))
-            tables += [(state.id, to_rows(state, noted)), (errors.id, static_tables.late_rows(errors, late))]
+            tables.append((state.id, to_rows(state, noted), state.ops))
+            tables.append((errors.id, static_tables.late_rows(errors, late), errors.ops))
         runs = self._store.write(epoch, tables, "list")
         for progress, changed in moves:
             progress.move(changed)

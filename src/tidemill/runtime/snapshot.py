@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,9 +15,10 @@ from tidemill.plan.assemble import Assembler
 from tidemill.runtime.catalog import ERRORS_SUFFIX, Catalog, View
 from tidemill.schema import WEIGHT, Schema
 from tidemill.state.keys import KeyColumn, decode, encode
-from tidemill.state.manifest import ManifestLog, root_directory
+from tidemill.state.manifest import ManifestLog, no_root
 from tidemill.state.merge import MergeOp, Rows, consolidate, merge
-from tidemill.state.store import RunStore
+from tidemill.state.objects import Objects
+from tidemill.state.store import RunStore, default_buffer
 from tidemill.state.version import Run, Version
 from tidemill.task.changed_groups import changed_groups
 from tidemill.task.changed_rows import changed_rows
@@ -26,9 +26,6 @@ from tidemill.task.operators.calculate import calculate
 from tidemill.task.program import ReadPlan
 from tidemill.task.read_view import empty_rows, finish_rows, read_view, zero_row
 from tidemill.task.streams import Delta
-
-RUNS = "runs"
-"""Directory of the run files below the root."""
 
 
 @dataclass(frozen=True)
@@ -52,17 +49,11 @@ class Snapshot:
         TidemillError
             TM1001 when there is no root, TM1002 when a newer version wrote it, TM1004 when it is damaged.
         """
-        directory = root_directory(root)
-        log = ManifestLog(directory, create=False)
-        manifest = log.latest()
+        objects = Objects(root)
+        manifest = ManifestLog(objects, create=False).latest()
         if manifest is None:
-            raise TidemillError(
-                "TM1001",
-                "there is no Tidemill root here",
-                got=str(directory),
-                hint="give the directory that `tidemill run --root` wrote to",
-            )
-        return from_manifest(directory, manifest.version, manifest.catalog)
+            raise no_root(objects)
+        return from_manifest(RunStore(objects, default_buffer(objects)), manifest.version, manifest.catalog)
 
     def plan(self, name: str, epoch: int | None = None) -> ReadPlan:
         """How a view, or the errors of a table, are read at an epoch. TM2012 when there is no such view."""
@@ -288,9 +279,9 @@ class Snapshot:
             )
 
 
-def from_manifest(root: Path, version: Version, data: Mapping[str, Any]) -> Snapshot:
+def from_manifest(store: RunStore, version: Version, data: Mapping[str, Any]) -> Snapshot:
     """The snapshot that a manifest describes."""
-    return Snapshot(RunStore(root / RUNS), version, Catalog.from_json(data["catalog"]), data["filling"])
+    return Snapshot(store, version, Catalog.from_json(data["catalog"]), data["filling"])
 
 
 def to_table(plan: ReadPlan, delta: Delta) -> pa.Table:

@@ -11,7 +11,6 @@ from __future__ import annotations
 import pickle
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import TypeAlias
 
 import pyarrow as pa
@@ -22,6 +21,7 @@ from tidemill.sources.split import Split, SplitResult
 from tidemill.state import lookup, runs
 from tidemill.state.keys import VNODES
 from tidemill.state.merge import Rows
+from tidemill.state.runs import Part
 from tidemill.state.store import RunStore, partition_vnodes
 from tidemill.state.version import Run
 from tidemill.task.operator import OperatorStats
@@ -43,7 +43,7 @@ class EpochPlan:
 
     epoch: int
     partitions: int
-    directory: str
+    store: RunStore
     program: Broadcast[Program]
     tables: dict[str, tuple[Run, ...]]
 
@@ -100,9 +100,9 @@ class _EpochContext:
         self.partition = partition
         self.partitions = plan.partitions
         self._plan = plan
-        self._store = RunStore(Path(plan.directory))
+        self._store = plan.store
         self._report = report
-        self._writes: list[tuple[str, Rows]] = []
+        self._writes: list[Part] = []
 
     def runs(self, table: StateTable, everywhere: bool = False) -> list[Rows]:
         low, high = (0, VNODES) if everywhere else partition_vnodes(self.partition, self.partitions)
@@ -110,7 +110,7 @@ class _EpochContext:
 
     def write(self, table: StateTable, rows: Rows) -> None:
         if len(rows.keys):
-            self._writes.append((table.id, rows))
+            self._writes.append((table.id, rows, table.ops))
 
     def finished(self, result: SplitResult) -> None:
         self._report.splits.append(result)

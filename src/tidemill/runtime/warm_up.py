@@ -21,6 +21,7 @@ from tidemill.runtime.superstep import EpochPlan, TaskReport, Work, first_supers
 from tidemill.schema import TIMESTAMP, Field, Schema
 from tidemill.sources.split import Split
 from tidemill.state.merge import merge
+from tidemill.state.objects import Objects
 from tidemill.state.store import RunStore
 from tidemill.state.version import Run
 from tidemill.task.program import Program, TableSource, multiset_table
@@ -65,12 +66,12 @@ def warm_up() -> None:
         path.write_bytes(_DATA)
         status = path.stat()
         split = Split("t", str(path), 0, status.st_size, status.st_size, status.st_mtime_ns)
+        store = RunStore(Objects(place), Path(place))
         sealed: dict[str, tuple[Run, ...]] = {}
         for epoch in (1, 2):
-            plan = EpochPlan(epoch, 1, place, cast("Broadcast[Program]", _Local(program)), sealed)
+            plan = EpochPlan(epoch, 1, store, cast("Broadcast[Program]", _Local(program)), sealed)
             for run in _epoch(plan, program.supersteps, split):
                 sealed = {**sealed, run.table: (*sealed.get(run.table, ()), run)}
-        store = RunStore(Path(place))
         for id_, table in state_tables(program).items():
             if id_ in sealed:
                 merge([store.open(run) for run in sealed[id_]], table.ops, drop_zero=True)

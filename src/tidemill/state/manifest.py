@@ -14,20 +14,14 @@ import socket
 import time
 import uuid
 from dataclasses import dataclass
-from pathlib import Path
 from typing import IO, Any
-from urllib.parse import unquote, urlparse
-
-import obstore
-from obstore.exceptions import AlreadyExistsError
-from obstore.store import LocalStore
 
 from tidemill.errors import TidemillError
+from tidemill.state.objects import Objects
 from tidemill.state.version import Version
 
 FORMAT_VERSION = 1
 _PREFIX = "manifest/"
-_STAGED = ".staged"
 _LOCK_SECONDS = 0.5
 _KEEP = 16
 
@@ -45,60 +39,33 @@ class Manifest:
     catalog: dict[str, Any]
 
 
-def root_directory(root: str | os.PathLike[str]) -> Path:
-    """The local directory of a root given as a path or a ``file:`` URL.
-
-    Raises
-    ------
-    TidemillError
-        TM1009 for a scheme that cannot hold a root.
-    """
-    text = os.fspath(root)
-    if "://" not in text and not text.startswith("file:"):
-        return Path(text).expanduser().absolute()
-    url = urlparse(text)
-    if url.scheme != "file":
-        raise TidemillError(
-            "TM1009",
-            "a root must be a local directory",
-            got=text,
-            hint="give a path or a file:// URL",
-        )
-    return Path(unquote(url.path))
-
-
 class ManifestLog:
     """The numbered manifests of one root."""
 
-    def __init__(self, root: Path, create: bool) -> None:
-        self.root = root
-        if not create and not (root / _PREFIX).is_dir():
-            raise TidemillError(
-                "TM1001",
-                "there is no Tidemill root here",
-                got=str(root),
-                hint="give the directory that `tidemill run --root` wrote to",
-            )
-        try:
-            (root / _PREFIX).mkdir(parents=True, exist_ok=True)
-            self._store = LocalStore(str(root))
-        except OSError as error:
-            raise self._not_usable(error) from error
+    def __init__(self, objects: Objects, create: bool) -> None:
+        self.objects = objects
         self.writer = f"{socket.gethostname()}-{os.getpid()}-{uuid.uuid4().hex[:8]}"
         self._lock: IO[str] | None = None
+        try:
+            if create:
+                objects.make()
+            elif not self.numbers():
+                raise no_root(objects)
+        except OSError as error:
+            raise self._not_usable(error) from error
 
     def _not_usable(self, error: OSError) -> TidemillError:
         return TidemillError(
             "TM1013",
             "the root cannot be opened",
-            got=f"{self.root}: {error.strerror}",
+            got=f"{self.objects}: {error.strerror or error}",
             hint="check the path and its permissions",
         )
 
     def numbers(self) -> list[int]:
         """Numbers of the manifests present, ascending."""
-        stems = (p.stem for p in (self.root / _PREFIX).iterdir() if p.suffix == ".json")
-        return sorted(int(s) for s in stems if s.isdecimal())
+        names = (s.name.removeprefix(_PREFIX) for s in self.objects.list(_PREFIX))
+        return sorted(int(n.removesuffix(".json")) for n in names if n.endswith(".json") and n[:-5].isdecimal())
 
     def latest(self) -> Manifest | None:
         """The newest manifest, or None in a new root. Errors as :meth:`read`."""
@@ -113,8 +80,8 @@ class ManifestLog:
         TidemillError
             TM1004 when it is damaged, TM1002 when a newer version of Tidemill wrote it.
         """
-        path = f"{_PREFIX}{number:020d}.json"
-        raw = bytes(obstore.get(self._store, path).bytes())
+        name = f"{_PREFIX}{number:020d}.json"
+        raw = self.objects.get(name)
         try:
             digest, body = raw[:64].decode(), raw[65:]
             if hashlib.sha256(body).hexdigest() != digest:
@@ -124,7 +91,7 @@ class ManifestLog:
             raise TidemillError(
                 "TM1004",
                 "a manifest is damaged",
-                got=f"{self.root / path}: {error}",
+                got=f"{self.objects}/{name}: {error}",
                 hint=f"to go back one checkpoint, move this file away; older manifests: {self.numbers()[:-1][-3:]}",
             ) from error
         if data["format"] > FORMAT_VERSION:
@@ -154,13 +121,13 @@ class ManifestLog:
             separators=(",", ":"),
         ).encode()
         raw = hashlib.sha256(body).hexdigest().encode() + b"\n" + body
-        if any(present >= number for present in self.numbers()):
-            raise self._fenced()
         try:
-            self._put_if_absent(f"{_PREFIX}{number:020d}.json", raw)
-        except AlreadyExistsError as error:
+            if any(present >= number for present in self.numbers()):
+                raise self._fenced()
+            self.objects.put(f"{_PREFIX}{number:020d}.json", raw)
+        except FileExistsError as error:
             raise self._fenced() from error
-        except (OSError, obstore.exceptions.BaseError) as error:
+        except OSError as error:
             raise TidemillError(
                 "TM1014",
                 "a manifest could not be written",
@@ -168,18 +135,6 @@ class ManifestLog:
                 hint="free space or fix permissions and run again: the last checkpoint is intact",
             ) from error
         return Manifest(number, self.writer, version, catalog)
-
-    def _put_if_absent(self, path: str, raw: bytes) -> None:
-        """The bytes are on the disk before they have their name, and the name is when this returns."""
-        staged = f"{_PREFIX}{self.writer}{_STAGED}"
-        obstore.put(self._store, staged, raw)
-        sync(self.root / staged)
-        try:
-            obstore.rename(self._store, staged, path, overwrite=False)
-        except AlreadyExistsError:
-            (self.root / staged).unlink(missing_ok=True)
-            raise
-        sync(self.root / _PREFIX)
 
     def _fenced(self) -> TidemillError:
         newest = self.latest()
@@ -193,22 +148,26 @@ class ManifestLog:
     def prune(self) -> list[int]:
         """Delete all but the newest manifests; returns the numbers kept."""
         numbers = self.numbers()
-        for number in numbers[:-_KEEP]:
-            (self.root / _PREFIX / f"{number:020d}.json").unlink(missing_ok=True)
-        for staged in (self.root / _PREFIX).glob(f"*{_STAGED}"):
-            staged.unlink(missing_ok=True)  # of a writer that died; a living one would be fenced
+        self.objects.remove(f"{_PREFIX}{number:020d}.json" for number in numbers[:-_KEEP])
+        self.objects.sweep(_PREFIX)
         return numbers[-_KEEP:]
 
     def lock(self) -> None:
         """Take the root for writing, for as long as this process lives.
+
+        Only a local directory can be locked. In an object store the second writer is found out when the first one
+        publishes its next manifest.
 
         Raises
         ------
         TidemillError
             TM1003 when another living process on this host holds it, TM1013 when the root cannot be written to.
         """
+        directory = self.objects.directory
+        if directory is None:
+            return
         try:
-            file = (self.root / "LOCK").open("a+")
+            file = (directory / "LOCK").open("a+")
         except OSError as error:
             raise self._not_usable(error) from error
         try:
@@ -220,7 +179,7 @@ class ManifestLog:
             raise TidemillError(
                 "TM1003",
                 "another process is writing to this root",
-                got=f"{self.root} is held by {holder or 'an unknown process'}",
+                got=f"{directory} is held by {holder or 'an unknown process'}",
                 hint="stop it first, or use another root; `tidemill query` and `tail` work beside it",
             ) from error
         file.truncate(0)
@@ -235,13 +194,14 @@ class ManifestLog:
             self._lock = None
 
 
-def sync(path: Path) -> None:
-    """Force a file, or the names in a directory, to the disk."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+def no_root(objects: Objects) -> TidemillError:
+    """TM1001: there is no root."""
+    return TidemillError(
+        "TM1001",
+        "there is no Tidemill root here",
+        got=str(objects),
+        hint="give the directory that `tidemill run --root` wrote to",
+    )
 
 
 def _lock_soon(file: IO[str]) -> None:

@@ -1,12 +1,14 @@
-"""Run files: several sorted runs in one immutable, checksummed, memory-mappable file.
+"""Files of sorted runs: several in one immutable, checksummed, memory-mappable file.
 
-A task seals all its state tables of an epoch into one file with a section per table. Layout::
+A task seals all its state tables of an epoch into one file with a section per table; a checkpoint makes one file of
+all that a host has sealed. Layout::
 
     "TMRUN\\0\\0\\1" | section, padded to 64 bytes | ... | footer (JSON) | footer CRC-32 | footer length | magic
 
-A section is an Arrow IPC stream of one record batch: column ``k`` holds the keys in ascending byte
-order, ``v0``, ``v1``, ... the values. Each section has a CRC-32, checked when a process first maps
-the file. The file is complete or it is never referenced, so it is written without a temporary name.
+A section is an Arrow IPC stream of one record batch: column ``k`` holds the keys in ascending byte order, ``v0``,
+``v1``, ... the values. The footer says of each section how values of equal keys combine. A section has a CRC-32 that is
+checked when a process first reads it. The file is complete or it is never referenced, so it is written without a
+temporary name.
 """
 
 from __future__ import annotations
@@ -14,21 +16,25 @@ from __future__ import annotations
 import contextlib
 import json
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 
 from tidemill.errors import TidemillError
 from tidemill.state.keys import Keys
-from tidemill.state.merge import Rows
+from tidemill.state.merge import MergeOp, Rows
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 _MAGIC = b"TMRUN\x00\x00\x01"
 _ALIGN = 64
 _TAIL = 16 + len(_MAGIC)
+
+
+Part: TypeAlias = tuple[str, Rows, Sequence[MergeOp]]
+"""A table's id, rows of it, and how values of equal keys combine."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +46,7 @@ class Section:
     length: int
     rows: int
     crc: int
+    ops: tuple[MergeOp, ...]
 
 
 def to_batch(rows: Rows) -> pa.RecordBatch:
@@ -69,14 +76,14 @@ def from_bytes(data: Any) -> Rows:
     return from_batch(pa.ipc.open_stream(data).read_next_batch())
 
 
-def write(path: Path, tables: Sequence[tuple[str, Rows]]) -> tuple[Section, ...]:
+def write(path: Path, tables: Iterable[Part]) -> tuple[Section, ...]:
     """Write a run file with one section per table.
 
     Parameters
     ----------
     path : Path
         A name nobody used before; the directory is made when missing.
-    tables : sequence of (table id, Rows)
+    tables : iterable of (table id, Rows, operations)
         Keys ascending. A table may occur more than once.
 
     Raises
@@ -90,13 +97,13 @@ def write(path: Path, tables: Sequence[tuple[str, Rows]]) -> tuple[Section, ...]
         with path.open("xb") as file:
             file.write(_MAGIC)
             offset = len(_MAGIC)
-            for table, rows in tables:
+            for table, rows, ops in tables:
                 pad = -offset % _ALIGN
                 file.write(b"\0" * pad)
                 body = to_bytes(rows)
                 file.write(body)
                 offset += pad
-                sections.append(Section(table, offset, body.size, len(rows.keys), zlib.crc32(body)))
+                sections.append(Section(table, offset, body.size, len(rows.keys), zlib.crc32(body), tuple(ops)))
                 offset += body.size
             footer = json.dumps(
                 {"format": FORMAT_VERSION, "sections": [list(vars(s).values()) for s in sections]}
@@ -116,7 +123,7 @@ def write(path: Path, tables: Sequence[tuple[str, Rows]]) -> tuple[Section, ...]
 
 
 class RunFile:
-    """A run file mapped into memory, its checksums verified."""
+    """A run file mapped into memory. Raises TM1010, TM1011 or TM1002 when it cannot be read."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -127,16 +134,17 @@ class RunFile:
         except OSError as error:
             raise _corrupt(path, f"it cannot be mapped: {error}") from error
         footer = self._footer()
-        self.sections = tuple(Section(*s) for s in footer["sections"])
-        for section in self.sections:
-            if zlib.crc32(self._body(section)) != section.crc:
-                raise _corrupt(path, f"section of table {section.table} fails its checksum")
+        self.sections = tuple(_section(*entry) for entry in footer["sections"])
         self._rows: dict[int, Rows] = {}
 
     def rows(self, index: int) -> Rows:
-        """The run in section ``index``; zero copy over the mapping."""
+        """The run in section ``index``; zero copy over the mapping. TM1011 when it is corrupt."""
         if index not in self._rows:
-            self._rows[index] = from_bytes(self._body(self.sections[index]))
+            section = self.sections[index]
+            body = self._body(section)
+            if zlib.crc32(body) != section.crc:
+                raise _corrupt(self.path, f"section {index}, of table {section.table}, fails its checksum")
+            self._rows[index] = from_bytes(body)
         return self._rows[index]
 
     def _body(self, section: Section) -> pa.Buffer:
@@ -164,7 +172,11 @@ class RunFile:
         return footer
 
 
-def missing(path: Path) -> TidemillError:
+def _section(table: str, offset: int, length: int, rows: int, crc: int, ops: Sequence[str]) -> Section:
+    return Section(table, offset, length, rows, crc, tuple(map(MergeOp, ops)))
+
+
+def missing(path: Path | str) -> TidemillError:
     """TM1010: a state file that the manifest names is not there."""
     return TidemillError(
         "TM1010",

@@ -1,22 +1,36 @@
-"""The run files of a root, opened at most once per process."""
+"""The run files of a root, opened at most once per process.
+
+What tasks seal lies in the buffer directory of their host (``.run``): mapped by every process there, and lost with the
+host. What a checkpoint made of it lies among the objects of the root (``.sst``), for good.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
+import socket
+import tempfile
 import threading
 import uuid
 from collections import OrderedDict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
+import pyarrow as pa
+
+from tidemill.errors import TidemillError
 from tidemill.state import lookup, runs
 from tidemill.state.keys import VNODES, Keys
-from tidemill.state.merge import Rows
-from tidemill.state.version import Run
+from tidemill.state.merge import MergeOp, Rows, merge
+from tidemill.state.objects import Objects
+from tidemill.state.runs import Part
+from tidemill.state.version import Run, Swap
 
+SST = ".sst"
+OBJECTS = "sst/"
 _OPEN_FILES = 4096
-_NAME = re.compile(r"e(\d{10,})-.+\.run")
+_NAME = re.compile(r"e(\d{10,})-([0-9a-f]{8})-.+\.run")
 _open: OrderedDict[str, runs.RunFile] = OrderedDict()
 _lock = threading.Lock()
 
@@ -33,20 +47,53 @@ def epoch_of(file: str) -> int:
     return int(match[1])
 
 
+def host_of(file: str) -> str:
+    """The host in the name of a run file."""
+    match = _NAME.fullmatch(file)
+    assert match is not None, file
+    return match[2]
+
+
+def this_host() -> str:
+    """Eight hex digits for the machine this process runs on; ``TIDEMILL_HOST`` names it otherwise."""
+    name = os.environ.get("TIDEMILL_HOST") or socket.gethostname()
+    return hashlib.sha256(name.encode()).hexdigest()[:8]
+
+
+def default_buffer(objects: Objects) -> Path:
+    """Where hosts keep what is not durable yet, if nothing else is said."""
+    if objects.directory is not None:
+        return objects.directory / "buffer"
+    return Path(tempfile.gettempdir()) / "tidemill" / hashlib.sha256(objects.url.encode()).hexdigest()[:16]
+
+
 class RunStore:
-    """Reads and writes the run files below one directory.
+    """Reads and writes the run files of one root. It can be pickled.
 
     Files are immutable and their names unique, so a process keeps what it has mapped; a name is never
     reused, also not by the retry of a failed attempt.
+
+    Parameters
+    ----------
+    objects : Objects
+        Where checkpoints go.
+    buffer : Path
+        Directory of this host for what is not durable yet, and for copies of objects that are not files.
     """
 
-    def __init__(self, directory: Path) -> None:
-        self.directory = directory
-        self._prefix = f"{directory}{os.sep}"
+    def __init__(self, objects: Objects, buffer: Path) -> None:
+        self.objects = objects
+        self.buffer = buffer
+        self._prefix = f"{buffer}{os.sep}"
+        durable = objects.path(OBJECTS)
+        self._durable = self._prefix if durable is None else f"{durable}{os.sep}"
 
     def path(self, file: str) -> Path:
-        """Where a run file lies."""
-        return self.directory / file
+        """Where a file lies, or its copy on this host would."""
+        return Path(self._path(file))
+
+    def _path(self, file: str) -> str:
+        return (self._durable if file.endswith(SST) else self._prefix) + file
 
     def open(self, run: Run) -> Rows:
         """A whole run, memory-mapped.
@@ -56,16 +103,35 @@ class RunStore:
         TidemillError
             TM1010 when the file is missing, TM1011 when it is corrupt, TM1002 for another format.
         """
-        key = self._prefix + run.file
+        return self._file(run.file).rows(run.section)
+
+    def _file(self, name: str) -> runs.RunFile:
+        key = self._path(name)
         with _lock:
             file = _open.get(key)
             if file is None:
-                file = _open[key] = runs.RunFile(Path(key))
+                path = Path(key)
+                if name.endswith(SST) and self.objects.directory is None and not path.exists():
+                    self._fetch(name, path)
+                file = _open[key] = runs.RunFile(path)
                 if len(_open) > _OPEN_FILES:
                     _open.popitem(last=False)
             else:
                 _open.move_to_end(key)
-            return file.rows(run.section)
+            return file
+
+    def _fetch(self, name: str, path: Path) -> None:
+        try:
+            self.objects.download(OBJECTS + name, path)
+        except FileNotFoundError as error:
+            raise runs.missing(f"{self.objects}/{OBJECTS}{name}") from error
+        except OSError as error:
+            raise TidemillError(
+                "TM1016",
+                "a state file could not be fetched",
+                got=str(error),
+                hint="nothing was changed; it is tried again with the next epoch or query",
+            ) from error
 
     def open_range(self, table_runs: Iterable[Run], low: int, high: int) -> list[Rows]:
         """Runs cut to the vnodes ``low <= v < high``, oldest first, empty ones left out."""
@@ -79,62 +145,132 @@ class RunStore:
                 start, stop = lookup.vnode_range(rows.keys, low, high)
                 rows = rows.slice(start, stop)
             if len(rows.keys):
-                origin = (self._prefix + run.file, run.section, start, stop)
+                origin = (self._path(run.file), run.section, start, stop)
                 found.append(Rows(rows.keys, rows.values, origin))
         return found
 
-    def write(self, epoch: int, tables: Sequence[tuple[str, Rows]], label: str) -> list[Run]:
-        """Seal tables into one new file; empty ones are left out.
+    def write(self, epoch: int, tables: Sequence[Part], label: str) -> list[Run]:
+        """Seal tables into one new file of the buffer; empty ones are left out.
 
         Returns
         -------
         list of Run
             One per non-empty table, visible from ``epoch`` on, holding changes of ``epoch``.
         """
-        full = [(t, r) for t, r in tables if len(r.keys)]
+        full = [part for part in tables if len(part[1].keys)]
         if not full:
             return []
-        name = f"e{epoch:010d}-{label}-{uuid.uuid4().hex}.run"
+        name = f"e{epoch:010d}-{this_host()}-{label}-{uuid.uuid4().hex}.run"
         sections = runs.write(self.path(name), full)
         written = []
-        for i, (section, (_, rows)) in enumerate(zip(sections, full, strict=True)):
-            low, high = _vnode(rows.keys, 0), _vnode(rows.keys, len(rows.keys) - 1) + 1
+        for i, (section, (_, rows, _)) in enumerate(zip(sections, full, strict=True)):
+            low, high = _vnodes(rows.keys)
             place = (section.table, name, i, section.rows, section.length)
             written.append(Run(*place, epoch, epoch, epoch, vnode_low=low, vnode_high=high))
         return written
 
-    def sync(self, files: Iterable[str]) -> None:
-        """Force files and their directory to the disk."""
+    def combine(self, groups: Sequence[Sequence[Run]], number: int, target_bytes: int) -> list[Swap]:
+        """Make durable objects of runs of the buffer: one, or more when it would be larger than ``target_bytes``.
+
+        Parameters
+        ----------
+        groups : sequence of sequences of Run
+            The runs of a group hold changes of the same epochs of one table; they become one.
+        number : int
+            Of the checkpoint; for the name.
+
+        Returns
+        -------
+        list of Swap
+            For each group the run that takes its place.
+
+        Raises
+        ------
+        TidemillError
+            TM1010 and TM1011 when a run cannot be read, TM1012 when an object cannot be written.
+        """
+        swaps: list[Swap] = []
+        left = list(groups)
+        while left:
+            size, count = 0, 0
+            while count < len(left) and (not count or size + sum(r.bytes for r in left[count]) <= target_bytes):
+                size += sum(r.bytes for r in left[count])
+                count += 1
+            swaps += self._combined(left[:count], f"c{number:010d}-{this_host()}-{uuid.uuid4().hex}{SST}")
+            left = left[count:]
+        return swaps
+
+    def _combined(self, groups: Sequence[Sequence[Run]], name: str) -> list[Swap]:
+        bounds: list[tuple[int, int]] = []
+
+        def parts() -> Iterator[Part]:
+            for group in groups:
+                first = group[0]
+                ops = self._file(first.file).sections[first.section].ops
+                opened = [self.open(run) for run in group]
+                multiset = ops == (MergeOp.SUM,) and opened[0].values[0].type == pa.int64()
+                rows = merge(opened, ops, drop_zero=multiset)
+                bounds.append(_vnodes(rows.keys))
+                yield first.table, rows, ops
+
+        staged = self.path(f"{uuid.uuid4().hex}.staged") if self.objects.directory else self.path(name)
+        sections = runs.write(staged, parts())
+        try:
+            self.objects.put(OBJECTS + name, staged)
+        except OSError as error:
+            staged.unlink(missing_ok=True)
+            raise TidemillError(
+                "TM1014",
+                "a checkpoint could not be written",
+                got=str(error).splitlines()[0],
+                hint="free space or fix permissions and run again: the last checkpoint is intact",
+            ) from error
+        if self.objects.directory is not None:
+            staged.unlink()
+        swaps = []
+        for i, (section, group, (low, high)) in enumerate(zip(sections, groups, bounds, strict=True)):
+            run = group[0]
+            place = (run.table, name, i, section.rows, section.length)
+            new = Run(*place, run.epoch_low, run.epoch_high, run.added, run.removed, low, high)
+            swaps.append(Swap(tuple(group), new))
+        return swaps
+
+    def verify(self, file: str) -> int:
+        """Check every section of a file; returns how many there are. Errors as :meth:`open`."""
+        opened = self._file(file)
+        for index in range(len(opened.sections)):
+            opened.rows(index)
+        return len(opened.sections)
+
+    def evict(self, files: Iterable[str]) -> None:
+        """Delete files of the buffer, and copies of objects; a process that has one mapped can go on reading it."""
         for name in files:
-            _fsync(self.path(name), os.O_RDONLY)
-        if self.directory.exists():
-            _fsync(self.directory, os.O_RDONLY | os.O_DIRECTORY)
+            if not name.endswith(SST) or self.objects.directory is None:
+                self.path(name).unlink(missing_ok=True)
+            with _lock:
+                _open.pop(self._path(name), None)
 
     def remove(self, files: Iterable[str]) -> None:
-        """Delete files; a process that has one mapped can go on reading it."""
-        for name in files:
-            self.path(name).unlink(missing_ok=True)
-            with _lock:
-                _open.pop(self._prefix + name, None)
+        """Delete durable objects for good, with copies of them. OSError when that fails."""
+        names = list(files)
+        self.evict(names)
+        self.objects.remove(OBJECTS + name for name in names)
 
-    def listing(self) -> list[tuple[str, float]]:
-        """Names and modification times (seconds) of all run files present; other files are not ours."""
-        if not self.directory.exists():
+    def buffered(self) -> list[tuple[str, float]]:
+        """Names and modification times (seconds) of this host's run files; other files are not ours."""
+        if not self.buffer.exists():
             return []
-        with os.scandir(self.directory) as entries:
+        with os.scandir(self.buffer) as entries:
             return [(e.name, e.stat().st_mtime) for e in entries if _NAME.fullmatch(e.name)]
 
-
-def _fsync(path: Path, flags: int) -> None:
-    try:
-        descriptor = os.open(path, flags)
-    except FileNotFoundError as error:
-        raise runs.missing(path) from error
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    def durable(self) -> list[tuple[str, float]]:
+        """Names and modification times (seconds) of the objects that checkpoints wrote."""
+        stored = self.objects.list(OBJECTS)
+        return [(s.name.removeprefix(OBJECTS), s.modified) for s in stored if s.name.endswith(SST)]
 
 
-def _vnode(keys: Keys, row: int) -> int:
-    return int.from_bytes(keys[row][:2], "big")
+def _vnodes(keys: Keys) -> tuple[int, int]:
+    """The range of vnodes of sorted keys, the upper end excluded."""
+    if not len(keys):
+        return 0, 0
+    return int.from_bytes(keys[0][:2], "big"), int.from_bytes(keys[len(keys) - 1][:2], "big") + 1

@@ -6,7 +6,7 @@ and removes its inputs at one epoch, so earlier epochs stay readable for as long
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -39,6 +39,14 @@ class Run:
     def overlaps(self, low: int, high: int) -> bool:
         """Whether the run may hold keys with ``low <= vnode < high``."""
         return self.vnode_low < high and low < self.vnode_high
+
+
+@dataclass(frozen=True)
+class Swap:
+    """Runs of the same epochs of one table, and the one that holds the same rows in their place."""
+
+    old: tuple[Run, ...]
+    new: Run
 
 
 @dataclass(frozen=True)
@@ -88,6 +96,35 @@ class Version:
             tables[table] = _in_order((*tables.get(table, ()), *more))
         return Version(epoch, {t: runs for t, runs in tables.items() if runs}, self.horizon, retired)
 
+    def swapped(self, swaps: Iterable[Swap]) -> Version:
+        """The same rows in other runs. A swap is left out unless all its runs are here and are visible alike."""
+        given = list(swaps)
+        number = {(r.table, r.file, r.section): i for i, swap in enumerate(given) for r in swap.old}
+        here: list[list[Run]] = [[] for _ in given]
+        concerned = {swap.new.table for swap in given}
+        for table in concerned:
+            for run in self._all(table):
+                at = number.get((table, run.file, run.section))
+                if at is not None:
+                    here[at].append(run)
+        tables, retired = dict(self.tables), dict(self.retired)
+        done = {i for i, (s, runs) in enumerate(zip(given, here)) if _alike(runs) and len(runs) == len(s.old)}
+        for table in concerned:
+            for kept in (tables, retired):
+                runs = kept.get(table, ())
+                kept[table] = tuple(r for r in runs if number.get((table, r.file, r.section)) not in done)
+        for i in sorted(done):
+            new = replace(given[i].new, removed=here[i][0].removed)
+            if new.rows:
+                kept = tables if new.removed is None else retired
+                kept[new.table] = _in_order((*kept[new.table], new))
+        return Version(
+            self.epoch,
+            {t: runs for t, runs in tables.items() if runs},
+            self.horizon,
+            {t: runs for t, runs in retired.items() if runs},
+        )
+
     def forget(self, horizon: int) -> Version:
         """The same without runs that no epoch from ``horizon`` on can see."""
         if horizon <= self.horizon:
@@ -105,9 +142,13 @@ class Version:
         live = {t: r for t, r in self.tables.items() if t not in gone}
         return Version(self.epoch, live, self.horizon, {t: r for t, r in self.retired.items() if t not in gone})
 
+    def every(self) -> Iterator[Run]:
+        """All runs, visible now or remembered."""
+        return (run for table in self._names() for run in self._all(table))
+
     def files(self) -> frozenset[str]:
         """Names of all files that any visible or remembered run lies in."""
-        return frozenset(r.file for table in self._names() for r in self._all(table))
+        return frozenset(run.file for run in self.every())
 
     def to_json(self) -> dict[str, Any]:
         """As stored in a manifest: file names once, runs as short arrays."""
@@ -154,6 +195,11 @@ class Version:
 
     def _all(self, table: str) -> tuple[Run, ...]:
         return (*self.retired.get(table, ()), *self.tables.get(table, ()))
+
+
+def _alike(runs: Sequence[Run]) -> bool:
+    """Whether every epoch sees all of some runs or none."""
+    return len({r.removed for r in runs}) == 1
 
 
 def _in_order(runs: Iterable[Run]) -> tuple[Run, ...]:

@@ -1,0 +1,207 @@
+"""Where a root lies: named objects in a directory, in S3 or another object store, or in memory.
+
+An object is written whole, once, and never changed. What :meth:`Objects.put` has written outlives the process and the
+machine when it returns, and nobody ever sees a part of it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import uuid
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlparse
+
+import obstore
+from obstore.exceptions import AlreadyExistsError, BaseError, NotFoundError
+from obstore.store import LocalStore, MemoryStore
+
+from tidemill.errors import TidemillError
+
+_STAGED = ".staged"
+_SCHEMES = ("s3", "s3a", "gs", "az", "abfs", "abfss", "memory")
+_in_memory: dict[str, MemoryStore] = {}
+
+
+@dataclass(frozen=True)
+class Stored:
+    """One object that is there: its name, size in bytes, and when it was written (seconds since 1970)."""
+
+    name: str
+    bytes: int
+    modified: float
+
+
+class Objects:
+    """The objects below one URL. It can be pickled, and opens the same place in another process.
+
+    Names may have slashes. Methods raise FileNotFoundError, FileExistsError and PermissionError as files would, and
+    OSError for anything else that goes wrong.
+
+    Parameters
+    ----------
+    root : path or URL
+        A local path, or a URL with the scheme ``file``, ``s3``, ``gs``, ``az`` or ``memory``. Credentials and endpoints
+        come from the environment (``AWS_ACCESS_KEY_ID``, ``AWS_ENDPOINT_URL``, ...).
+
+    Raises
+    ------
+    TidemillError
+        TM1009 for a scheme that cannot hold a root.
+    """
+
+    def __init__(self, root: str | os.PathLike[str]) -> None:
+        self.directory = local_directory(root)
+        self.url = str(self.directory) if self.directory else os.fspath(root).rstrip("/")
+        self._store: Any = None
+
+    def __reduce__(self) -> tuple[type[Objects], tuple[str]]:
+        return (Objects, (self.url,))
+
+    def __str__(self) -> str:
+        return self.url
+
+    def make(self) -> None:
+        """Make the place where objects go, if it takes making."""
+        if self.directory is not None:
+            self.directory.mkdir(parents=True, exist_ok=True)
+
+    def get(self, name: str) -> bytes:
+        """A whole object."""
+        with _as_os_errors(name):
+            return bytes(obstore.get(self._opened(), name).bytes())
+
+    def put(self, name: str, data: bytes | Path) -> None:
+        """Write an object of bytes, or of a file's; it must not exist yet. Of several writers one succeeds."""
+        if self.directory is not None:
+            self._put_local(name, data)
+            return
+        with _as_os_errors(name):
+            if isinstance(data, bytes):
+                obstore.put(self._opened(), name, data, mode="create")
+            else:
+                with data.open("rb") as file:
+                    whole = data.stat().st_size <= _ONE_REQUEST
+                    obstore.put(self._opened(), name, file.read() if whole else file, mode="create" if whole else None)
+
+    def _put_local(self, name: str, data: bytes | Path) -> None:
+        """The bytes are on the disk before they have their name, and the name is when this returns."""
+        assert self.directory is not None
+        path = self.directory / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if isinstance(data, Path) and data.stat().st_dev == path.parent.stat().st_dev:
+            sync(data)
+            os.link(data, path)  # fails when the name is taken
+        else:
+            staged = path.parent / f"{uuid.uuid4().hex}{_STAGED}"
+            try:
+                staged.write_bytes(data if isinstance(data, bytes) else data.read_bytes())
+                sync(staged)
+                os.link(staged, path)
+            finally:
+                staged.unlink(missing_ok=True)
+        sync(path.parent)
+
+    def list(self, prefix: str) -> list[Stored]:
+        """The objects whose names begin with ``prefix``, which ends with a slash or is empty; by name."""
+        if self.directory is not None and not (self.directory / prefix).is_dir():
+            return []
+        found = []
+        with _as_os_errors(prefix):
+            for chunk in obstore.list(self._opened(), prefix.rstrip("/") or None):
+                found += [Stored(m["path"], m["size"], m["last_modified"].timestamp()) for m in chunk]
+        return sorted((s for s in found if not s.name.endswith(_STAGED)), key=lambda s: s.name)
+
+    def remove(self, names: Iterable[str]) -> None:
+        """Delete objects; one that is not there counts as deleted."""
+        for name in names:
+            with _as_os_errors(name), contextlib.suppress(NotFoundError, FileNotFoundError):
+                obstore.delete(self._opened(), name)
+
+    def sweep(self, prefix: str) -> None:
+        """Delete what writers that died were writing below ``prefix``. Only for who is its one writer."""
+        if self.directory is not None:
+            for staged in (self.directory / prefix).glob(f"*{_STAGED}"):
+                staged.unlink(missing_ok=True)
+
+    def path(self, name: str) -> Path | None:
+        """The file that an object is, where objects are files."""
+        return None if self.directory is None else self.directory / name
+
+    def download(self, name: str, target: Path) -> None:
+        """Copy an object into a file of this machine; it has its name only when it is complete."""
+        target.parent.mkdir(parents=True, exist_ok=True)
+        staged = target.parent / f"{uuid.uuid4().hex}{_STAGED}"
+        try:
+            with _as_os_errors(name), staged.open("wb") as file:
+                for part in obstore.get(self._opened(), name).stream(min_chunk_size=8 << 20):
+                    file.write(part)
+            staged.replace(target)
+        finally:
+            staged.unlink(missing_ok=True)
+
+    def _opened(self) -> Any:
+        if self._store is None:
+            if self.directory is not None:
+                self._store = LocalStore(str(self.directory))
+            elif self.url.startswith("memory:"):
+                self._store = _in_memory.setdefault(self.url, MemoryStore())
+            else:
+                http = {"allow_http": "true"} if _plain_endpoint() else {}
+                self._store = obstore.store.from_url(self.url, client_options=http)
+        return self._store
+
+
+_ONE_REQUEST = 16 << 20
+"""A larger file goes up in parts; names of such files are unique, so that nothing is lost by not asking first."""
+
+
+def _plain_endpoint() -> bool:
+    return os.environ.get("AWS_ENDPOINT_URL", os.environ.get("AWS_ENDPOINT", "")).startswith("http://")
+
+
+def local_directory(root: str | os.PathLike[str]) -> Path | None:
+    """The directory of a root given as a path or a ``file:`` URL, None for one in an object store. TM1009 as above."""
+    text = os.fspath(root)
+    if "://" not in text and not text.startswith("file:"):
+        return Path(text).expanduser().absolute()
+    url = urlparse(text)
+    if url.scheme == "file":
+        return Path(unquote(url.path))
+    if url.scheme not in _SCHEMES:
+        raise TidemillError(
+            "TM1009",
+            "a root cannot lie there",
+            got=text,
+            hint="give a path, or a URL such as file:///dir, s3://bucket/prefix, gs://bucket/prefix",
+        )
+    return None
+
+
+def sync(path: Path) -> None:
+    """Force a file, or the names in a directory, to the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def _as_os_errors(name: str) -> Iterator[None]:
+    try:
+        yield
+    except NotFoundError as error:
+        raise FileNotFoundError(f"{name}: {_brief(error)}") from error
+    except AlreadyExistsError as error:
+        raise FileExistsError(f"{name}: {_brief(error)}") from error
+    except BaseError as error:
+        raise OSError(f"{name}: {_brief(error)}") from error
+
+
+def _brief(error: Exception) -> str:
+    return str(error).splitlines()[0]
