@@ -153,12 +153,15 @@ class Checkpoints:
             with self._condition:
                 self._busy = False
                 self._error = error
+                if error is None:
+                    self.durable_epoch = sealed.version.epoch
                 self._stopped = error is not None and error.number not in _TRY_AGAIN
                 if error is not None and self._pending is None:
                     self._pending = sealed
                 self._condition.notify_all()
                 if self._stopped:
                     return
+            self._collect_sometimes()
 
     def _write(self, sealed: Sealed) -> TidemillError | None:
         try:
@@ -186,9 +189,10 @@ class Checkpoints:
             self._number += 1
             self._swaps += swaps
             self._uploading = frozenset()
-        self.durable_epoch = version.epoch
         self._kept[self._number] = version.files()
         self._collect_in -= 1
+
+    def _collect_sometimes(self) -> None:
         if self._collect_in <= 0 and self.collect_garbage() is not None:
             self._collect_in = _COLLECT_EVERY
 

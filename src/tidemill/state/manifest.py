@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import IO, Any
 
 from tidemill.errors import TidemillError
-from tidemill.state.objects import Objects
+from tidemill.state.objects import Objects, Uncertain
 from tidemill.state.version import Version
 
 FORMAT_VERSION = 1
@@ -121,12 +121,16 @@ class ManifestLog:
             separators=(",", ":"),
         ).encode()
         raw = hashlib.sha256(body).hexdigest().encode() + b"\n" + body
+        name = f"{_PREFIX}{number:020d}.json"
         try:
             if any(present >= number for present in self.numbers()):
                 raise self._fenced()
-            self.objects.put(f"{_PREFIX}{number:020d}.json", raw)
+            self.objects.put(name, raw)
         except FileExistsError as error:
-            raise self._fenced() from error
+            if self.objects.get(name) != raw:  # else the answer to our own write was lost
+                raise self._fenced() from error
+        except Uncertain:
+            raise
         except OSError as error:
             raise TidemillError(
                 "TM1014",

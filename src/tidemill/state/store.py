@@ -23,7 +23,7 @@ from tidemill.errors import TidemillError
 from tidemill.state import lookup, runs
 from tidemill.state.keys import VNODES, Keys
 from tidemill.state.merge import MergeOp, Rows, merge
-from tidemill.state.objects import Objects
+from tidemill.state.objects import Objects, Uncertain
 from tidemill.state.runs import Part
 from tidemill.state.version import Run, Swap
 
@@ -217,6 +217,13 @@ class RunStore:
         sections = runs.write(staged, parts())
         try:
             self.objects.put(OBJECTS + name, staged)
+        except Uncertain as error:
+            raise TidemillError(
+                "TM1015",
+                "a checkpoint failed",
+                got=str(error),
+                hint="mend the disk and run again: the last checkpoint is intact, and the mill continues from it",
+            ) from error
         except OSError as error:
             staged.unlink(missing_ok=True)
             raise TidemillError(
