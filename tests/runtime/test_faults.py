@@ -17,6 +17,7 @@ from tidemill.runtime.snapshot import Snapshot
 from tidemill.state import store as run_store
 from tidemill.state.manifest import ManifestLog
 from tidemill.state.objects import Objects
+from tidemill.state.runs import RunFile
 from tidemill.state.store import RunStore
 
 _SCRIPT = """
@@ -73,11 +74,11 @@ def assert_goes_on(mill: Mill) -> None:
     list(mill.drain())
     assert sums(mill) == after(6)
     mill.checkpoint()
-    assert sums(Snapshot.open(mill._coordinator.root)) == after(6)
+    assert sums(Snapshot.open(mill._coordinator.objects.url)) == after(6)
 
 
 def test_workers_cannot_write(mill: Mill, tmp_path: Path) -> None:
-    runs, away = tmp_path / "root" / "runs", tmp_path / "away"
+    runs, away = tmp_path / "root" / "buffer", tmp_path / "away"
     runs.rename(away)
     runs.write_text("in the way")
     with pytest.raises(TidemillError, match=r"TM101[12]"):
@@ -104,7 +105,7 @@ def test_positions_cannot_be_written(mill: Mill, monkeypatch: pytest.MonkeyPatch
     assert_goes_on(mill)
 
 
-def no_space(path: str, raw: bytes) -> None:
+def no_space(name: str, raw: bytes) -> None:
     raise OSError(28, "No space left on device")
 
 
@@ -115,7 +116,7 @@ def test_manifest_of_a_statement_cannot_be_written(mill: Mill, monkeypatch: pyte
         "CREATE TABLE u (k INT) USING csv OPTIONS (path '/tmp')",
     )
     with monkeypatch.context() as patch:
-        patch.setattr(mill._coordinator._log, "_put_if_absent", no_space)
+        patch.setattr(mill._coordinator.objects, "put", no_space)
         for statement in statements:
             for _ in range(2):
                 with pytest.raises(TidemillError, match="TM1014"):
@@ -129,7 +130,7 @@ def test_manifest_of_a_statement_cannot_be_written(mill: Mill, monkeypatch: pyte
 
 def test_checkpoint_cannot_be_written(mill: Mill, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     with monkeypatch.context() as patch:
-        patch.setattr(mill._coordinator._log, "_put_if_absent", no_space)
+        patch.setattr(mill._coordinator.objects, "put", no_space)
         assert mill.advance() is not None, "sealing does not wait for the disk"
         with pytest.raises(TidemillError, match="TM1014"):
             mill.checkpoint()
@@ -145,33 +146,36 @@ def test_root_on_a_file(mill_factory: Opener, tmp_path: Path) -> None:
     assert (tmp_path / "root").read_text() == "in the way"
 
 
-def files_of_sums(mill: Mill) -> list[Path]:
-    snapshot = mill.snapshot()
-    return [snapshot.store.path(r.file) for r in snapshot.runs(snapshot.plan("sums"))]
+def file_of_sums(mill: Mill) -> tuple[Path, int]:
+    """A durable file of the view, and where in it a byte of the view is."""
+    snapshot = Snapshot.open(mill._coordinator.objects.url)
+    run = snapshot.runs(snapshot.plan("sums"))[0]
+    section = RunFile(snapshot.store.path(run.file)).sections[run.section]
+    return snapshot.store.path(run.file), section.offset + section.length // 2
 
 
-def test_missing_run_file(mill: Mill, mill_factory: Opener, tmp_path: Path) -> None:
-    lost = files_of_sums(mill)[0]
+def test_missing_state_file(mill: Mill, mill_factory: Opener, tmp_path: Path) -> None:
+    lost, _ = file_of_sums(mill)
     mill.close()
     lost.rename(tmp_path / "lost")
     forget_open_files(mill)
     with pytest.raises(TidemillError, match="TM1010") as caught:
         sums(Snapshot.open(tmp_path / "root"))
     assert caught.value.got == str(lost)
-    opened = mill_factory()
     with pytest.raises(TidemillError, match="TM1010"):
-        list(opened.drain())
-    assert opened.epoch == 2
+        mill_factory()  # which files have been read stands there too
     (tmp_path / "lost").rename(lost)
+    opened = mill_factory()
+    assert opened.epoch == 2
     assert_goes_on(opened)
 
 
-def test_corrupt_run_file(mill: Mill, mill_factory: Opener, tmp_path: Path) -> None:
-    bad = files_of_sums(mill)[0]
+def test_corrupt_state_file(mill: Mill, mill_factory: Opener, tmp_path: Path) -> None:
+    bad, at = file_of_sums(mill)
     mill.close()
     good = bad.read_bytes()
     damaged = bytearray(good)
-    damaged[len(good) // 3] ^= 0x40
+    damaged[at] ^= 0x40
     bad.unlink()
     bad.write_bytes(damaged)
     forget_open_files(mill)
@@ -181,6 +185,7 @@ def test_corrupt_run_file(mill: Mill, mill_factory: Opener, tmp_path: Path) -> N
     opened = mill_factory()
     with pytest.raises(TidemillError, match="TM1011"):
         list(opened.drain())
+    assert opened.epoch == 2
     bad.unlink()
     bad.write_bytes(good)
     assert_goes_on(opened)
@@ -206,11 +211,11 @@ def test_manifest_of_a_newer_version(mill: Mill, mill_factory: Opener, tmp_path:
     body = json.dumps({"format": 99}).encode()
     newer = tmp_path / "root" / "manifest" / f"{10**6:020d}.json"
     newer.write_bytes(hashlib.sha256(body).hexdigest().encode() + b"\n" + body)
-    before = sorted((tmp_path / "root" / "runs").iterdir())
+    before = sorted((tmp_path / "root" / "sst").iterdir())
     for opening in (mill_factory, lambda: Snapshot.open(tmp_path / "root")):
         with pytest.raises(TidemillError, match="TM1002"):
             opening()
-    assert sorted((tmp_path / "root" / "runs").iterdir()) == before
+    assert sorted((tmp_path / "root" / "sst").iterdir()) == before
     newer.unlink()
     assert_goes_on(mill_factory())
 

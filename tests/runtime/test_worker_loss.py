@@ -63,5 +63,6 @@ def test_killed_worker_changes_nothing(mill_factory, tmp_path: Path, seed: int) 
     assert set(workers(mill.spark)) - before, "there are new workers"
     mill.checkpoint()
     referenced = mill.snapshot().version.files()
-    present = {name for name, _ in mill.snapshot().store.listing()}
+    store = mill.snapshot().store
+    present = {name for name, _ in (*store.buffered(), *store.durable())}
     assert referenced <= present
