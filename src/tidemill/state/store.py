@@ -103,7 +103,12 @@ class RunStore:
         TidemillError
             TM1010 when the file is missing, TM1011 when it is corrupt, TM1002 for another format.
         """
-        return self._file(run.file).rows(run.section)
+        try:
+            return self._file(run.file).rows(run.section)
+        except TidemillError:
+            with _lock:
+                _open.pop(self._path(run.file), None)  # it may be mended
+            raise
 
     def _file(self, name: str) -> runs.RunFile:
         key = self._path(name)
