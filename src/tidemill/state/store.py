@@ -107,8 +107,8 @@ class RunStore:
             return self._file(run.file).rows(run.section)
         except TidemillError:
             with _lock:
-                _open.pop(self._path(run.file), None)  # it may be mended
-            raise
+                _open.pop(self._path(run.file), None)
+            return self._file(run.file).rows(run.section)  # it may have been mended since it was mapped
 
     def _file(self, name: str) -> runs.RunFile:
         key = self._path(name)
