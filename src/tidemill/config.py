@@ -23,6 +23,10 @@ class Settings:
     small_epoch_bytes : int
         An epoch with at most so many bytes of input runs all its supersteps in one Spark task: its exchanges would
         take longer than its work. 0 for never.
+    broadcast_bytes : int
+        A table with at most so many bytes when a view over it is created, and a tenth of those of what it is joined
+        with, is looked up where the rows of that are, without an exchange, in epochs in which it does not change.
+        0 for no table.
     checkpoint_seconds : float
         Least time between two checkpoints; sealed epochs in between are replayed after a crash.
     history_epochs : int
@@ -42,6 +46,7 @@ class Settings:
     split_bytes: int = 4 << 20
     partitions: int = 0
     small_epoch_bytes: int = 1 << 20
+    broadcast_bytes: int = 10 << 20
     checkpoint_seconds: float = 1.0
     history_epochs: int = 128
     compact_after: int = 12

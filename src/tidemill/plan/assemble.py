@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import pickle
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
@@ -42,6 +42,7 @@ from tidemill.plan.keyed_tables import append_only, contents_plan, message_key, 
 from tidemill.plan.pair_accumulators import pair_accumulators
 from tidemill.plan.placement import NOWHERE, ONE_PLACE, Placement, after_calculation
 from tidemill.plan.rules.one_row_joins import gives_one_row
+from tidemill.plan.small_sides import SmallSides
 from tidemill.plan.static_sides import StaticSides
 from tidemill.plan.traverse import map_children
 from tidemill.plan.windows import window_changes
@@ -80,18 +81,32 @@ from tidemill.task.program import (
 
 @dataclass(frozen=True)
 class ViewDefinition:
-    """A view as the assembler needs it. ``born`` is the epoch sealed last when it was created."""
+    """A view as the assembler needs it. ``born`` is the epoch sealed last when it was created.
+
+    ``sizes`` are the bytes of the tables it reads, as they were then: None for what can be no small side, 0 for what
+    always can (:class:`SmallSides`).
+    """
 
     name: str
     uid: str
     root: Node
     born: int
+    sizes: Mapping[str, int | None] = field(default_factory=dict)
 
 
 class Assembler:
-    """Builds one program. Views are given in the order they were created."""
+    """Builds one program. Views are given in the order they were created.
 
-    def __init__(self, views: Sequence[ViewDefinition], tables: Mapping[str, TableSource]) -> None:
+    The program is for epochs in which only rows of the tables ``moving`` come, as far as small tables go; without it
+    for any. Which state tables there are, and what is in them, does not depend on it.
+    """
+
+    def __init__(
+        self,
+        views: Sequence[ViewDefinition],
+        tables: Mapping[str, TableSource],
+        moving: frozenset[str] | None = None,
+    ) -> None:
         self.views = {v.name: v for v in views}
         self.tables = tables
         self._steps: list[Step] = []
@@ -103,7 +118,8 @@ class Assembler:
         self._times = EventTimes(tables, lambda name: self.views[name].root)
         self._looked_up: dict[str, set[Lag | None]] = {}
         self._static = StaticSides(self.views, tables)
-        self._groups_at = GroupPlaces(self._place_of, self._static)
+        self.small = SmallSides(self.views, moving)
+        self._groups_at = GroupPlaces(self._place_of, self._static, self.small)
 
     def program(self) -> Program:
         """The program of all views."""
@@ -359,6 +375,10 @@ class Assembler:
         operation = PairSums(
             sides[0], sides[1], pairs.key_width, pairs.comparisons, pairs.any_of, pairs.keys, terms, partial
         )
+        small = self.small.side(pairs, born)
+        if small is not None and self.small.still((pairs.left, pairs.right)[small], born):
+            self.small.looked_up.add(sides[small].groups.id)
+            return Input(self._add(replace(operation, complete=small), (inputs[1 - small],), born))
         return Input(self._add(operation, tuple(inputs), born, *moves))
 
     def _lookup_pairs(self, pairs: Pairs, partial: GroupPartial, born: int, complete: int) -> Input:
@@ -385,33 +405,61 @@ class Assembler:
         right = self._arranged(node.right, born, node.right_keys, _required(node.right_keys, node.null_safe))
         self._look_up(left[0].table, node.right, node.right_keys)
         self._look_up(right[0].table, node.left, node.left_keys)
-        operation = JoinChanges(left[0], right[0], len(node.left_keys))
-        joined = Input(self._add(operation, (left[1], right[1]), born, left[2], right[2]))
         start = len(node.left.schema)
-        self._placed[joined] = frozenset({node.left_keys, tuple(start + k for k in node.right_keys)})
+        places = frozenset({node.left_keys, tuple(start + k for k in node.right_keys)})
+        operation = JoinChanges(left[0], right[0], len(node.left_keys))
+        return self._joined(node, operation, (left[1], right[1]), places, born, left[2], right[2])
+
+    def _joined(
+        self, node: Join, operation: JoinChanges, inputs: tuple[Input, ...], places: Placement, born: int, *moves: bool
+    ) -> Input:
+        """The step of a join whose sides are stored; in place where one is small and still.
+
+        The rows count as being where they are in every program, because that decides about state tables.
+        """
+        small = self.small.side(node, born)
+        if small is not None:
+            places &= self._lookup_places(node, born, small)
+        if small is not None and self.small.still((node.left, node.right)[small], born):
+            other = (operation.left, operation.right)[small]
+            self.small.looked_up.add(other.table.id)
+            joined = self._looked_up_in(node, born, small, other)
+        else:
+            joined = Input(self._add(operation, inputs, born, *moves))
+        self._placed[joined] = places
         return self._with_residual(node, joined, born)
 
     def _lookup_join(self, node: Join, born: int, complete: int) -> Input:
         """A join of the rows of one side, where they are, with the other side, which is complete."""
-        keys = (node.left_keys, node.right_keys)
-        sides = (node.left, node.right)
-        rows = self._rows(sides[1 - complete], born)
+        keys, sides = (node.left_keys, node.right_keys), (node.left, node.right)
         other, _, _ = self._arranged(sides[complete], born, keys[complete], _required(keys[complete], node.null_safe))
-        mine = keys[1 - complete]
-        self._look_up(other.table, sides[1 - complete], mine)
-        operation = LookupJoin("inner", mine, _required(mine, node.null_safe), other, complete == 0)
-        start = len(node.left.schema)
-        moved, equal = ((start, 0), (0, start))[complete]
-        places = {tuple(moved + c for c in place) for place in self._place(rows)}
-        for place in self._place(rows):
-            if place and all(c in mine for c in place):
-                places.add(tuple(equal + keys[complete][mine.index(c)] for c in place))
-        joined = self._placed_by(frozenset(places), operation, (rows,), born)
+        self._look_up(other.table, sides[1 - complete], keys[1 - complete])
+        joined = self._looked_up_in(node, born, complete, other)
+        self._placed[joined] = self._lookup_places(node, born, complete)
         return self._with_residual(node, joined, born)
+
+    def _looked_up_in(self, node: Join, born: int, side: int, other: Arrange) -> Input:
+        """The rows of the other side joined with a side that is still."""
+        mine = (node.right_keys, node.left_keys)[side]
+        rows = self._rows((node.right, node.left)[side], born)
+        operation = LookupJoin("inner", mine, _required(mine, node.null_safe), other, side == 0)
+        return Input(self._add(operation, (rows,), born))
+
+    def _lookup_places(self, node: Join, born: int, side: int) -> Placement:
+        """Where the rows of the other side are, as the joined rows that they become."""
+        theirs, mine = (node.left_keys, node.right_keys) if side == 0 else (node.right_keys, node.left_keys)
+        before = self._place(self._rows((node.right, node.left)[side], born))
+        start = len(node.left.schema)
+        moved, equal = ((start, 0), (0, start))[side]
+        places = {tuple(moved + c for c in place) for place in before}
+        for place in before:
+            if place and all(c in mine for c in place):
+                places.add(tuple(equal + theirs[mine.index(c)] for c in place))
+        return frozenset(places)
 
     def _lookup_semi_join(self, node: SemiJoin, born: int) -> Input | None:
         """A semi or anti join of rows, where they are, with a right side that is complete; None where it is not."""
-        join = self._static.residual_join(node, born)
+        join = self._static.residual_join(node, lambda join: self._static.complete_side(join, born) == 1)
         if join is None and self._static.complete_side(node, born) != 1:
             return None
         keyed = join or node
@@ -421,8 +469,7 @@ class Assembler:
         self._look_up(other.table, node.left, keyed.left_keys)
         never = _required(keyed.left_keys, keyed.null_safe)
         residual = None if join is None else join.residual
-        kind = "anti" if node.anti else "semi"
-        operation = LookupJoin(kind, keyed.left_keys, never, other, residual=residual)
+        operation = LookupJoin(_kind(node), keyed.left_keys, never, other, residual=residual)
         rows = self._rows(node.left, born)
         return self._placed_by(self._place(rows), operation, (rows,), born)
 
@@ -441,9 +488,7 @@ class Assembler:
             self._looked_up.setdefault(table.id, set()).add(None)
         operation = JoinChanges(left[0], right[0], 0, broadcast)
         inputs = (left[1], replace(right[1], broadcast=broadcast))
-        joined = Input(self._add(operation, inputs, born, left[2], right[2] or broadcast))
-        self._placed[joined] = frozenset({spread})
-        return self._with_residual(node, joined, born)
+        return self._joined(node, operation, inputs, frozenset({spread}), born, left[2], right[2] or broadcast)
 
     def _with_residual(self, node: Join, joined: Input, born: int) -> Input:
         if node.residual is None:
@@ -476,10 +521,32 @@ class Assembler:
         self._look_up(left[0].table, node.right, node.right_keys)
         self._look_up(right[0].table, node.left, node.left_keys)
         self._look_up(right[0].table, node.right, node.right_keys)
-        operation = SemiChanges(left[0], right[0], len(node.left_keys), node.anti)
-        found = Input(self._add(operation, (left[1], right[1]), born, left[2], right[2]))
-        self._placed[found] = frozenset({node.left_keys})
+        places: Placement = frozenset({node.left_keys})
+        rows = self._rows(node.left, born)
+        small = self._small_semi_join(node, born, right[0])
+        if small is not None:
+            places &= self._place(rows)
+        if small is not None and self.small.still(small[1], born):
+            self.small.looked_up.add(small[0].other.table.id)
+            found = Input(self._add(small[0], (rows,), born))
+        else:
+            operation = SemiChanges(left[0], right[0], len(node.left_keys), node.anti)
+            found = Input(self._add(operation, (left[1], right[1]), born, left[2], right[2]))
+        self._placed[found] = places
         return found
+
+    def _small_semi_join(self, node: SemiJoin, born: int, right: Arrange) -> tuple[LookupJoin, Node] | None:
+        """A semi or anti join of left rows, where they are, with a small side while it is still, and that side."""
+        join = self._static.residual_join(node, lambda join: self.small.side(join, born) == 1)
+        if join is not None:
+            join = self._in_placed_order(join, born)
+            other = self._arranged(join.right, born, join.right_keys, _required(join.right_keys, join.null_safe))[0]
+            never = _required(join.left_keys, join.null_safe)
+            return LookupJoin(_kind(node), join.left_keys, never, other, residual=join.residual), join.right
+        if self.small.side(node, born) is None:
+            return None
+        never = _required(node.left_keys, node.null_safe)
+        return LookupJoin(_kind(node), node.left_keys, never, right), node.right
 
     def _top(self, node: TopRows, born: int) -> Input:
         order = tuple(k.column for k in node.keys)
@@ -594,6 +661,10 @@ def _values_table(multiset: Multiset, name: str) -> str:
 def _view_table(view: ViewDefinition) -> StateTable:
     types = view.root.schema.types
     return multiset_table(f"view:{view.uid}", types, len(types))
+
+
+def _kind(node: SemiJoin) -> str:
+    return "anti" if node.anti else "semi"
 
 
 def _required(keys: tuple[int, ...], null_safe: tuple[bool, ...]) -> tuple[int, ...]:
