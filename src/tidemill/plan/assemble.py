@@ -42,7 +42,7 @@ from tidemill.plan.keyed_tables import append_only, contents_plan, message_key, 
 from tidemill.plan.pair_accumulators import pair_accumulators
 from tidemill.plan.placement import NOWHERE, ONE_PLACE, Placement, after_calculation
 from tidemill.plan.rules.one_row_joins import gives_one_row
-from tidemill.plan.small_sides import SmallSides
+from tidemill.plan.small_sides import SmallSides, never_negative
 from tidemill.plan.static_sides import StaticSides
 from tidemill.plan.traverse import map_children
 from tidemill.plan.windows import window_changes
@@ -538,6 +538,8 @@ class Assembler:
     def _small_semi_join(self, node: SemiJoin, born: int, right: Arrange) -> tuple[LookupJoin, Node] | None:
         """A semi or anti join of left rows, where they are, with a small side while it is still, and that side."""
         join = self._static.residual_join(node, lambda join: self.small.side(join, born) == 1)
+        if join is not None and not never_negative(node.left, self.tables, self.views):
+            return None
         if join is not None:
             join = self._in_placed_order(join, born)
             other = self._arranged(join.right, born, join.right_keys, _required(join.right_keys, join.null_safe))[0]

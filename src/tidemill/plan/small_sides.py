@@ -12,11 +12,12 @@ import math
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from tidemill.plan.algebra import Join, Node, Pairs, SemiJoin, relations
+from tidemill.plan.algebra import Aggregate, Join, Node, Pairs, Scan, SemiJoin, children, relations
 from tidemill.plan.rules.one_row_joins import gives_one_row
 
 if TYPE_CHECKING:
     from tidemill.plan.assemble import ViewDefinition
+    from tidemill.task.program import TableSource
 
 _TIMES = 10
 """A side is small when the other one has at least so many times its bytes."""
@@ -84,3 +85,21 @@ def base_tables(node: Node, views: Mapping[str, ViewDefinition]) -> set[str]:
     for name in relations(node):
         found |= base_tables(views[name].root, views) if name in views else {name}
     return found
+
+
+def never_negative(node: Node, tables: Mapping[str, TableSource], views: Mapping[str, ViewDefinition]) -> bool:
+    """Whether no row of a node can be deleted before it came, so that no weight is ever below zero.
+
+    Only then are a semi join on the whole row, which counts matches times weight, and one that looks at matches alone
+    the same function of both sides.
+    """
+    match node:
+        case Scan() if node.relation in tables:
+            return tables[node.relation].changelog is not None or tables[node.relation].op_column is None
+        case Scan():
+            return never_negative(views[node.relation].root, tables, views)
+        case Aggregate():
+            return True
+        case SemiJoin():
+            return never_negative(node.left, tables, views)
+    return all(never_negative(child, tables, views) for child in children(node))
