@@ -432,6 +432,7 @@ class Assembler:
     def _lookup_join(self, node: Join, born: int, complete: int) -> Input:
         """A join of the rows of one side, where they are, with the other side, which is complete."""
         keys, sides = (node.left_keys, node.right_keys), (node.left, node.right)
+        self._rows(sides[1 - complete], born)
         other, _, _ = self._arranged(sides[complete], born, keys[complete], _required(keys[complete], node.null_safe))
         self._look_up(other.table, sides[1 - complete], keys[1 - complete])
         joined = self._looked_up_in(node, born, complete, other)
