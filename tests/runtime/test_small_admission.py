@@ -119,11 +119,12 @@ def test_views_of_one_birth_agree(mill_factory: Opener, data: Path) -> None:
 
 
 def test_small_tables_and_others_take_turns(mill_factory: Opener, data: Path) -> None:
+    mill = create(mill_factory(epoch_bytes=4), data, ", broadcast 'true'")
+    assert mill.advance() is None
     for i in range(4):
         put(data, f"t/{i}.csv", "1", "2")
     for i in range(3):
         put(data, f"u/{i}.csv", f"{i},x")
-    mill = create(mill_factory(epoch_bytes=4), data, ", broadcast 'true'")
     found = [read(r)[0].split("/")[0] for r in mill.drain()]
     assert found == ["u", "t", "u", "t", "u", "t", "t"]
     assert rows(mill) == [(1, "x")] * 4 + [(2, "x")] * 4
@@ -138,9 +139,10 @@ def test_few_bytes_are_admitted_together(mill_factory: Opener, data: Path) -> No
 
 
 def test_a_lookup_takes_one_superstep(mill_factory: Opener, data: Path) -> None:
+    mill = create(mill_factory(), data, ", broadcast 'true'")
+    assert mill.advance() is None
     put(data, "t/1.csv", "1", "2")
     put(data, "u/1.csv", "1,x")
-    mill = create(mill_factory(), data, ", broadcast 'true'")
     depths = [{o.depth for o in r.operators} for r in mill.drain()]
     assert depths == [{0, 1}, {0}]
     assert rows(mill) == [(1, "x")]

@@ -395,7 +395,8 @@ class Coordinator:
             current = programs.usual
             used = {s.operation.source.name for s in current.program.steps if isinstance(s.operation, ScanStep)}
             limits = (self.settings.epoch_bytes, self.settings.split_bytes, used, self.partitions)
-            splits = self._intake.admit(*limits, programs.small, self.settings.small_epoch_bytes)
+            apart = () if self._fresh else programs.small
+            splits = self._intake.admit(*limits, apart, self.settings.small_epoch_bytes)
             snapshots = snapshot_steps(current.program, {self.catalog.everything[v].born for v in self._fresh})
             begins = must_begin(current.program, self._fresh) or bool(self.catalog.pending)
             appeared = self._intake.appeared()
