@@ -26,7 +26,7 @@ class Settings:
     broadcast_bytes : int
         A table with at most so many bytes when a view over it is created, and a tenth of those of what it is joined
         with, is looked up where the rows of that are, without an exchange, in epochs in which it does not change.
-        0 for no table.
+        0 for no table but those with the option ``broadcast 'true'``.
     checkpoint_seconds : float
         Least time between two checkpoints; sealed epochs in between are replayed after a crash.
     history_epochs : int
