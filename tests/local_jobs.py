@@ -6,7 +6,15 @@ import pickle
 from collections.abc import Sequence
 
 from tidemill.runtime.epoch_job import EpochJobs
-from tidemill.runtime.superstep import EpochPlan, Record, TaskReport, Work, first_superstep, later_superstep
+from tidemill.runtime.superstep import (
+    EpochPlan,
+    Record,
+    TaskReport,
+    Work,
+    all_supersteps,
+    first_superstep,
+    later_superstep,
+)
 
 
 class LocalJobs(EpochJobs):
@@ -17,7 +25,11 @@ class LocalJobs(EpochJobs):
 
     def run(self, plan: EpochPlan, supersteps: int, work: Sequence[Work]) -> list[TaskReport]:
         """All supersteps, partition by partition."""
-        records: list[Record] = [r for i, share in enumerate(work) for r in first_superstep(plan, i, [share])]
+        records: list[Record]
+        if plan.partitions == 1:
+            records, supersteps = list(all_supersteps(plan, supersteps, work)), 1
+        else:
+            records = [r for i, share in enumerate(work) for r in first_superstep(plan, i, [share])]
         for depth in range(1, supersteps):
             shares: list[list[Record]] = [[] for _ in range(plan.partitions)]
             for target, data in records:

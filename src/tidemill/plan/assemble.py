@@ -114,6 +114,8 @@ class Assembler:
         self._demand = Demand(self.views, tables)
         self._sinks: dict[str, list[int]] = {}
         self._lowering = ""
+        self._lowered: dict[tuple[int, int, bool], tuple[Node, Input]] = {}
+        self._identities: dict[int, tuple[Node, str]] = {}
         self._placed: dict[Input, Placement] = {}
         self._times = EventTimes(tables, lambda name: self.views[name].root)
         self._looked_up: dict[str, set[Lag | None]] = {}
@@ -129,6 +131,7 @@ class Assembler:
                 self._table_scan(source.name)
         for view in self.views.values():
             self._lowering = view.name
+            self._lowered.clear()
             self._sinks[view.name] = []
             self._keep(self._store(view))
         steps = self._with_views()
@@ -221,6 +224,12 @@ class Assembler:
 
         With ``single`` an aggregate is folded where the rows of vnode 0 are, because its reader is there.
         """
+        key = (id(node), born, single)  # comparing nodes takes as long as lowering them
+        if key not in self._lowered:
+            self._lowered[key] = node, self._lower(node, born, single)
+        return self._lowered[key][1]
+
+    def _lower(self, node: Node, born: int, single: bool) -> Input:
         match node:
             case Scan():
                 return Input(self._scan(node, born))
@@ -606,7 +615,9 @@ class Assembler:
 
     def _identity(self, node: Node) -> str:
         """Names a stateful node: equal for equal work on the same relations, whatever they are called."""
-        return fingerprint(self._with_uids(node))
+        if id(node) not in self._identities:
+            self._identities[id(node)] = node, fingerprint(self._with_uids(node))
+        return self._identities[id(node)][1]
 
     def _with_uids(self, node: Node) -> Node:
         if isinstance(node, Scan):

@@ -340,6 +340,8 @@ class Coordinator:
     def _filling_of(self, catalog: Catalog) -> dict[str, int]:
         remaining = self._intake.history_remaining()
         filling: dict[str, int] = {}
+        if not remaining and not self._fresh:
+            return filling
         assembler = self._assembler(catalog)
         for view in catalog.active_views():
             upstream = catalog.views_read_by(view.root)

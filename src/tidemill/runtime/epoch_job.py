@@ -12,7 +12,15 @@ from pyspark import RDD, Broadcast, SparkContext
 from pyspark.errors import PySparkException
 
 from tidemill.errors import TidemillError
-from tidemill.runtime.superstep import EpochPlan, Record, TaskReport, Work, first_superstep, later_superstep
+from tidemill.runtime.superstep import (
+    EpochPlan,
+    Record,
+    TaskReport,
+    Work,
+    all_supersteps,
+    first_superstep,
+    later_superstep,
+)
 from tidemill.task.program import Program
 
 
@@ -85,10 +93,7 @@ def _all(
     plan: EpochPlan, shares: Sequence[bytes], supersteps: int, index: int, numbers: Iterable[int]
 ) -> Iterator[Record]:
     deque(numbers, 0)
-    records = first_superstep(plan, index, [pickle.loads(share) for share in shares])
-    for depth in range(1, supersteps):
-        records = later_superstep(plan, depth, index, records)
-    return records
+    return all_supersteps(plan, supersteps, [pickle.loads(share) for share in shares])
 
 
 def _later(plan: EpochPlan, depth: int, index: int, records: Iterable[Record]) -> Iterator[Record]:

@@ -1,17 +1,18 @@
-"""What runs inside Spark's Python tasks: one superstep of one epoch over one partition.
+"""What runs inside Spark's Python tasks: one superstep of one epoch over one partition, or all of them in turn.
 
-Records between supersteps are ``(partition, bytes)``. The bytes are a pickled :class:`_Parcel` (rows
-for a step) or a pickled :class:`TaskReport`; reports travel with the data to the last superstep and
-from there to the driver. So the driver hears exactly of those attempts whose data was used: a failed,
-retried or speculative attempt can write files, but nobody will ever name them.
+What a superstep gives are parcels (rows for a step) and reports; both go on to the last superstep, and the reports
+from there to the driver. So the driver hears exactly of those attempts whose data was used: a failed, retried or
+speculative attempt can write files, but nobody will ever name them. Between tasks they are records
+``(partition, bytes)``; within one task they are handed over as they are.
 """
 
 from __future__ import annotations
 
 import pickle
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TypeAlias
 
 import pyarrow as pa
 from pyspark import Broadcast
@@ -23,10 +24,10 @@ from tidemill.state.keys import VNODES
 from tidemill.state.merge import Rows
 from tidemill.state.store import RunStore, partition_vnodes
 from tidemill.state.version import Run
-from tidemill.task.operator import OperatorStats, Output
+from tidemill.task.operator import OperatorStats
 from tidemill.task.program import Program, StateTable
-from tidemill.task.streams import Delta, Keyed, batch_of
-from tidemill.task.task import Task, outgoing
+from tidemill.task.streams import Delta, Item, Keyed, batch_of
+from tidemill.task.task import Task
 
 Record = tuple[int, bytes]
 _TASKS: dict[tuple[str, int], Task] = {}
@@ -69,13 +70,26 @@ class TaskReport:
 
 @dataclass(frozen=True)
 class _Parcel:
-    """Rows on their way to an input port of a later step."""
+    """Rows on their way to an input port of a step of a later superstep."""
+
+    step: int
+    port: int
+    depth: int
+    item: Item
+
+
+@dataclass(frozen=True)
+class _Packed:
+    """A parcel as bytes."""
 
     step: int
     port: int
     depth: int
     keyed: bool
     data: bytes
+
+
+_Sent: TypeAlias = tuple[int, _Parcel | _Packed | TaskReport]
 
 
 class _EpochContext:
@@ -113,12 +127,21 @@ class _EpochContext:
 def first_superstep(plan: EpochPlan, partition: int, work: Iterable[Work]) -> Iterator[Record]:
     """Superstep 0: reads splits."""
     splits = [s for w in work for s in w.splits]
-    return _superstep(plan, 0, partition, splits, ())
+    return map(_record, _superstep(plan, 0, partition, splits, ()))
 
 
 def later_superstep(plan: EpochPlan, depth: int, partition: int, records: Iterable[Record]) -> Iterator[Record]:
     """Superstep ``depth``: reads what earlier ones sent."""
-    return _superstep(plan, depth, partition, (), records)
+    received = (pickle.loads(data) for _, data in records)
+    return map(_record, _superstep(plan, depth, partition, (), received))
+
+
+def all_supersteps(plan: EpochPlan, supersteps: int, work: Iterable[Work]) -> Iterator[Record]:
+    """All supersteps of a plan with one partition."""
+    sent = _superstep(plan, 0, 0, [s for w in work for s in w.splits], ())
+    for depth in range(1, supersteps):
+        sent = _superstep(plan, depth, 0, (), [thing for _, thing in sent])
+    return map(_record, sent)
 
 
 def _superstep(
@@ -126,44 +149,43 @@ def _superstep(
     depth: int,
     partition: int,
     splits: Iterable[tuple[int, Split]],
-    records: Iterable[Record],
-) -> Iterator[Record]:
+    received: Iterable[_Parcel | _Packed | TaskReport],
+) -> list[_Sent]:
     report = TaskReport(depth, partition)
     program = plan.program.value
-    out: list[Record] = []
+    out: list[_Sent] = []
     try:
         task = _task(program, depth)
         context = _EpochContext(plan, partition, report)
         task.begin(context)
         for step, split in splits:
             task.add_split(step, split)
-        for _, data in records:
-            parcel = pickle.loads(data)
-            if isinstance(parcel, TaskReport) or parcel.depth > depth:
-                out.append((partition, data))
+        for thing in received:
+            if isinstance(thing, TaskReport) or thing.depth > depth:
+                out.append((partition, thing))
             else:
-                task.add_item(parcel.step, parcel.port, _unpack(parcel))
+                task.add_item(thing.step, thing.port, _unpack(thing) if isinstance(thing, _Packed) else thing.item)
         task.request_barrier()
-        routes = outgoing(program, depth)
         while (produced := task.next()) is not None or task.pending is not None:
             if produced is None:
                 assert task.pending is not None
                 task.pending.result()
                 continue
             step, output = produced
-            for consumer, port, at, broadcast in routes.get((step, output.port), ()):
-                out.extend(_pack(plan, partition, (consumer, port, at), output, broadcast))
+            for consumer, port, at, broadcast in task.outgoing.get((step, output.port), ()):
+                parcel = _Parcel(consumer, port, at, output.item)
+                out.extend(_addressed(plan, partition, parcel, broadcast))
         report.stats = task.stats()
         report.runs = context.seal()
     except TidemillError as error:
         _TASKS.pop((program.fingerprint, depth), None)
         report.error = error
-        out = [(p, d) for p, d in out if isinstance(pickle.loads(d), TaskReport)]
+        out = [(p, thing) for p, thing in out if isinstance(thing, TaskReport)]
     except BaseException:
         _TASKS.pop((program.fingerprint, depth), None)
         raise
-    out.append((partition, pickle.dumps(report, protocol=5)))
-    return iter(out)
+    out.append((partition, report))
+    return out
 
 
 def _task(program: Program, depth: int) -> Task:
@@ -177,35 +199,42 @@ def _task(program: Program, depth: int) -> Task:
     return task
 
 
-def _pack(
-    plan: EpochPlan, partition: int, target_port: tuple[int, int, int], output: Output, broadcast: bool
-) -> Iterator[Record]:
+def _addressed(plan: EpochPlan, partition: int, parcel: _Parcel, broadcast: bool) -> Iterator[_Sent]:
     """Keyed rows go to the owners of their vnodes, or to all; other rows stay with the partition number they have."""
-    item = output.item
-    consumer, port, depth = target_port
+    item = parcel.item
     if isinstance(item, Delta):
-        weights = pa.array(item.explicit_weights())
-        batch = batch_of([*item.batch.columns, weights], len(item))
-        yield _record(partition % plan.partitions, _Parcel(consumer, port, depth, False, _ipc(batch)))
+        yield (partition % plan.partitions, replace(parcel, item=replace(item, audience=None)))
+        return
+    if plan.partitions == 1:
+        yield (0, parcel)
         return
     rows = item.rows
     for target in range(plan.partitions):
         low, high = partition_vnodes(target, plan.partitions)
         start, stop = (0, len(rows.keys)) if broadcast else lookup.vnode_range(rows.keys, low, high)
         if start < stop:
-            part = Rows(rows.keys.slice(start, stop), tuple(v.slice(start, stop - start) for v in rows.values))
-            data = runs.to_bytes(part).to_pybytes()
-            yield _record(target, _Parcel(consumer, port, depth, True, data))
+            yield (target, replace(parcel, item=Keyed(rows.slice(start, stop))))
 
 
-def _record(target: int, parcel: _Parcel) -> Record:
-    return (target, pickle.dumps(parcel, protocol=5))
+def _record(sent: _Sent) -> Record:
+    target, thing = sent
+    return (target, pickle.dumps(_pack(thing) if isinstance(thing, _Parcel) else thing, protocol=5))
 
 
-def _unpack(parcel: _Parcel) -> Delta | Keyed:
-    if parcel.keyed:
-        return Keyed(runs.from_bytes(parcel.data))
-    batch = pa.ipc.open_stream(parcel.data).read_next_batch()
+def _pack(parcel: _Parcel) -> _Packed:
+    item = parcel.item
+    if isinstance(item, Keyed):
+        data: bytes = runs.to_bytes(item.rows).to_pybytes()
+    else:
+        weights = pa.array(item.explicit_weights())
+        data = _ipc(batch_of([*item.batch.columns, weights], len(item)))
+    return _Packed(parcel.step, parcel.port, parcel.depth, isinstance(item, Keyed), data)
+
+
+def _unpack(packed: _Packed) -> Item:
+    if packed.keyed:
+        return Keyed(runs.from_bytes(packed.data))
+    batch = pa.ipc.open_stream(packed.data).read_next_batch()
     columns = batch.columns
     return Delta(batch_of(columns[:-1], batch.num_rows), columns[-1].to_numpy())
 

@@ -11,12 +11,12 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-_TYPES = {"int64": pa.int64(), "float64": pa.float64(), "bool": pa.bool_()}
+_TYPES = {np.dtype(np.int64): pa.int64(), np.dtype(np.float64): pa.float64(), np.dtype(np.bool_): pa.bool_()}
 
 
 def column(values: npt.NDArray[Any], missing: npt.NDArray[np.bool_] | None = None) -> pa.Array:
     """An int64, float64 or boolean column; NULL where ``missing`` is true."""
-    type_ = _TYPES[values.dtype.name]
+    type_ = _TYPES[values.dtype]
     data = np.packbits(values, bitorder="little") if values.dtype == np.bool_ else np.ascontiguousarray(values)
     valid = None
     if missing is not None and missing.any():

@@ -11,7 +11,7 @@ import pyarrow as pa
 from numba import types
 
 from tidemill.state.columns import column
-from tidemill.state.combining import MergeOp, combine
+from tidemill.state.combining import MergeOp, combine, summable
 from tidemill.state.keys import Keys, sort
 from tidemill.state.words import (
     I64,
@@ -243,13 +243,18 @@ def consolidate(keys: Keys, values: Sequence[pa.Array], ops: Sequence[MergeOp], 
     return _combined(keys, sort(keys), _NO_WORDS, values, ops, drop_zero)
 
 
+def _weighty(rows: Rows) -> bool:
+    """Whether no weight is 0."""
+    return bool(summable(rows.values[0], np.int64).all())
+
+
 def merge(runs: Sequence[Rows], ops: Sequence[MergeOp], drop_zero: bool) -> Rows:
-    """Merge sorted runs into one; linear in their rows.
+    """Merge sorted runs into one; linear in their rows. A single run is given back as it is.
 
     Parameters
     ----------
     runs : sequence of Rows
-        At least one, oldest first, all of the same columns; each sorted.
+        At least one, oldest first, all of the same columns; each sorted, its keys unique.
     ops : sequence of MergeOp
         How to combine the values of equal keys.
     drop_zero : bool
@@ -263,6 +268,8 @@ def merge(runs: Sequence[Rows], ops: Sequence[MergeOp], drop_zero: bool) -> Rows
     if not runs:
         raise ValueError("no runs to merge")
     filled = [run for run in runs if len(run)] or [runs[0]]
+    if len(filled) == 1 and (not drop_zero or _weighty(filled[0])):
+        return filled[0]
     keys = Keys.concat([run.keys for run in filled])
     values = [pa.concat_arrays(column) for column in zip(*(run.values for run in filled))]
     bounds = [0, *np.cumsum([len(run) for run in filled]).tolist()]

@@ -8,7 +8,6 @@ import threading
 import uuid
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from tidemill.state import lookup, runs
@@ -43,6 +42,7 @@ class RunStore:
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
+        self._prefix = f"{directory}{os.sep}"
 
     def path(self, file: str) -> Path:
         """Where a run file lies."""
@@ -56,7 +56,7 @@ class RunStore:
         TidemillError
             TM1010 when the file is missing, TM1011 when it is corrupt, TM1002 for another format.
         """
-        key = str(self.path(run.file))
+        key = self._prefix + run.file
         with _lock:
             file = _open.get(key)
             if file is None:
@@ -79,7 +79,8 @@ class RunStore:
                 start, stop = lookup.vnode_range(rows.keys, low, high)
                 rows = rows.slice(start, stop)
             if len(rows.keys):
-                found.append(replace(rows, origin=(str(self.path(run.file)), run.section, start, stop)))
+                origin = (self._prefix + run.file, run.section, start, stop)
+                found.append(Rows(rows.keys, rows.values, origin))
         return found
 
     def write(self, epoch: int, tables: Sequence[tuple[str, Rows]], label: str) -> list[Run]:
@@ -114,7 +115,7 @@ class RunStore:
         for name in files:
             self.path(name).unlink(missing_ok=True)
             with _lock:
-                _open.pop(str(self.path(name)), None)
+                _open.pop(self._prefix + name, None)
 
     def listing(self) -> list[tuple[str, float]]:
         """Names and modification times (seconds) of all run files present; other files are not ours."""

@@ -7,7 +7,7 @@ and removes its inputs at one epoch, so earlier epochs stay readable for as long
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tidemill.state.keys import VNODES
@@ -45,13 +45,15 @@ class Run:
 class Version:
     """The runs of all tables up to a sealed epoch, history included. Immutable.
 
-    Invariants: file and section of a run never change; no two visible runs hold the same change.
+    ``tables`` are the runs visible at the newest epoch, oldest changes first; ``retired`` those that only older
+    epochs see. Invariants: file and section of a run never change; no two visible runs hold the same change.
     """
 
     epoch: int
     tables: Mapping[str, tuple[Run, ...]]
     horizon: int = 0
     """The oldest epoch that can still be read."""
+    retired: Mapping[str, tuple[Run, ...]] = field(default_factory=dict)
 
     @staticmethod
     def empty() -> Version:
@@ -60,40 +62,52 @@ class Version:
 
     def runs(self, table: str, epoch: int | None = None) -> tuple[Run, ...]:
         """Runs of a table visible at an epoch (default: the newest), oldest changes first."""
-        at = self.epoch if epoch is None else epoch
-        return tuple(r for r in self.tables.get(table, ()) if r.visible(at))
+        if epoch is None or epoch >= self.epoch:
+            return self.tables.get(table, ())
+        return _in_order(r for r in self._all(table) if r.visible(epoch))
 
     def changes(self, table: str, epoch: int) -> tuple[Run, ...]:
         """Runs that hold exactly the changes of one epoch, whether or not compacted away since."""
-        return tuple(r for r in self.tables.get(table, ()) if r.epoch_low == r.epoch_high == epoch and r.added == epoch)
+        return _in_order(r for r in self._all(table) if r.epoch_low == r.epoch_high == epoch and r.added == epoch)
 
     def seal(self, epoch: int, new: Iterable[Run], removed: Iterable[Run] = ()) -> Version:
         """The version of the next epoch: these runs added, those no longer visible from it on."""
-        tables = {t: list(runs) for t, runs in self.tables.items()}
-        gone = {(r.file, r.section) for r in removed}
-        if gone:
-            for table, runs in tables.items():
-                tables[table] = [replace(r, removed=epoch) if (r.file, r.section) in gone else r for r in runs]
+        tables, retired = dict(self.tables), dict(self.retired)
+        gone: dict[str, set[tuple[str, int]]] = {}
+        for run in removed:
+            gone.setdefault(run.table, set()).add((run.file, run.section))
+        for table, names in gone.items():
+            runs = tables.get(table, ())
+            tables[table] = tuple(r for r in runs if (r.file, r.section) not in names)
+            old = (replace(r, removed=epoch) for r in runs if (r.file, r.section) in names)
+            retired[table] = (*retired.get(table, ()), *old)
+        added: dict[str, list[Run]] = {}
         for run in new:
-            tables.setdefault(run.table, []).append(run)
-        ordered = {t: tuple(sorted(rs, key=lambda r: (r.epoch_high, r.epoch_low))) for t, rs in tables.items()}
-        return Version(epoch, ordered, self.horizon)
+            added.setdefault(run.table, []).append(run)
+        for table, more in added.items():
+            tables[table] = _in_order((*tables.get(table, ()), *more))
+        return Version(epoch, {t: runs for t, runs in tables.items() if runs}, self.horizon, retired)
 
     def forget(self, horizon: int) -> Version:
         """The same without runs that no epoch from ``horizon`` on can see."""
-        tables = {
-            t: tuple(r for r in runs if r.removed is None or r.removed > horizon) for t, runs in self.tables.items()
-        }
-        return Version(self.epoch, {t: runs for t, runs in tables.items() if runs}, max(self.horizon, horizon))
+        if horizon <= self.horizon:
+            return self
+        retired = {}
+        for table, runs in self.retired.items():
+            kept = tuple(r for r in runs if r.removed is None or r.removed > horizon)
+            if kept:
+                retired[table] = kept
+        return Version(self.epoch, self.tables, horizon, retired)
 
     def drop(self, tables: Iterable[str]) -> Version:
         """The same without some tables."""
         gone = set(tables)
-        return Version(self.epoch, {t: r for t, r in self.tables.items() if t not in gone}, self.horizon)
+        live = {t: r for t, r in self.tables.items() if t not in gone}
+        return Version(self.epoch, live, self.horizon, {t: r for t, r in self.retired.items() if t not in gone})
 
     def files(self) -> frozenset[str]:
         """Names of all files that any visible or remembered run lies in."""
-        return frozenset(r.file for runs in self.tables.values() for r in runs)
+        return frozenset(r.file for table in self._names() for r in self._all(table))
 
     def to_json(self) -> dict[str, Any]:
         """As stored in a manifest: file names once, runs as short arrays."""
@@ -113,9 +127,9 @@ class Version:
                     r.vnode_low,
                     r.vnode_high,
                 ]
-                for r in runs
+                for r in self._all(t)
             ]
-            for t, runs in self.tables.items()
+            for t in self._names()
         }
         return {"epoch": self.epoch, "horizon": self.horizon, "files": names, "tables": tables}
 
@@ -123,5 +137,24 @@ class Version:
     def from_json(data: Mapping[str, Any]) -> Version:
         """The version that :meth:`to_json` wrote."""
         names = data["files"]
-        tables = {t: tuple(Run(t, names[r[0]], *r[1:]) for r in runs) for t, runs in data["tables"].items()}
-        return Version(data["epoch"], tables, data["horizon"])
+        tables, retired = {}, {}
+        for table, stored in data["tables"].items():
+            runs = [Run(table, names[r[0]], *r[1:]) for r in stored]
+            tables[table] = tuple(r for r in runs if r.removed is None)
+            retired[table] = tuple(r for r in runs if r.removed is not None)
+        return Version(
+            data["epoch"],
+            {t: runs for t, runs in tables.items() if runs},
+            data["horizon"],
+            {t: runs for t, runs in retired.items() if runs},
+        )
+
+    def _names(self) -> list[str]:
+        return [*self.tables, *(t for t in self.retired if t not in self.tables)]
+
+    def _all(self, table: str) -> tuple[Run, ...]:
+        return (*self.retired.get(table, ()), *self.tables.get(table, ()))
+
+
+def _in_order(runs: Iterable[Run]) -> tuple[Run, ...]:
+    return tuple(sorted(runs, key=lambda r: (r.epoch_high, r.epoch_low)))

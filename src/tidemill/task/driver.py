@@ -33,18 +33,12 @@ class Driver:
         self.source: SourceOperator = head
         self.operators = operators
         self._broken: set[int] = set()
-        self._idle = False
 
     def begin(self, context: Context) -> None:
         """Start an epoch."""
         self._broken.clear()
-        self._idle = False
         for operator in self.operators:
             operator.begin(context)
-
-    def waits(self) -> bool:
-        """Whether it gave way because it was idle and nothing has come for it since: a cheap question."""
-        return self._idle and self.source.waits()
 
     def run(self) -> Iterator[tuple[int, Output] | Pause]:
         """One epoch of the pipeline, as a generator that ends when it has drained.
@@ -63,9 +57,7 @@ class Driver:
                 yield Pause.MOVED
             if self.source.reached_barrier():
                 break
-            self._idle = True
             yield Pause.IDLE
-            self._idle = False
         for position in range(len(self.operators)):
             if self._start_drain(position):
                 while (output := self._get(position)) is not None:

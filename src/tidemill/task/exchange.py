@@ -8,6 +8,7 @@ one of this epoch, because a producer gets no input before the barrier has passe
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from dataclasses import replace
 
 from tidemill.task.operator import HeldOutput, Operator, Output, SourceOperator
@@ -19,25 +20,27 @@ class LocalExchange:
 
     def __init__(self) -> None:
         self.producers = 0
+        self.wake: Callable[[], None] | None = None
+        """Called when the consumer has something to do: an item, or the last token."""
         self._queue: deque[tuple[Item, int]] = deque()
         self._tokens = 0
 
     def put(self, item: Item, port: int) -> None:
         """Add an item for an input port of the consumer."""
         self._queue.append((item, port))
+        if self.wake is not None:
+            self.wake()
 
     def put_token(self) -> None:
         """One producer has drained."""
         self._tokens += 1
         assert self._tokens <= self.producers, "a producer drained twice in one barrier"
+        if self._tokens == self.producers and self.wake is not None:
+            self.wake()
 
     def get(self) -> tuple[Item, int] | None:
         """The oldest item and its port, or None when there is none now."""
         return self._queue.popleft() if self._queue else None
-
-    def waits(self) -> bool:
-        """Whether nothing is queued and a producer has not drained yet."""
-        return not self._queue and self._tokens < self.producers
 
     def take_drained(self) -> bool:
         """Whether all producers have drained and nothing is queued; if so, ready for the next barrier."""
@@ -58,10 +61,6 @@ class ExchangeSource(SourceOperator):
         """The next item; its port is the input port of the operator that follows."""
         entry = self.exchange.get()
         return None if entry is None else Output(entry[0], entry[1])
-
-    def waits(self) -> bool:
-        """Whether the exchange has neither an item nor its last token."""
-        return self.exchange.waits()
 
     def reached_barrier(self) -> bool:
         """Whether every producer has drained and the queue is empty."""

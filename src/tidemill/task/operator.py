@@ -114,10 +114,6 @@ class SourceOperator(Operator):
         """Whether everything before the barrier has been handed out; true at most once per barrier."""
         raise NotImplementedError(type(self).__name__)
 
-    def waits(self) -> bool:
-        """Whether nothing has come since it last had nothing to give; False when that is not cheap to know."""
-        return False
-
     def pending(self) -> Future[None] | None:
         """Something to wait for before output can come, or None."""
         return None

@@ -14,6 +14,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from concurrent.futures import Future
+from functools import partial
+from heapq import heappop, heappush
 
 from tidemill.errors import TidemillError
 from tidemill.sources.split import Split
@@ -39,7 +41,14 @@ class Task:
         self._inboxes: dict[int, LocalExchange] = {}
         self._sources: dict[int, SourceOperator] = {}
         self._drivers = _wire(program, depth, self._inboxes, self._sources)
-        self._epoch: list[tuple[Driver, Iterator[tuple[int, Output] | Pause]]] | None = None
+        self.outgoing = outgoing(program, depth)
+        """Exchanges that start here, as :func:`outgoing` has them."""
+        self._epoch: dict[int, Iterator[tuple[int, Output] | Pause]] | None = None
+        self._ready: list[int] = []
+        self._is_ready = [False] * len(self._drivers)
+        for number, driver in enumerate(self._drivers):
+            if isinstance(driver.source, ExchangeSource):
+                driver.source.exchange.wake = partial(self._wake, number)
         self._under_barrier = False
         self._ended = False
 
@@ -47,7 +56,11 @@ class Task:
         """Start an epoch for one partition."""
         for driver in self._drivers:
             driver.begin(context)
-        self._epoch = [(driver, driver.run()) for driver in self._drivers]
+        self._epoch = {number: driver.run() for number, driver in enumerate(self._drivers)}
+        self._ready = []
+        self._is_ready = [False] * len(self._drivers)
+        for number in self._epoch:
+            self._wake(number)
 
     def add_split(self, step: int, split: Split) -> None:
         """Give a split to a source step.
@@ -98,6 +111,9 @@ class Task:
             )
         self.pending = None
         while self._epoch:
+            if not self._ready:
+                for number in self._epoch:  # sources that were pending
+                    self._wake(number)
             produced = self._turn(self._epoch)
             if produced is Pause.IDLE:
                 self.pending = self._blocked()
@@ -109,21 +125,26 @@ class Task:
         self._under_barrier = False
         return None
 
-    @staticmethod
-    def _turn(epoch: list[tuple[Driver, Iterator[tuple[int, Output] | Pause]]]) -> tuple[int, Output] | Pause:
+    def _turn(self, epoch: dict[int, Iterator[tuple[int, Output] | Pause]]) -> tuple[int, Output] | Pause:
         """Let the pipeline furthest downstream that can do something do it: so queues stay short."""
-        for number in range(len(epoch) - 1, -1, -1):
-            driver, run = epoch[number]
-            if driver.waits():
-                continue
+        while self._ready:
+            number = -heappop(self._ready)
+            self._is_ready[number] = False
             try:
-                produced = next(run)
+                produced = next(epoch[number])
             except StopIteration:
                 del epoch[number]
                 return Pause.MOVED
             if produced is not Pause.IDLE:
+                self._wake(number)
                 return produced
         return Pause.IDLE
+
+    def _wake(self, number: int) -> None:
+        """Note that a pipeline has something to do."""
+        if not self._is_ready[number]:
+            self._is_ready[number] = True
+            heappush(self._ready, -number)
 
     def no_more_splits(self) -> None:
         """The task ends with the barrier in progress, or now."""
