@@ -98,8 +98,6 @@ def _call(
         if len(function.children) > 1:
             raise _refused(f"{_VALUES[inner.name]}_value with FILTER", "use IGNORE NULLS over a CASE expression")
         return _value(inner, frame, inputs, 0)
-    if inner.fields.get("evalMode") == "TRY":
-        raise _refused(f"try_{inner.name.lower()}")
     arguments: list[Expression] = []
 
     def argument(expression: Expression) -> int:
@@ -108,9 +106,9 @@ def _call(
         return arguments.index(expression)
 
     call = aggregate(function, inputs, argument)
-    if call != AggregateCall(call.function, call.argument, call.type, call.nullable) or len(arguments) > 1:
-        raise _refused(call.function)
-    return WindowCall(call.function, tuple(arguments), call.type, call.nullable, frame)
+    if call.distinct:
+        raise _refused(f"{call.function}(DISTINCT ...)")
+    return WindowCall(call.function, tuple(arguments), call.type, call.nullable, frame, options=call.options)
 
 
 def _value(function: JsonTree, frame: Frame, inputs: Mapping[int, int], number: int) -> WindowCall:

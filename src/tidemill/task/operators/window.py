@@ -142,12 +142,10 @@ class WindowOperator(Operator):
             return valued(call, values[0], starts, ends)
         alone = np.arange(len(which))
         accumulated = [
-            []
-            if a.kind in ("min", "max")
-            else fold(a, None if a.argument is None else values[a.argument], alone, None, len(which))
+            [] if a.recomputed else fold(a, None if a.argument is None else values[a.argument], alone, None, len(which))
             for a in layout.accumulators
         ]
-        return aggregated(call, layout, values[0] if values else None, accumulated, starts, ends)
+        return aggregated(layout, values, accumulated, starts, ends)
 
     def _difference(self, affected: _Affected, before: _Windowed, after: _Windowed) -> list[Output]:
         """What is in one and not in the other."""
@@ -187,6 +185,10 @@ def _differ(old: pa.Array, new: pa.Array) -> npt.NDArray[np.bool_]:
     """Where two columns are not the same; NULL is the same as NULL, a float as one of equal bits."""
     if pa.types.is_null(old.type):
         return np.zeros(len(old), np.bool_)
+    if pa.types.is_nested(old.type):
+        ids, _ = group(encode([pa.concat_arrays([old, new])], [KeyColumn(old.type)], 0))
+        unlike: npt.NDArray[np.bool_] = ids[: len(old)] != ids[len(old) :]
+        return unlike
     if pa.types.is_floating(old.type):
         bits = pa.int64() if pa.types.is_float64(old.type) else pa.int32()
         old, new = old.view(bits), new.view(bits)
