@@ -17,6 +17,7 @@ from tidemill.plan.algebra import AggregateCall, Node, SortKey, Window
 from tidemill.plan.catalyst_expressions import JsonTree, translate
 from tidemill.plan.catalyst_expressions import tree as read_tree
 from tidemill.plan.catalyst_joins import projection
+from tidemill.plan.catalyst_places import passing
 from tidemill.task.expressions import Expression, Literal, Ref
 from tidemill.task.window_calls import Bound, Frame, WindowCall
 
@@ -80,6 +81,13 @@ def _call(
     window: JsonTree, orders: list[JsonTree], inputs: Mapping[int, int], aggregate: AggregateReader
 ) -> WindowCall:
     """One WindowExpression: function and specification."""
+    with passing(window):
+        return _call_of(window, orders, inputs, aggregate)
+
+
+def _call_of(
+    window: JsonTree, orders: list[JsonTree], inputs: Mapping[int, int], aggregate: AggregateReader
+) -> WindowCall:
     function, specification = window.children
     frame_tree = specification.children[-1]
     if function.name in _RANKINGS:
