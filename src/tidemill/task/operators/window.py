@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tidemill.errors import EvaluationError
 from tidemill.state.accumulate import sum_int64
 from tidemill.state.beginnings import scan_beginnings
 from tidemill.state.columns import column, numbers
@@ -18,6 +20,7 @@ from tidemill.state.merge import MergeOp, Rows, merge
 from tidemill.state.sliding import runs_of_equal
 from tidemill.task.accumulators import AggregateLayout
 from tidemill.task.expressions import Expression, references
+from tidemill.task.failing_row import with_row
 from tidemill.task.functions.evaluate import evaluate
 from tidemill.task.operator import HeldOutput, Operator, Output
 from tidemill.task.operators.arrange import key_prefixes
@@ -227,4 +230,12 @@ def _with_zeros(rows: Rows, position: int) -> Rows:
 def _evaluate(expression: Expression, columns: list[pa.Array], rows: int) -> pa.Array:
     used = references(expression)
     narrow = [c if i in used else pa.nulls(rows) for i, c in enumerate(columns)]
-    return evaluate(expression, batch_of(narrow, rows))
+    try:
+        return evaluate(expression, batch_of(narrow, rows))
+    except EvaluationError as error:
+        compute = partial(_evaluate_rows, expression)
+        raise with_row(error, compute, Delta(batch_of(columns, rows))) from error
+
+
+def _evaluate_rows(expression: Expression, delta: Delta) -> pa.Array:
+    return evaluate(expression, delta.batch)
