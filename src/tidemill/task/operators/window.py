@@ -102,9 +102,9 @@ class WindowOperator(Operator):
             _, old = scan_prefix(runs, prefixes, table.ops, value_types=table.value_types)
             return merge([_with_zeros(old, 0), _with_zeros(changes, 1)], _WEIGHTS, drop_zero=False)
 
-        def enough(owners: Ints, values: tuple[pa.Array, ...]) -> npt.NDArray[np.bool_]:
+        def enough(owners: Ints, values: tuple[pa.Array, ...], prefixes: int) -> npt.NDArray[np.bool_]:
             before, added = (numbers(v) for v in values)
-            counts = [np.bincount(owners, np.maximum(w, 0), len(prefixes)) for w in (before, before + added)]
+            counts = [np.bincount(owners, np.maximum(w, 0), prefixes) for w in (before, before + added)]
             found: npt.NDArray[np.bool_] = np.minimum(*counts) >= limit
             return found
 
