@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-from random_tables import Column, record_starts, to_field
+from random_tables import NO_TEXT, Column, record_starts, to_field
 
 from tidemill.schema import TIMESTAMP
 
@@ -160,7 +160,8 @@ class FuzzTable:
         if self.key:
             columns += f", PRIMARY KEY ({', '.join(self.columns[k].name for k in self.key)})"
         operation = ", opColumn 'op'" if self.deletes else ""
-        options = f"path '{self.directory}', header {str(self.header).lower()}{operation}"
+        header = str(self.header).lower()
+        options = f"path '{self.directory}', header {header}, nullValue '{NO_TEXT}'{operation}"
         return f"CREATE TABLE {self.name} ({columns}) USING csv OPTIONS ({options})"
 
     def release(self, number: int) -> None:

@@ -320,6 +320,14 @@ class Catalog:
         hint = nearest(name, names) if names else "nothing has been created in this root"
         return TidemillError("TM2012", f"there is no {kind} of this name", got=name, hint=hint)
 
+    def only_read_through_views(self, name: str) -> TidemillError:
+        """TM2036: a table whose rows are not kept."""
+        readers = [v for v in self.views if name in relations(self.views[v].root)]
+        hint = f"CREATE MATERIALIZED VIEW ... AS SELECT ... FROM {name}, and read the view"
+        if readers:
+            hint += f"; views that read it: {', '.join(readers)}"
+        return TidemillError("TM2036", "a table is read through a view: its rows are not kept", got=name, hint=hint)
+
     def _check_free(self, name: str) -> None:
         taken = name in self.tables or name in self.views or name.endswith(NEXT)
         if taken or name.removesuffix(ERRORS_SUFFIX) in self.tables:
