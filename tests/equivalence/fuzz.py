@@ -79,6 +79,8 @@ class Fuzzer:
         with Run(self.spark, plan, answers) as run:
             outcome = run.run(texts, late)
         self._count(outcome, len(texts))
+        for name, why in outcome.refused.items():
+            self.say(f"    refused: {why[:200]} -- {texts[name]}")
         self.say(
             f"batch {number}: {len(texts)} queries, {outcome.epochs} epochs, {len(outcome.failures)} failures, "
             f"{made - began:.1f} + {time.monotonic() - made:.1f} s, epochs {outcome.seconds:.1f} s"
@@ -139,6 +141,7 @@ class Fuzzer:
             try:
                 differs = duck.differs(texts[name], rows)
             except duckdb.Error as error:
+                self.say(f"    DuckDB: {str(error)[:300]} -- {texts[name]}")
                 self.counts.refused_by_duckdb[str(error).splitlines()[0][:60]] += 1
                 continue
             self.counts.duckdb += 1

@@ -30,6 +30,7 @@ from tidemill.plan.catalyst_expressions import JsonTree, translate
 from tidemill.plan.catalyst_expressions import tree as read_tree
 from tidemill.plan.catalyst_generate import generate
 from tidemill.plan.catalyst_joins import build_join, projection
+from tidemill.plan.catalyst_pivots import without_pivot
 from tidemill.plan.catalyst_windows import read_window
 from tidemill.plan.codec import spark_type
 from tidemill.schema import Field, type_from_spark
@@ -306,7 +307,7 @@ class _PlanReader:
     def _aggregate(self, tree: JsonTree) -> _Bound:
         child = self.read(tree.children[0])
         groups = _expressions(tree.fields["groupingExpressions"])
-        outputs = _expressions(tree.fields["aggregateExpressions"])
+        outputs = [without_pivot(o) for o in _expressions(tree.fields["aggregateExpressions"])]
         columns = [translate(g, child.inputs) for g in groups]
         names = [str(g.fields.get("name", f"group{i}")) for i, g in enumerate(groups)]
         inputs = {_id(g): i for i, g in enumerate(groups) if "exprId" in g.fields}
