@@ -75,6 +75,7 @@ _CALLS: dict[str, Callable[..., str | None]] = {
     "try_sum": lambda x: f"sum({x})",
 }
 _LISTS = ("collect_list", "collect_set", "array_agg")
+_SPREADS = ("var_pop", "stddev_pop")
 
 
 def with_calls(query: str) -> str:
@@ -84,13 +85,14 @@ def with_calls(query: str) -> str:
         end = closed(query, found.end())
         parts.append(query[at : found.start()])
         name, inside = found.group(1), with_calls(query[found.end() : end - 1])
-        if name.lower() in _LISTS:
+        if name.lower() in (*_LISTS, *_SPREADS):
             condition = _FILTER.match(query, end)
             more = ""
             if condition is not None:
                 stop = closed(query, condition.end())
                 more, end = f" AND ({with_calls(query[condition.end() : stop - 1])})", stop
-            parts.append(_list(name.lower(), inside, more))
+            make_one = _list if name.lower() in _LISTS else _spread
+            parts.append(make_one(name.lower(), inside, more))
         else:
             make = _CALLS.get(name)
             text = make(*arguments_of(inside)) if make is not None else None
@@ -105,6 +107,13 @@ def _list(name: str, argument: str, more: str) -> str:
     plain = argument.removeprefix("DISTINCT ")
     call = f"list({distinct}{plain} ORDER BY {plain}) FILTER (WHERE ({plain}) IS NOT NULL{more})"
     return f"coalesce({call}, [])"
+
+
+def _spread(name: str, argument: str, more: str) -> str:
+    """For a single value DuckDB says 0 without looking; of an infinite one it is NaN."""
+    if more:
+        argument = f"(CASE WHEN {more.removeprefix(' AND ')} THEN {argument} END)"
+    return f"(CASE WHEN count({argument}) = 1 THEN max({argument}) - max({argument}) ELSE {name}({argument}) END)"
 
 
 def closed(query: str, at: int) -> int:

@@ -20,6 +20,16 @@ from oracle import Oracle
 from pyspark.sql import SparkSession
 
 _MOST_ROWS = 3000
+FORMS = (
+    "LEFT JOIN", "RIGHT JOIN", "FULL JOIN", "SEMI JOIN", "ANTI JOIN", "CROSS JOIN", "LATERAL (", "LATERAL VIEW",
+    "USING (", "NOT EXISTS (", "EXISTS (", ") IN (SELECT", " IN (SELECT", "NOT IN (SELECT", "(SELECT sum(abs(",
+    "(SELECT max(",
+    "ROLLUP", "CUBE", "GROUPING SETS", "grouping", "FILTER", "HAVING", "DISTINCT", "UNION ALL", "UNION ", "INTERSECT",
+    "EXCEPT", "INTERSECT ALL", "EXCEPT ALL", "LIMIT", "OFFSET", "OVER (", "ROWS BETWEEN", "RANGE BETWEEN", "QUALIFY",
+    "lag(", "IGNORE NULLS", "explode(", "inline(", "UNPIVOT", "PIVOT (", "window(", "WITH ", "FROM q", "collect_",
+    "percentile", "min_by", "mode()", "stddev", "kurtosis", "count(DISTINCT",
+)  # fmt: skip
+"""What must occur in a long run."""
 _TRIES = 6
 
 
@@ -29,12 +39,15 @@ class Counts:
 
     Attributes
     ----------
-    made, rejected : int
-        Queries that ran; those that were thrown away before, because they would have had no rows, or too many.
+    made, rejected, refused : int
+        Queries that ran; those that were thrown away before, because they would have had no rows, or too many, or
+        Spark does not take them; those that are not maintained, by the number and text of their error.
     compared : int
         Comparisons of a view with Spark, one an epoch.
     duckdb, refused_by_duckdb : int
         Views compared with DuckDB at the end, and those that DuckDB did not take or failed in.
+    forms : int
+        Queries in which each of ``FORMS`` occurs.
     """
 
     made: int = 0
@@ -44,6 +57,7 @@ class Counts:
     epochs: int = 0
     duckdb: int = 0
     refused_by_duckdb: Counter[str] = field(default_factory=Counter)
+    forms: Counter[str] = field(default_factory=Counter)
 
 
 @dataclass
@@ -78,7 +92,7 @@ class Fuzzer:
         made = time.monotonic()
         with Run(self.spark, plan, answers) as run:
             outcome = run.run(texts, late)
-        self._count(outcome, len(texts))
+        self._count(outcome, texts)
         for name, why in outcome.refused.items():
             self.say(f"    refused: {why[:200]} -- {texts[name]}")
         self.say(
@@ -127,8 +141,9 @@ class Fuzzer:
             maker.add_view(name, query)
         return queries, answers
 
-    def _count(self, outcome: Outcome, size: int) -> None:
-        self.counts.made += size
+    def _count(self, outcome: Outcome, texts: dict[str, str]) -> None:
+        self.counts.made += len(texts) - len(outcome.refused)
+        self.counts.forms.update(f for n, text in texts.items() if n not in outcome.refused for f in FORMS if f in text)
         self.counts.compared += outcome.compared
         self.counts.epochs += outcome.epochs
         self.counts.refused.update(outcome.refused.values())

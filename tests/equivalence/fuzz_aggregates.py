@@ -85,7 +85,12 @@ class CallMaker:
             argument = values.any(1)
             return Value(fixed(rng.choice(("min({})", "max({})")), argument.part), argument.kind)
         if form == 20:
-            return Value(fixed(rng.choice(("bool_and({})", "bool_or({})", "every({})", "some({})", "any({})")), values.condition()), BOOLEAN)
+            return Value(
+                fixed(
+                    rng.choice(("bool_and({})", "bool_or({})", "every({})", "some({})", "any({})")), values.condition()
+                ),
+                BOOLEAN,
+            )
         if form == 21:
             return Value(fixed("count_if({})", values.condition()), _COUNT)
         if form == 22:
@@ -123,16 +128,16 @@ class CallMaker:
         if form == 30:
             a, b = values.column(), values.column()
             name = rng.choice(("max(struct({}, {}))", "min(array(CAST({} AS STRING), CAST({} AS STRING)))",
-                               "count(DISTINCT struct({}, {}))", "regr_count(CAST({} IS NULL AS INT), nullif({}, NULL))",
-                               "count({}, {})"))  # fmt: skip
+                               "count(DISTINCT struct({}, {}))", "count({}, {})"))  # fmt: skip
             if name.startswith("min") and "double" in (a.kind.name, b.kind.name):
                 name = "max(struct({}, {}))"
-            kind = _COUNT if name.startswith(("count", "regr")) else OPAQUE
+            kind = _COUNT if name.startswith("count") else OPAQUE
             return Value(fixed(name, a.part, b.part), kind)
         if form == 31:
             argument = self.summable_int()
-            name = rng.choice(("try_avg({})", "avg({})"))
-            return Value(fixed(name, argument.part), self.mean(argument))
+            if rng.random() < 0.3:
+                return Value(fixed("regr_count({}, {})", argument.part, values.small(0).part), _COUNT)
+            return Value(fixed("try_avg({})", argument.part), self.mean(argument))
         argument = self.summable()
         part = sql("sum(CASE WHEN {} THEN {} END)", values.condition(0), argument.part)
         return Value(Part(part.pieces), self.total(argument))
@@ -176,8 +181,8 @@ class CallMaker:
                  "lag({}, 1, default)")
             )  # fmt: skip
             if name.endswith("default)"):
-                return Value(fixed("lag({}, {}, {}) OVER ({}{})", argument.part, offset, argument.part, whole, everything),
-                             argument.kind)  # fmt: skip
+                lag = fixed("lag({}, {}, {})", argument.part, offset, argument.part)
+                return Value(fixed("{} OVER ({}{})", lag, whole, everything), argument.kind)
             if name.startswith(("first", "last", "nth")):
                 everything = fixed("{}{}", everything, clause(" {}", self._rows()))
             return Value(fixed("{} OVER ({}{})", fixed(name, argument.part), whole, everything), argument.kind)
@@ -198,12 +203,17 @@ class CallMaker:
         if not among:
             return None
         column = rng.choice(among)
-        one, few, many = {"timestamp": ("INTERVAL 1 HOUR", "INTERVAL 30 HOURS", "INTERVAL 9 DAYS"),
-                          "double": ("0.5D", "2D", "40D"), "decimal": ("0.1", "2.5", "30")}.get(column.kind.name,
-                                                                                             ("1", "3", "9"))  # fmt: skip
-        bounds = rng.choice((f"{few} PRECEDING AND CURRENT ROW", f"{few} PRECEDING AND {one} FOLLOWING",
-                             f"{one} FOLLOWING AND {many} FOLLOWING", f"UNBOUNDED PRECEDING AND {one} PRECEDING",
-                             f"{many} PRECEDING AND {one} PRECEDING", "CURRENT ROW AND UNBOUNDED FOLLOWING"))  # fmt: skip
+        one, few, many = _NEAR.get(column.kind.name, ("1", "3", "9"))
+        bounds = rng.choice(
+            (
+                f"{few} PRECEDING AND CURRENT ROW",
+                f"{few} PRECEDING AND {one} FOLLOWING",
+                f"{one} FOLLOWING AND {many} FOLLOWING",
+                f"UNBOUNDED PRECEDING AND {one} PRECEDING",
+                f"{many} PRECEDING AND {one} PRECEDING",
+                "CURRENT ROW AND UNBOUNDED FOLLOWING",
+            )
+        )
         return fixed("ORDER BY {}{}", self._sorted(column), clause(" RANGE BETWEEN {}", bounds))
 
     def _windowed(self) -> Value:
@@ -233,3 +243,8 @@ class CallMaker:
 
 
 _NUMBERS = ("int", "decimal", "double")
+_NEAR = {
+    "timestamp": ("INTERVAL 1 HOUR", "INTERVAL 30 HOURS", "INTERVAL 9 DAYS"),
+    "double": ("0.5D", "2D", "40D"),
+    "decimal": ("0.1", "2.5", "30"),
+}

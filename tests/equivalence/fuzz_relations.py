@@ -149,7 +149,7 @@ class RelationMaker:
         kept_kind = next(c.kind for c in base.columns if str(items[0]).startswith(f"{c.part} "))
         if rng.random() < 0.3:
             made = [values.small(1).part for _ in columns]
-            texts = listed([fixed("'{}', {}", c, m) for c, m in zip(columns, made, strict=True)])
+            texts = listed([fixed("'{}', CAST({} AS BIGINT)", c, m) for c, m in zip(columns, made, strict=True)])
             part = fixed("(SELECT {}, stack({}, {}) AS ({}, {}) FROM {}) {}",
                          items[0], len(columns), texts, name, value, base.part, around)  # fmt: skip
         else:

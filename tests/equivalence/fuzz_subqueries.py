@@ -96,7 +96,9 @@ class SubqueryMaker(RelationMaker):
         where = clause(" WHERE {}", listed(conditions, " AND ")) if conditions else NOTHING
         if form > 0.85 and len(pairs) > 1:
             c, d = rng.choice(pairs)
-            return fixed("({}, {}) {} (SELECT {}, {} FROM {}{})", a.part, c.part, name, b.part, d.part, inner.part, where)
+            return fixed(
+                "({}, {}) {} (SELECT {}, {} FROM {}{})", a.part, c.part, name, b.part, d.part, inner.part, where
+            )
         return fixed("{} {} (SELECT {} FROM {}{})", a.part, name, b.part, inner.part, where)
 
     def _compared(self, outer: Relation, values: ValueMaker) -> Part:

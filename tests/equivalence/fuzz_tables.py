@@ -253,7 +253,9 @@ def random_tables(rng: random.Random, rows: int = 70) -> list[FuzzTable]:
                 else c
                 for i, c in enumerate(columns)
             )
-        events = list(_events(rng, columns, int(rows * rng.uniform(0.3, 1.2)), "inserts" if kind == "static" else kind, key))
+        events = list(
+            _events(rng, columns, int(rows * rng.uniform(0.3, 1.2)), "inserts" if kind == "static" else kind, key)
+        )
         cuts = sorted(rng.sample(range(1, len(events)), min(rng.randrange(1, 4), len(events) - 1)))
         files = [events[a:b] for a, b in zip((0, *cuts), (*cuts, len(events)), strict=True)]
         deletes = kind == "deletes" or (kind == "keyed" and rng.random() < 0.8)

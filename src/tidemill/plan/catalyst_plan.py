@@ -31,6 +31,7 @@ from tidemill.plan.catalyst_expressions import tree as read_tree
 from tidemill.plan.catalyst_generate import generate
 from tidemill.plan.catalyst_joins import build_join, projection
 from tidemill.plan.catalyst_pivots import without_pivot
+from tidemill.plan.catalyst_subqueries import any_value, exists_of, one_value, some_rows
 from tidemill.plan.catalyst_windows import read_window
 from tidemill.plan.codec import spark_type
 from tidemill.schema import Field, type_from_spark
@@ -223,19 +224,15 @@ class _PlanReader:
                 limit = max(0, number - offset) if limit is None else max(0, min(limit, number - offset))
             at = at.children[0]
         if limit == 0:
-            below = self.read(at)
-            return _Bound(Filter(below.node, Literal(False, pa.bool_())), below.inputs)
-        between: list[JsonTree] = []
+            none = self.read(at)
+            return _Bound(Filter(none.node, Literal(False, pa.bool_())), none.inputs)
+        below, between = at, list[JsonTree]()
         while at.name == "Project":
             between.append(at)
             at = at.children[0]
         if at.name != "Sort":
-            raise TidemillError(
-                "TM2105",
-                "LIMIT without ORDER BY is not decided by the rows",
-                got=f"LIMIT {limit}" if limit is not None else f"OFFSET {offset}",
-                hint="add ORDER BY",
-            )
+            rows = self.read(below)
+            return rows if limit is None and not offset else _Bound(some_rows(rows.node, limit, offset), rows.inputs)
         child = self.read(at.children[0])
         fields = child.node.schema.fields
         columns: list[Expression] = [Ref(i, f.type, f.nullable) for i, f in enumerate(fields)]
@@ -280,17 +277,15 @@ class _PlanReader:
                     got="ScalarSubquery",
                     hint="write it as a join",
                 )
-            bound = self.read(read_tree(tree.fields["plan"]))
-            if not _gives_one_row(bound.node):
-                raise TidemillError(
-                    "TM2103",
-                    "a scalar subquery must be an aggregate without GROUP BY",
-                    got="a query that may give no row, or several",
-                    hint="so that it gives one row whatever the input",
-                )
+            plan = read_tree(tree.fields["plan"])
+            found = exists_of(plan)
+            if found is None:
+                value = one_value(self.read(plan).node)
+            else:
+                value = any_value(self.read(found).node)
             position = len(node.schema)
-            field = bound.node.schema.fields[0]
-            node = build_join("Inner", node, projection(bound.node, [Ref(0, field.type, True)]), [])
+            field = value.schema.fields[0]
+            node = build_join("Inner", node, projection(value, [Ref(0, field.type, True)]), [])
             identity = -1000 - position
             inputs[identity] = position
             fields = {
@@ -359,12 +354,6 @@ def _join_kind(field: Any) -> tuple[str, int | None]:
         attribute = exists[0] if isinstance(exists, list) else exists
         return name, int(attribute["exprId"]["id"])
     return name, None
-
-
-def _gives_one_row(node: Node) -> bool:
-    while isinstance(node, Project):
-        node = node.child
-    return isinstance(node, Aggregate) and not node.keys
 
 
 def _conjuncts(tree: JsonTree) -> list[JsonTree]:
