@@ -86,17 +86,17 @@ class RelationMaker:
         """A source, a subquery, a join, an exploded relation."""
         rng = self.rng
         form = rng.random()
-        if depth <= 0 or form < 0.4:
+        if depth <= 0 or form < 0.3:
             return self.read(self.source())
-        if form < 0.52:
+        if form < 0.42:
             query = self.query(depth - 1)
             if any(k.name in FAMILIES for _, k in query.columns):
                 alias = self._name("x")
                 columns = tuple(Value(fixed("{}.{}", alias, n), k) for n, k in query.columns if k.name in FAMILIES)
                 return Relation(fixed("({}) {}", query.part, alias), columns, query.rows)
-        if form < 0.6:
+        if form < 0.5:
             return self.exploded()
-        if form < 0.63:
+        if form < 0.53:
             return self.turned()
         return self.join(depth - 1)
 
@@ -257,7 +257,7 @@ class RelationMaker:
             return fixed("")
         values = ValueMaker(rng, relation.columns)
         parts = [values.condition()] if rng.random() < 0.7 else []
-        if rng.random() < 0.35 or not parts:
+        if rng.random() < 0.5 or not parts:
             found = self.subquery_condition(relation, values)
             parts.append(sql("({} OR {})", found, values.condition(0)) if rng.random() < 0.15 else found)
         return clause(" WHERE {}", listed(parts, " AND "))
