@@ -193,6 +193,6 @@ class Fuzzer:
 
 
 def _rounded(query: str, rows: pa.Table) -> bool:
-    """Whether DuckDB rounds decimals otherwise: averages are doubles, and UNION of a sum (38 digits) drops the scale."""
+    """Whether DuckDB rounds decimals otherwise: averages are doubles, and UNION with a sum (38 digits) drops digits."""
     together = "sum(" in query and any(name in query for name in ("UNION", "INTERSECT", "EXCEPT", "MINUS"))
     return ("avg(" in query or together) and any(pa.types.is_decimal(t) for t in rows.schema.types)
