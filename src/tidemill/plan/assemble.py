@@ -100,6 +100,8 @@ class Assembler:
         self._sinks: dict[str, list[int]] = {}
         self._lowering = ""
         self._placed: dict[Input, Placement] = {}
+        self._lowered: dict[tuple[int, int, bool], tuple[Node, Input]] = {}
+        self._identities: dict[int, tuple[Node, str]] = {}
         self._times = EventTimes(tables, lambda name: self.views[name].root)
         self._looked_up: dict[str, set[Lag | None]] = {}
         self._static = StaticSides(self.views, tables)
@@ -113,6 +115,7 @@ class Assembler:
                 self._table_scan(source.name)
         for view in self.views.values():
             self._lowering = view.name
+            self._lowered.clear()  # each view notes for itself what it depends on
             self._sinks[view.name] = []
             self._keep(self._store(view))
         steps = self._with_views()
@@ -203,8 +206,16 @@ class Assembler:
     def _rows(self, node: Node, born: int, single: bool = False) -> Input:
         """The step that gives the changes of a node's rows.
 
-        With ``single`` an aggregate is folded where the rows of vnode 0 are, because its reader is there.
+        With ``single`` an aggregate is folded where the rows of vnode 0 are, because its reader is there. A node is
+        asked for by all that want to know where its rows are, so what is found is kept, under the node itself.
         """
+        key = (id(node), born, single)
+        if key not in self._lowered:
+            self._lowered[key] = node, self._lower(node, born, single)
+        return self._lowered[key][1]
+
+    def _lower(self, node: Node, born: int, single: bool) -> Input:
+        """Add the steps of a node."""
         match node:
             case Scan():
                 return Input(self._scan(node, born))
@@ -536,7 +547,9 @@ class Assembler:
 
     def _identity(self, node: Node) -> str:
         """Names a stateful node: equal for equal work on the same relations, whatever they are called."""
-        return fingerprint(self._with_uids(node))
+        if id(node) not in self._identities:
+            self._identities[id(node)] = node, fingerprint(self._with_uids(node))
+        return self._identities[id(node)][1]
 
     def _with_uids(self, node: Node) -> Node:
         if isinstance(node, Scan):
