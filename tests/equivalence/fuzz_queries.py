@@ -44,7 +44,11 @@ class QueryMaker(SubqueryMaker):
         results = [calls.aggregate() for _ in range(rng.randrange(1, 5))]
         if rng.random() < 0.15 and len(results) > 1:
             results.append(self._combined(results))
-        names = [f"{'o'}{self._count + 1 + n}" for n in range(len(keys))]
+        if rng.random() < 0.1:
+            other = self.read(self.source())
+            total = CallMaker(rng, ValueMaker(rng, other.columns), other.rows).aggregate()
+            results.append(Value(fixed("(SELECT {} FROM {})", total.part, other.part), total.kind))
+        names = [f"o{self._count + 1 + n}" for n in range(len(keys))]
         grouping = self._grouping(names)
         if any(w in str(grouping) for w in ("ROLLUP", "CUBE", "SETS")) and rng.random() < 0.5:
             call = fixed("grouping_id()") if rng.random() < 0.4 else fixed("grouping({})", rng.choice(keys).part)

@@ -233,11 +233,12 @@ class _PlanReader:
         if at.name != "Sort":
             rows = self.read(below)
             return rows if limit is None and not offset else _Bound(some_rows(rows.node, limit, offset), rows.inputs)
-        child = self.read(at.children[0])
-        fields = child.node.schema.fields
+        unordered = self.read(at.children[0])
+        fields = unordered.node.schema.fields
+        child, orders = self._with_subqueries(unordered, _expressions(at.fields["order"]))
         columns: list[Expression] = [Ref(i, f.type, f.nullable) for i, f in enumerate(fields)]
         keys = []
-        for order in _expressions(at.fields["order"]):
+        for order in orders:
             value = translate(order.children[0], child.inputs)
             if value not in columns:
                 columns.append(value)
@@ -245,7 +246,7 @@ class _PlanReader:
             nulls_first = "NullsFirst" in str(order.fields["nullOrdering"])
             keys.append(SortKey(columns.index(value), descending, nulls_first))
         top = TopRows(projection(child.node, columns), tuple(keys), limit, offset)
-        result = _Bound(projection(top, columns[: len(fields)]), child.inputs)
+        result = _Bound(projection(top, columns[: len(fields)]), unordered.inputs)
         for project in reversed(between):
             result = self._projected(project, result)
         return result
@@ -300,9 +301,12 @@ class _PlanReader:
         return _Bound(node, inputs), replaced
 
     def _aggregate(self, tree: JsonTree) -> _Bound:
-        child = self.read(tree.children[0])
+        below = self.read(tree.children[0])
         groups = _expressions(tree.fields["groupingExpressions"])
         outputs = [without_pivot(o) for o in _expressions(tree.fields["aggregateExpressions"])]
+        inside = [call for o in outputs for call in _calls(o)]
+        child, arguments = self._with_subqueries(below, inside)
+        call_of = dict(zip(map(id, inside), arguments, strict=True))
         columns = [translate(g, child.inputs) for g in groups]
         names = [str(g.fields.get("name", f"group{i}")) for i, g in enumerate(groups)]
         inputs = {_id(g): i for i, g in enumerate(groups) if "exprId" in g.fields}
@@ -317,7 +321,7 @@ class _PlanReader:
             """The expression with each aggregate call replaced by a reference to its result."""
             if node.name != "AggregateExpression":
                 return JsonTree(node.name, node.fields, tuple(replace(c) for c in node.children))
-            call = aggregate_call(node, child.inputs, argument)
+            call = aggregate_call(call_of[id(node)], child.inputs, argument)
             if call not in calls:
                 calls.append(call)
             position = calls.index(call)
@@ -334,9 +338,15 @@ class _PlanReader:
         projected = projection(child.node, columns)
         names += [f"{c.function}{i}" for i, c in enumerate(calls)]
         aggregate = Aggregate(projected, tuple(range(len(groups))), tuple(calls), tuple(names))
-        expressions = tuple(translate(e, inputs) for e in replaced)
-        result = Project(aggregate, expressions, tuple(o.fields["name"] for o in outputs))
+        found, replaced = self._with_subqueries(_Bound(aggregate, inputs), replaced)
+        expressions = tuple(translate(e, found.inputs) for e in replaced)
+        result = Project(found.node, expressions, tuple(o.fields["name"] for o in outputs))
         return _Bound(result, {_id(o): i for i, o in enumerate(outputs)})
+
+
+def _calls(tree: JsonTree) -> list[JsonTree]:
+    """The aggregate calls in an expression."""
+    return [tree] if tree.name == "AggregateExpression" else [c for child in tree.children for c in _calls(child)]
 
 
 def _is_replicate(tree: JsonTree) -> bool:

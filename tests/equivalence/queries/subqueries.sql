@@ -53,3 +53,20 @@ SELECT k, i FROM t WHERE i >= (SELECT i FROM a ORDER BY i DESC NULLS LAST, k LIM
 
 CREATE MATERIALIZED VIEW s_top_texts AS
 SELECT k, (SELECT s FROM t WHERE i > 0 ORDER BY s DESC LIMIT 1) AS s, (SELECT array(k, l) FROM u ORDER BY 1 LIMIT 1) AS a FROM u;
+
+-- Scalar subqueries beside aggregates, inside them, and in an order.
+
+CREATE MATERIALIZED VIEW s_share AS
+SELECT k, sum(i) * 100 / (SELECT sum(abs(i)) FROM t) AS share, (SELECT max(l) FROM u) AS m FROM t GROUP BY k;
+
+CREATE MATERIALIZED VIEW s_beside AS
+SELECT sum(i) AS s, (SELECT max(l) FROM u) AS m, count(*) - (SELECT count(*) FROM a) AS d FROM t;
+
+CREATE MATERIALIZED VIEW s_inside AS
+SELECT g, sum(i - (SELECT min(i) FROM a)) AS s, count(*) FILTER (WHERE i > (SELECT avg(i) FROM t)) AS c FROM t GROUP BY g;
+
+CREATE MATERIALIZED VIEW s_order AS
+SELECT k, i FROM t WHERE i IS NOT NULL ORDER BY abs(i - (SELECT max(i) FROM a)), k, i LIMIT 5;
+
+CREATE MATERIALIZED VIEW s_rollup AS
+SELECT k, g, count(DISTINCT i) - (SELECT count(*) FROM u) AS d FROM t GROUP BY ROLLUP (k, g);
