@@ -114,9 +114,9 @@ class Assembler:
         self._demand = Demand(self.views, tables)
         self._sinks: dict[str, list[int]] = {}
         self._lowering = ""
+        self._placed: dict[Input, Placement] = {}
         self._lowered: dict[tuple[int, int, bool], tuple[Node, Input]] = {}
         self._identities: dict[int, tuple[Node, str]] = {}
-        self._placed: dict[Input, Placement] = {}
         self._times = EventTimes(tables, lambda name: self.views[name].root)
         self._looked_up: dict[str, set[Lag | None]] = {}
         self._static = StaticSides(self.views, tables)
@@ -131,7 +131,7 @@ class Assembler:
                 self._table_scan(source.name)
         for view in self.views.values():
             self._lowering = view.name
-            self._lowered.clear()
+            self._lowered.clear()  # each view notes for itself what it depends on
             self._sinks[view.name] = []
             self._keep(self._store(view))
         steps = self._with_views()
@@ -222,7 +222,8 @@ class Assembler:
     def _rows(self, node: Node, born: int, single: bool = False) -> Input:
         """The step that gives the changes of a node's rows.
 
-        With ``single`` an aggregate is folded where the rows of vnode 0 are, because its reader is there.
+        With ``single`` an aggregate is folded where the rows of vnode 0 are, because its reader is there. A node is
+        asked for by all that want to know where its rows are, so what is found is kept, under the node itself.
         """
         key = (id(node), born, single)  # comparing nodes takes as long as lowering them
         if key not in self._lowered:
@@ -230,6 +231,7 @@ class Assembler:
         return self._lowered[key][1]
 
     def _lower(self, node: Node, born: int, single: bool) -> Input:
+        """Add the steps of a node."""
         match node:
             case Scan():
                 return Input(self._scan(node, born))

@@ -32,7 +32,7 @@ from tidemill.plan.catalyst_generate import generate
 from tidemill.plan.catalyst_joins import build_join, projection
 from tidemill.plan.catalyst_pivot import has_pivot, unpivoted
 from tidemill.plan.catalyst_places import passing
-from tidemill.plan.catalyst_subqueries import ONE_ROW, with_subqueries
+from tidemill.plan.catalyst_subqueries import ONE_ROW, some_rows, with_subqueries
 from tidemill.plan.catalyst_windows import read_window
 from tidemill.plan.codec import spark_type
 from tidemill.schema import Field, type_from_spark
@@ -229,24 +229,21 @@ class _PlanReader:
                 limit = max(0, number - offset) if limit is None else max(0, min(limit, number - offset))
             at = at.children[0]
         if limit == 0:
-            below = self.read(at)
-            return _Bound(Filter(below.node, Literal(False, pa.bool_())), below.inputs)
-        between: list[JsonTree] = []
+            none = self.read(at)
+            return _Bound(Filter(none.node, Literal(False, pa.bool_())), none.inputs)
+        below, between = at, list[JsonTree]()
         while at.name == "Project":
             between.append(at)
             at = at.children[0]
         if at.name != "Sort":
-            raise TidemillError(
-                "TM2105",
-                "LIMIT without ORDER BY is not decided by the rows",
-                got=f"LIMIT {limit}" if limit is not None else f"OFFSET {offset}",
-                hint="add ORDER BY",
-            )
-        child = self.read(at.children[0])
-        fields = child.node.schema.fields
+            rows = self.read(below)
+            return rows if limit is None and not offset else _Bound(some_rows(rows.node, limit, offset), rows.inputs)
+        unordered = self.read(at.children[0])
+        fields = unordered.node.schema.fields
+        child, orders = self._with_subqueries(unordered, _expressions(at.fields["order"]))
         columns: list[Expression] = [Ref(i, f.type, f.nullable) for i, f in enumerate(fields)]
         keys = []
-        for order in _expressions(at.fields["order"]):
+        for order in orders:
             value = translate(order.children[0], child.inputs)
             if value not in columns:
                 columns.append(value)
@@ -254,7 +251,7 @@ class _PlanReader:
             nulls_first = "NullsFirst" in str(order.fields["nullOrdering"])
             keys.append(SortKey(columns.index(value), descending, nulls_first))
         top = TopRows(projection(child.node, columns), tuple(keys), limit, offset)
-        result = _Bound(projection(top, columns[: len(fields)]), child.inputs)
+        result = _Bound(projection(top, columns[: len(fields)]), unordered.inputs)
         for project in reversed(between):
             result = self._projected(project, result)
         return result
@@ -275,8 +272,8 @@ class _PlanReader:
         node, inputs, replaced = with_subqueries(child.node, child.inputs, expressions, self._row)
         return _Bound(node, inputs), replaced
 
-    def _row(self, plan: Any) -> Node:
-        return self.read(read_tree(plan)).node
+    def _row(self, plan: JsonTree) -> Node:
+        return self.read(plan).node
 
     def _below(self, tree: JsonTree) -> _Bound:
         """What is below a node whose expressions may have subqueries."""
@@ -289,7 +286,9 @@ class _PlanReader:
         outputs = _expressions(tree.fields["aggregateExpressions"])
         if has_pivot(outputs):
             below, groups, outputs = unpivoted(below, groups, outputs)
-        child = self.read(below)
+        inside = [call for o in outputs for call in _calls(o)]
+        child, arguments = self._with_subqueries(self.read(below), inside)
+        call_of = dict(zip(map(id, inside), arguments, strict=True))
         columns = [translate(g, child.inputs) for g in groups]
         names = [str(g.fields.get("name", f"group{i}")) for i, g in enumerate(groups)]
         inputs = {_id(g): i for i, g in enumerate(groups) if "exprId" in g.fields}
@@ -304,7 +303,7 @@ class _PlanReader:
             """The expression with each aggregate call replaced by a reference to its result."""
             if node.name != "AggregateExpression":
                 return JsonTree(node.name, node.fields, tuple(replace(c) for c in node.children))
-            call = aggregate_call(node, child.inputs, argument)
+            call = aggregate_call(call_of[id(node)], child.inputs, argument)
             if call not in calls:
                 calls.append(call)
             position = calls.index(call)
@@ -321,9 +320,15 @@ class _PlanReader:
         projected = projection(child.node, columns)
         names += [f"{c.function}{i}" for i, c in enumerate(calls)]
         aggregate = Aggregate(projected, tuple(range(len(groups))), tuple(calls), tuple(names))
-        expressions = tuple(translate(e, inputs) for e in replaced)
-        result = Project(aggregate, expressions, tuple(o.fields["name"] for o in outputs))
+        found, replaced = self._with_subqueries(_Bound(aggregate, inputs), replaced)
+        expressions = tuple(translate(e, found.inputs) for e in replaced)
+        result = Project(found.node, expressions, tuple(o.fields["name"] for o in outputs))
         return _Bound(result, {_id(o): i for i, o in enumerate(outputs)})
+
+
+def _calls(tree: JsonTree) -> list[JsonTree]:
+    """The aggregate calls in an expression."""
+    return [tree] if tree.name == "AggregateExpression" else [c for child in tree.children for c in _calls(child)]
 
 
 def _is_replicate(tree: JsonTree) -> bool:

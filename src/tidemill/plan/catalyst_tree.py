@@ -1,7 +1,7 @@
 """Catalyst expression trees, rebuilt from the JSON that Spark prints.
 
 ``plan.toJSON()`` leaves out what cannot be guessed: whether a cast is ``CAST`` or ``try_cast``, the bytes of
-binary constants, the list of ``InSet``, the escape character of LIKE. :func:`read_plan` and
+binary constants, the lists of ``InSet`` and ``PivotFirst``, the escape character of LIKE. :func:`read_plan` and
 :func:`read_expression` ask the Java objects for exactly these, and for the id of the RDD at each leaf.
 """
 
