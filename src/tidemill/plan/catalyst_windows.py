@@ -65,11 +65,17 @@ def read_window(
         )
         for order in orders
     )
-    named = _trees(tree.fields["windowExpressions"])
+    all_named = _trees(tree.fields["windowExpressions"])
+    named = [n for n in all_named if n.children[0].name == "WindowExpression"]
+    folded = [n for n in all_named if n not in named]  # Catalyst has found a constant: the count of NULL
     calls = tuple(_call(named_.children[0], orders, inputs, aggregate) for named_ in named)
     names = tuple(str(n.fields["name"]) for n in named)
-    node = Window(projection(child, columns), partition, keys, calls, names)
-    found = {int(n.fields["exprId"]["id"]): len(columns) + i for i, n in enumerate(named)}
+    below = projection(child, columns)
+    node = Window(below, partition, keys, calls, names) if calls else below
+    found = {int(n.fields["exprId"]["id"]): len(columns) + i for i, n in enumerate([*named, *folded])}
+    if folded:
+        kept = [Ref(i, f.type, f.nullable) for i, f in enumerate(node.schema.fields)]
+        node = projection(node, [*kept, *(translate(n.children[0], inputs) for n in folded)])
     return node, {**inputs, **found}
 
 

@@ -21,3 +21,10 @@ SELECT k, g, count(DISTINCT i) AS x, count(DISTINCT s) AS y, max(d) AS m, sum(i)
 CREATE MATERIALIZED VIEW f_distincts_of_turned AS
 SELECT w, g, min(p) AS m, count(DISTINCT p, k) FILTER (WHERE p > 0) AS c, count(DISTINCT p) AS n
 FROM (SELECT g, k, i, k + 1 AS j FROM t) UNPIVOT (p FOR w IN (i, j)) GROUP BY w, g;
+
+CREATE MATERIALIZED VIEW f_window_of_nothing AS
+SELECT k, count_if(c IS NULL) OVER (ORDER BY k) AS n, count(NULL) OVER (PARTITION BY k) AS z, max(c) OVER (ORDER BY k) AS m
+FROM (SELECT k, count(*) AS c FROM t GROUP BY k);
+
+CREATE MATERIALIZED VIEW f_only_window_of_nothing AS
+SELECT k, i, count(NULL) OVER (PARTITION BY k ORDER BY i) + 1 AS n FROM t;
