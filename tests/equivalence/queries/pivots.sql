@@ -30,7 +30,7 @@ CREATE MATERIALIZED VIEW p_without_from AS
 SELECT (SELECT sum(i) FROM t) - (SELECT max(k) FROM u) AS d, 1 AS one, coalesce((SELECT max(s) FROM t), '-') AS s;
 
 CREATE MATERIALIZED VIEW p_without_from_if AS
-SELECT (SELECT count(*) FROM t) AS c WHERE (SELECT sum(l) FROM u) > (SELECT min(k) FROM u);
+SELECT (SELECT count(*) FROM t) AS c WHERE (SELECT count(*) FROM u) > 3 AND (SELECT count(*) FROM t WHERE i > 0) > 2;
 
 CREATE MATERIALIZED VIEW p_under_from AS
 SELECT t.k, r.m FROM t JOIN (SELECT (SELECT max(k) FROM u) - 3 AS m) r ON t.k > r.m;
