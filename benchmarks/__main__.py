@@ -19,6 +19,7 @@ NAMES = (
     "twenty_views",
     "fifty_views",
     "add_view",
+    "small_side",
     "state_growth",
     "tpch",
     "nexmark",

@@ -23,6 +23,10 @@ class Settings:
     small_epoch_bytes : int
         An epoch with at most so many bytes of input runs all its supersteps in one Spark task: its exchanges would
         take longer than its work. 0 for never.
+    broadcast_bytes : int
+        A table with at most so many bytes when a view over it is created, and a tenth of those of what it is joined
+        with, is looked up where the rows of that are, without an exchange, in epochs in which it does not change.
+        0 for no table but those with the option ``broadcast 'true'``.
     checkpoint_seconds : float
         Least time between two checkpoints; sealed epochs in between are replayed after a crash.
     checkpoint_bytes : int
@@ -47,6 +51,7 @@ class Settings:
     split_bytes: int = 4 << 20
     partitions: int = 0
     small_epoch_bytes: int = 1 << 20
+    broadcast_bytes: int = 10 << 20
     checkpoint_seconds: float = 1.0
     checkpoint_bytes: int = 256 << 20
     buffer_directory: str = ""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
+from typing import Any
 
 
 class TidemillError(Exception):
@@ -25,6 +26,12 @@ class TidemillError(Exception):
         What was found.
     hint : str
         What the reader can do about it.
+
+    Attributes
+    ----------
+    passed : list
+        Nodes of Catalyst's that the error came by, innermost first, each with whether it is an operator: they know
+        the place in the query. Not pickled.
     """
 
     def __init__(self, number: str, what: str, got: str = "", hint: str = "") -> None:
@@ -32,6 +39,7 @@ class TidemillError(Exception):
         self.what = what
         self.got = got
         self.hint = hint
+        self.passed: list[tuple[Any, bool]] = []
         super().__init__(self.message())
 
     def message(self) -> str:

@@ -218,7 +218,5 @@ def _close(a: Any, b: Any, relative: float) -> bool:
     if isinstance(a, tuple) and isinstance(b, tuple):
         return len(a) == len(b) and all(_close(x, y, relative) for x, y in zip(a, b, strict=True))
     if isinstance(a, float) and isinstance(b, float):
-        return math.isclose(a, b, rel_tol=relative)
-    if isinstance(a, tuple) and isinstance(b, tuple):
-        return len(a) == len(b) and all(_close(x, y, relative) for x, y in zip(a, b, strict=True))
+        return math.isclose(a, b, rel_tol=relative) or (math.isnan(a) and math.isnan(b))
     return bool(a == b)

@@ -15,7 +15,7 @@ from typing import Any
 
 import pyarrow as pa
 from oracle import Oracle
-from random_tables import to_field
+from random_tables import NO_TEXT, to_field
 
 from tidemill.exchange.trace import generate
 from tidemill.mill import Mill
@@ -127,7 +127,8 @@ def upserts(rng: random.Random, directory: Path, count: int, files: int = 4) -> 
 
     create = (
         "CREATE TABLE c (v DOUBLE, k INT, s STRING, g STRING, n BIGINT, day DATE, PRIMARY KEY (G, K)) USING csv "
-        f"OPTIONS (path '{directory}', header true, opColumn 'what', opInsert 'put', opDelete 'remove')"
+        f"OPTIONS (path '{directory}', header true, nullValue '{NO_TEXT}', opColumn 'what', opInsert 'put', "
+        "opDelete 'remove')"
     )
     # Lines with quoted line ends are one message of several lines: the file's header names the columns.
     made = ChangeFiles.cut(rng, directory, lines, files, "v,k,s,g,n,day,what")

@@ -20,6 +20,16 @@ from oracle import Oracle
 from pyspark.sql import SparkSession
 
 _MOST_ROWS = 3000
+FORMS = (
+    "LEFT JOIN", "RIGHT JOIN", "FULL JOIN", "SEMI JOIN", "ANTI JOIN", "CROSS JOIN", "LATERAL (", "LATERAL VIEW",
+    "USING (", "NOT EXISTS (", "EXISTS (", ") IN (SELECT", " IN (SELECT", "NOT IN (SELECT", "(SELECT sum(abs(",
+    "(SELECT max(",
+    "ROLLUP", "CUBE", "GROUPING SETS", "grouping", "FILTER", "HAVING", "DISTINCT", "UNION ALL", "UNION ", "INTERSECT",
+    "EXCEPT", "INTERSECT ALL", "EXCEPT ALL", "LIMIT", "OFFSET", "OVER (", "ROWS BETWEEN", "RANGE BETWEEN", "QUALIFY",
+    "lag(", "IGNORE NULLS", "explode(", "inline(", "UNPIVOT", "PIVOT (", "window(", "WITH ", "FROM q", "collect_",
+    "percentile", "min_by", "mode()", "stddev", "kurtosis", "count(DISTINCT",
+)  # fmt: skip
+"""What must occur in a long run."""
 _TRIES = 6
 
 
@@ -29,12 +39,15 @@ class Counts:
 
     Attributes
     ----------
-    made, rejected : int
-        Queries that ran; those that were thrown away before, because they would have had no rows, or too many.
+    made, rejected, refused : int
+        Queries that ran; those that were thrown away before, because they would have had no rows, or too many, or
+        Spark does not take them; those that are not maintained, by the number and text of their error.
     compared : int
         Comparisons of a view with Spark, one an epoch.
     duckdb, refused_by_duckdb : int
         Views compared with DuckDB at the end, and those that DuckDB did not take or failed in.
+    forms : int
+        Queries in which each of ``FORMS`` occurs.
     """
 
     made: int = 0
@@ -44,6 +57,7 @@ class Counts:
     epochs: int = 0
     duckdb: int = 0
     refused_by_duckdb: Counter[str] = field(default_factory=Counter)
+    forms: Counter[str] = field(default_factory=Counter)
 
 
 @dataclass
@@ -78,7 +92,9 @@ class Fuzzer:
         made = time.monotonic()
         with Run(self.spark, plan, answers) as run:
             outcome = run.run(texts, late)
-        self._count(outcome, len(texts))
+        self._count(outcome, texts)
+        for name, why in outcome.refused.items():
+            self.say(f"    refused: {why[:200]} -- {texts[name]}")
         self.say(
             f"batch {number}: {len(texts)} queries, {outcome.epochs} epochs, {len(outcome.failures)} failures, "
             f"{made - began:.1f} + {time.monotonic() - made:.1f} s, epochs {outcome.seconds:.1f} s"
@@ -101,7 +117,7 @@ class Fuzzer:
         while len(queries) < size:
             name = f"q{len(queries)}"
             for _ in range(_TRIES):
-                query = maker.query(rng.choice((0, 1, 1, 2)))
+                query = maker.query(rng.choice((0, 1, 1, 1, 2, 2)))
                 if len(str(query.part)) > 6000:
                     continue
                 began = time.monotonic()
@@ -125,8 +141,9 @@ class Fuzzer:
             maker.add_view(name, query)
         return queries, answers
 
-    def _count(self, outcome: Outcome, size: int) -> None:
-        self.counts.made += size
+    def _count(self, outcome: Outcome, texts: dict[str, str]) -> None:
+        self.counts.made += len(texts) - len(outcome.refused)
+        self.counts.forms.update(f for n, text in texts.items() if n not in outcome.refused for f in FORMS if f in text)
         self.counts.compared += outcome.compared
         self.counts.epochs += outcome.epochs
         self.counts.refused.update(outcome.refused.values())
@@ -139,6 +156,7 @@ class Fuzzer:
             try:
                 differs = duck.differs(texts[name], rows)
             except duckdb.Error as error:
+                self.say(f"    DuckDB: {str(error)[:300]} -- {texts[name]}")
                 self.counts.refused_by_duckdb[str(error).splitlines()[0][:60]] += 1
                 continue
             self.counts.duckdb += 1
@@ -175,5 +193,6 @@ class Fuzzer:
 
 
 def _rounded(query: str, rows: pa.Table) -> bool:
-    """Whether there may be an average of decimals, which DuckDB gives as a double."""
-    return "avg(" in query and any(pa.types.is_decimal(t) for t in rows.schema.types)
+    """Whether DuckDB rounds decimals otherwise: averages are doubles, and UNION with a sum (38 digits) drops digits."""
+    together = "sum(" in query and any(name in query for name in ("UNION", "INTERSECT", "EXCEPT", "MINUS"))
+    return ("avg(" in query or together) and any(pa.types.is_decimal(t) for t in rows.schema.types)

@@ -53,14 +53,14 @@ class CallMaker:
     def aggregate(self) -> Value:
         """A call, perhaps with FILTER."""
         found = self._aggregate()
-        if self.rng.random() < 0.15:
+        if self.rng.random() < 0.15 and not str(found.part).startswith("round("):
             filtered = sql("{}{}", found.part, clause(" FILTER (WHERE {})", self.values.condition()))
             return replace(found, part=filtered)
         return found
 
     def _aggregate(self) -> Value:
         rng, values = self.rng, self.values
-        form = rng.randrange(28)
+        form = rng.randrange(33)
         if form < 3:
             return Value(fixed("count(*)"), _COUNT)
         if form < 5:
@@ -85,7 +85,12 @@ class CallMaker:
             argument = values.any(1)
             return Value(fixed(rng.choice(("min({})", "max({})")), argument.part), argument.kind)
         if form == 20:
-            return Value(fixed(rng.choice(("bool_and({})", "bool_or({})")), values.condition()), BOOLEAN)
+            return Value(
+                fixed(
+                    rng.choice(("bool_and({})", "bool_or({})", "every({})", "some({})", "any({})")), values.condition()
+                ),
+                BOOLEAN,
+            )
         if form == 21:
             return Value(fixed("count_if({})", values.condition()), _COUNT)
         if form == 22:
@@ -102,11 +107,40 @@ class CallMaker:
             argument = values.column()
             return Value(fixed("mode() WITHIN GROUP (ORDER BY {})", argument.part), argument.kind)
         if form == 26:
-            name = rng.choice(("collect_list({})", "collect_set({})"))
+            name = rng.choice(("collect_list({})", "collect_set({})", "array_agg({})", "collect_list(DISTINCT {})"))
             return Value(fixed(name, values.column().part), OPAQUE)
+        if form > 27:
+            return self._rarer(form)
         value, order = values.column(), values.column()
         name = rng.choice(("min_by({}, struct({}, {}))", "max_by({}, struct({}, {}))"))
         return Value(fixed(name, value.part, order.part, value.part), value.kind)
+
+    def _rarer(self, form: int) -> Value:
+        rng, values = self.rng, self.values
+        if form == 28:
+            argument = values.small(1)
+            return Value(fixed(rng.choice(("round(skewness({}), 7)", "round(kurtosis({}), 7)")), argument.part), OPAQUE)
+        if form == 29:
+            name = rng.choice(("percentile({}, array(0.0, 0.5, 0.9))", "percentile(DISTINCT {}, 0.75)",
+                               "percentile_cont(0.3) WITHIN GROUP (ORDER BY {} DESC)",
+                               "percentile_disc(0.3) WITHIN GROUP (ORDER BY {} DESC)"))  # fmt: skip
+            return Value(fixed(name, fixed("CAST({} AS INT)", values.small(1).part)), OPAQUE)
+        if form == 30:
+            a, b = values.column(), values.column()
+            name = rng.choice(("max(struct({}, {}))", "min(array(CAST({} AS STRING), CAST({} AS STRING)))",
+                               "count(DISTINCT struct({}, {}))", "count({}, {})"))  # fmt: skip
+            if name.startswith("min") and "double" in (a.kind.name, b.kind.name):
+                name = "max(struct({}, {}))"
+            kind = _COUNT if name.startswith("count") else OPAQUE
+            return Value(fixed(name, a.part, b.part), kind)
+        if form == 31:
+            argument = self.summable_int()
+            if rng.random() < 0.3:
+                return Value(fixed("regr_count({}, {})", argument.part, values.small(0).part), _COUNT)
+            return Value(fixed("try_avg({})", argument.part), self.mean(argument))
+        argument = self.summable()
+        part = sql("sum(CASE WHEN {} THEN {} END)", values.condition(0), argument.part)
+        return Value(Part(part.pieces), self.total(argument))
 
     def moment(self) -> Value:
         """A number of which a variance is taken."""
@@ -142,8 +176,13 @@ class CallMaker:
             offset = rng.choice((1, 1, 2))
             name = rng.choice(
                 (f"lag({{}}, {offset})", f"lead({{}}, {offset})", "first_value({})", "last_value({})",
-                 "nth_value({}, 2)", "first_value({}) IGNORE NULLS")
+                 "nth_value({}, 2)", "first_value({}) IGNORE NULLS", "last_value({}) IGNORE NULLS",
+                 "nth_value({}, 2) IGNORE NULLS", f"lag({{}}, {offset}) IGNORE NULLS", "lead({}, 1) IGNORE NULLS",
+                 "lag({}, 1, default)")
             )  # fmt: skip
+            if name.endswith("default)"):
+                lag = fixed("lag({}, {}, {})", argument.part, offset, argument.part)
+                return Value(fixed("{} OVER ({}{})", lag, whole, everything), argument.kind)
             if name.startswith(("first", "last", "nth")):
                 everything = fixed("{}{}", everything, clause(" {}", self._rows()))
             return Value(fixed("{} OVER ({}{})", fixed(name, argument.part), whole, everything), argument.kind)
@@ -151,21 +190,39 @@ class CallMaker:
         if form < 9:
             frame, by = fixed("{}{}", everything, clause(" {}", self._rows())), whole
         elif form == 9:
-            ints = [c for c in columns if c.kind.name in ("int", "date") and c.kind.bound <= 1000]
-            bounds = rng.choice(
-                ("2 PRECEDING AND CURRENT ROW", "3 PRECEDING AND 1 FOLLOWING", "1 FOLLOWING AND 9 FOLLOWING")
-            )
-            frame = some
-            if ints:
-                frame = fixed("ORDER BY {}{}", self._sorted(ints[0]), clause(" RANGE BETWEEN {}", bounds))
+            frame = self._range(columns) or some
         else:
             frame = some if rng.random() < 0.6 else fixed("")
         return Value(fixed("{} OVER ({}{})", call.part, by, frame), call.kind)
 
+    def _range(self, columns: list[Value]) -> Part | None:
+        """An order by one column, and a frame of values near that of a row."""
+        rng = self.rng
+        among = [c for c in columns if c.kind.name in ("int", "date") and c.kind.bound <= 1000]
+        among += [c for c in columns if c.kind.name in ("timestamp", "double") or 0 < c.kind.scale <= 4]
+        if not among:
+            return None
+        column = rng.choice(among)
+        one, few, many = _NEAR.get(column.kind.name, ("1", "3", "9"))
+        bounds = rng.choice(
+            (
+                f"{few} PRECEDING AND CURRENT ROW",
+                f"{few} PRECEDING AND {one} FOLLOWING",
+                f"{one} FOLLOWING AND {many} FOLLOWING",
+                f"UNBOUNDED PRECEDING AND {one} PRECEDING",
+                f"{many} PRECEDING AND {one} PRECEDING",
+                "CURRENT ROW AND UNBOUNDED FOLLOWING",
+            )
+        )
+        return fixed("ORDER BY {}{}", self._sorted(column), clause(" RANGE BETWEEN {}", bounds))
+
     def _windowed(self) -> Value:
         rng = self.rng
         argument = self.summable()
-        form = rng.randrange(5)
+        form = self.rng.randrange(6)
+        if form == 5:
+            name = rng.choice(("bool_or({})", "bool_and({})", "count_if({})"))
+            return Value(fixed(name, self.values.condition(0)), _COUNT if name.startswith("count") else BOOLEAN)
         if form == 0:
             return Value(rng.choice((fixed("count(*)"), fixed("count({})", self.values.any(1).part))), _COUNT)
         if form == 1:
@@ -186,3 +243,8 @@ class CallMaker:
 
 
 _NUMBERS = ("int", "decimal", "double")
+_NEAR = {
+    "timestamp": ("INTERVAL 1 HOUR", "INTERVAL 30 HOURS", "INTERVAL 9 DAYS"),
+    "double": ("0.5D", "2D", "40D"),
+    "decimal": ("0.1", "2.5", "30"),
+}

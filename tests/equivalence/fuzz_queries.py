@@ -6,16 +6,17 @@ from collections.abc import Callable, Sequence
 
 from fuzz_aggregates import CallMaker
 from fuzz_parts import Part, clause, fixed, listed, sql
-from fuzz_relations import MOST_ROWS, Query, Relation, RelationMaker, Source
+from fuzz_relations import MOST_ROWS, Query, Relation, Source
+from fuzz_subqueries import SubqueryMaker
 from fuzz_tables import Kind
-from fuzz_values import FAMILIES, Value, ValueMaker
+from fuzz_values import FAMILIES, TIMESTAMP, Value, ValueMaker, widest
 
 
-class QueryMaker(RelationMaker):
+class QueryMaker(SubqueryMaker):
     """Makes queries; those that became views are added as sources of later ones."""
 
     def _items(self, values: Sequence[Value]) -> tuple[Part, tuple[tuple[str, Kind], ...]]:
-        names = [self._name("c") for _ in values]
+        names = [self._name("o") for _ in values]
         items = listed([fixed("{} AS {}", v.part, n) for v, n in zip(values, names, strict=True)])
         return items, tuple((n, v.kind) for n, v in zip(names, values, strict=True))
 
@@ -32,17 +33,6 @@ class QueryMaker(RelationMaker):
         distinct = clause("DISTINCT ") if rng.random() < 0.2 else fixed("")
         return Query(fixed("SELECT {}{} FROM {}{}", distinct, items, relation.part, where), columns, relation.rows)
 
-    def scalar_subquery(self, outer: Relation) -> Value:
-        """An aggregate of a source, of all rows or of those that match."""
-        rng = self.rng
-        inner = self.read(self.source())
-        calls = CallMaker(rng, ValueMaker(rng, inner.columns), inner.rows)
-        call = calls.aggregate()
-        link = fixed("")
-        if rng.random() < 0.5:
-            link = clause(" WHERE {}", self.equality(outer.columns, inner.columns))
-        return Value(fixed("(SELECT {} FROM {}{})", call.part, inner.part, link), call.kind)
-
     def grouped(self, depth: int) -> Query:
         """GROUP BY with all its forms, or an aggregate of everything."""
         rng = self.rng
@@ -54,15 +44,29 @@ class QueryMaker(RelationMaker):
         results = [calls.aggregate() for _ in range(rng.randrange(1, 5))]
         if rng.random() < 0.15 and len(results) > 1:
             results.append(self._combined(results))
+        if rng.random() < 0.1:
+            other = self.read(self.source())
+            total = CallMaker(rng, ValueMaker(rng, other.columns), other.rows).aggregate()
+            results.append(Value(fixed("(SELECT {} FROM {})", total.part, other.part), total.kind))
+        names = [f"o{self._count + 1 + n}" for n in range(len(keys))]
+        grouping = self._grouping(names)
+        if any(w in str(grouping) for w in ("ROLLUP", "CUBE", "SETS")) and rng.random() < 0.5:
+            call = fixed("grouping_id()") if rng.random() < 0.4 else fixed("grouping({})", rng.choice(keys).part)
+            results.append(Value(call, Kind("int", 8)))
+        elif keys and rng.random() < 0.12:
+            results.append(Value(fixed("rank() OVER (ORDER BY {})", self.plain_call(calls)), Kind("int", 2**20)))
         items, columns = self._items([*keys, *results])
-        grouping = self._grouping([n for n, _ in columns[: len(keys)]])
+        assert [n for n, _ in columns[: len(names)]] == names
         having = fixed("")
         if rng.random() < 0.25:
+            source = self.read(self.source())
             conditions = (
                 fixed("count(*) > {}", rng.choice((1, 2, 5))),
                 fixed("max({}) > 0", values.small(0).part),
                 fixed("{} IS NOT NULL", calls.aggregate().part),
-            )
+                fixed("count(*) < (SELECT count({}) FROM {})",
+                      ValueMaker(rng, source.columns).column().part, source.part),
+            )  # fmt: skip
             having = clause(" HAVING {}", rng.choice(conditions))
         part = fixed("SELECT {} FROM {}{}{}{}", items, relation.part, where, grouping, having)
         return Query(part, columns, relation.rows if keys else 1)
@@ -76,11 +80,58 @@ class QueryMaker(RelationMaker):
         parts = listed([fixed("{}", n) for n in names])
         if form < 0.75 or len(names) < 2:
             return fixed(" GROUP BY {}", parts)
-        if form < 0.9:
+        if form < 0.86:
             return fixed(" GROUP BY {} ({})", rng.choice(("ROLLUP", "CUBE")), parts)
+        if form < 0.92:
+            rest = listed([fixed("{}", n) for n in names[1:]])
+            return fixed(" GROUP BY {}, {} ({})", names[0], rng.choice(("ROLLUP", "CUBE")), rest)
         sets = rng.sample([f"({names[0]})", "()", f"({names[-1]})"], rng.randrange(0, 4))
         chosen = listed([fixed("{}", s) for s in [f"({', '.join(names)})", *sets]])
         return fixed(" GROUP BY GROUPING SETS ({})", chosen)
+
+    def plain_call(self, calls: CallMaker) -> Part:
+        """An aggregate to order by."""
+        argument = calls.summable_int()
+        return fixed(self.rng.choice(("sum({})", "count({})", "max({}) DESC")), argument.part)
+
+    def timed(self, depth: int) -> Query:
+        """GROUP BY windows of time."""
+        rng = self.rng
+        relation = self.relation(depth)
+        values = ValueMaker(rng, relation.columns)
+        times = values.of_family("timestamp") or values.of_family("date")
+        if not times or relation.rows > 5000:
+            return self.grouped(depth)
+        where = self.where(relation, 0.3)
+        calls = CallMaker(rng, values, relation.rows * 3)
+        spans = rng.choice(("'1 hour'", "'7 days'", "'90 days'", "'3 hours', '1 hour'", "'40 days', '20 days'",
+                            "'50 days', '30 days', '7 hours'", "'1 day', '1 day', '5 hours'"))  # fmt: skip
+        call = fixed("window({}, {})", rng.choice(times).part, spans)
+        keys = [values.any(1) for _ in range(rng.choice((0, 0, 1)))]
+        results = [calls.aggregate() for _ in range(rng.randrange(1, 4))]
+        edge = Value(fixed("window.{}", rng.choice(("start", "end"))), TIMESTAMP)
+        items, columns = self._items([*keys, edge, *results])
+        grouping = listed([*(fixed("{}", n) for n, _ in columns[: len(keys)]), call])
+        part = fixed("SELECT {} FROM {}{} GROUP BY {}", items, relation.part, where, grouping)
+        return Query(part, columns, relation.rows * 3)
+
+    def pivoted(self, depth: int) -> Query:
+        """PIVOT: values of a column become columns."""
+        rng = self.rng
+        relation = self.relation(depth)
+        values = ValueMaker(rng, relation.columns)
+        calls = CallMaker(rng, values, relation.rows)
+        key, number = values.any(1), calls.summable_int()
+        turned = sql("pmod({}, 3)", values.small(1).part)
+        group, by, name = self._name("o"), self._name("o"), self._name("o")
+        names = [self._name("o") for _ in range(2)]
+        call, bound = rng.choice((("sum", number.kind.bound * relation.rows), ("max", number.kind.bound)))
+        places = ", ".join(f"{place} AS {n}" for place, n in zip((0, 1), names, strict=True))
+        items = fixed("{} AS {}, {} AS {}, {} AS {}", key.part, group, turned, by, number.part, name)
+        inner = fixed("SELECT {} FROM {}{}", items, relation.part, self.where(relation, 0.3))
+        part = fixed("SELECT * FROM ({}) PIVOT ({}({}) FOR {} IN ({}))", inner, call, name, by, places)
+        kinds = ((group, key.kind), *((n, Kind("int", bound)) for n in names))
+        return Query(part, kinds, relation.rows)
 
     def _combined(self, results: list[Value]) -> Value:
         numbers = [r for r in results if r.kind.name == "int" and r.kind.bound < 2**60]
@@ -164,11 +215,14 @@ class QueryMaker(RelationMaker):
             order = fixed(", ".join("{}" for _ in relation.columns), *(calls._sorted(c) for c in relation.columns))
             place = self._name("r")
             first = rng.choice(("row_number()", "rank()"))
-            call = fixed("{} OVER (PARTITION BY {} ORDER BY {}) AS {}", first, values.any(1).part, order, place)
+            call = fixed("{} OVER (PARTITION BY {} ORDER BY {})", first, values.any(1).part, order)
             items, columns = self._items(chosen)
-            inner = fixed("SELECT {}, {} FROM {}{}", items, call, relation.part, where)
+            inner = fixed("SELECT {}, {} AS {} FROM {}{}", items, call, place, relation.part, where)
             listed_names = ", ".join(n for n, _ in columns)
             number = rng.choice((1, 2, 3))
+            if rng.random() < 0.3:
+                text = fixed("SELECT {} FROM {}{} QUALIFY {} <= {}", items, relation.part, where, call, number)
+                return Query(text, columns, relation.rows)
             part = fixed("SELECT {} FROM ({}){}", listed_names, inner, clause(" WHERE {} <= {}", place, number))
             return Query(part, columns, relation.rows)
         chosen += [calls.window() for _ in range(rng.randrange(1, 4))]
@@ -188,13 +242,19 @@ class QueryMaker(RelationMaker):
         operator = rng.choice(("UNION ALL", "UNION ALL", "UNION", "UNION", "INTERSECT", "EXCEPT", "EXCEPT",
                                "EXCEPT ALL", "INTERSECT ALL"))  # fmt: skip
         other = fixed("SELECT {} FROM {}{}", items, relation.part, self.where(relation, 0.3))
-        kinds = [
-            Kind(a.name, max(a.bound, b.kind.bound), max(a.scale, b.kind.scale), a.exact and b.kind.exact)
-            for (_, a), b in zip(first.columns, second, strict=True)
-        ]
+        kinds = [widest(a, b.kind) for (_, a), b in zip(first.columns, second, strict=True)]
         columns = tuple((n, k) for (n, _), k in zip(first.columns, kinds, strict=True))
         part = Part((first.part, f" {operator} ", other), inner=(0, 2))
-        return Query(part, columns, first.rows + relation.rows)
+        rows = first.rows + relation.rows
+        if rng.random() < 0.25:
+            again = self.relation(0)
+            more = [ValueMaker(rng, again.columns).value(k.name, 0) for _, k in first.columns]
+            columns = tuple((n, widest(k, m.kind)) for (n, k), m in zip(columns, more, strict=True))
+            third = fixed("SELECT {} FROM {}", self._items(more)[0], again.part)
+            operator = rng.choice(("UNION ALL", "UNION", "INTERSECT", "EXCEPT", "MINUS"))
+            part = Part(("(", part, f") {operator} ", third), inner=(1, 3))
+            rows += again.rows
+        return Query(part, columns, rows)
 
     def limited(self, depth: int) -> Query:
         """ORDER BY all columns, LIMIT."""
@@ -205,10 +265,13 @@ class QueryMaker(RelationMaker):
         names = [n for n, _ in query.columns]
         rng.shuffle(names)
         order = ", ".join(n + rng.choice(("", "", " DESC", " NULLS LAST", " DESC NULLS FIRST")) for n in names)
-        offset = clause(" OFFSET {}", rng.choice((1, 3))) if rng.random() < 0.15 else fixed("")
-        end = f") ORDER BY {order} LIMIT {rng.choice((1, 3, 10))}"
-        part = Part(("SELECT * FROM (", query.part, end, offset), inner=(1,))
-        return Query(part, query.columns, 10)
+        offset = clause(" OFFSET {}", rng.choice((1, 3))) if rng.random() < 0.2 else fixed("")
+        limit = fixed(" LIMIT {}", rng.choice((1, 3, 10)))
+        rows = 10
+        if str(offset) and rng.random() < 0.3:
+            limit, rows = fixed(""), query.rows
+        part = Part(("SELECT * FROM (", query.part, f") ORDER BY {order}", limit, offset), inner=(1,))
+        return Query(part, query.columns, rows)
 
     def with_cte(self, depth: int) -> Query:
         """WITH, read once or twice."""
@@ -228,7 +291,8 @@ class QueryMaker(RelationMaker):
     def core(self, depth: int) -> Query:
         """A SELECT of one of the kinds."""
         makers: tuple[tuple[float, Callable[[int], Query]], ...] = (
-            (0.3, self.flat), (0.34, self.grouped), (0.16, self.pairs), (0.2, self.windowed)
+            (0.3, self.flat), (0.32, self.grouped), (0.15, self.pairs), (0.19, self.windowed), (0.04, self.timed),
+            (0.02, self.pivoted),
         )  # fmt: skip
         (maker,) = self.rng.choices([m for _, m in makers], [w for w, _ in makers])
         return maker(depth)

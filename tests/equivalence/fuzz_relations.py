@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from fuzz_aggregates import OPAQUE
 from fuzz_parts import Part, clause, fixed, listed, sql
 from fuzz_tables import FuzzTable, Kind
-from fuzz_values import FAMILIES, INTEGER, Value, ValueMaker
+from fuzz_values import FAMILIES, INTEGER, STRING, Value, ValueMaker
 
 MOST_ROWS = 2 * 10**5
 """Joins whose sides could have more pairs of rows are not made."""
@@ -27,11 +27,12 @@ class Source:
 
 @dataclass(frozen=True)
 class Relation:
-    """What stands in FROM: its columns as expressions, at most how many rows."""
+    """What stands in FROM: its columns as expressions, at most how many rows, the source when it is just one."""
 
     part: Part
     columns: tuple[Value, ...]
     rows: int
+    source: Source | None = None
 
 
 @dataclass(frozen=True)
@@ -79,22 +80,24 @@ class RelationMaker:
         alias = self._name("x")
         columns = tuple(Value(fixed("{}.{}", alias, n), k) for n, k in source.columns if k.name in FAMILIES)
         name = Part((source.name,), (fixed("({})", source.query),) if source.query is not None else ())
-        return Relation(fixed("{} {}", name, alias), columns, source.rows)
+        return Relation(fixed("{} {}", name, alias), columns, source.rows, source)
 
     def relation(self, depth: int) -> Relation:
         """A source, a subquery, a join, an exploded relation."""
         rng = self.rng
         form = rng.random()
-        if depth <= 0 or form < 0.4:
+        if depth <= 0 or form < 0.3:
             return self.read(self.source())
-        if form < 0.52:
+        if form < 0.42:
             query = self.query(depth - 1)
             if any(k.name in FAMILIES for _, k in query.columns):
                 alias = self._name("x")
                 columns = tuple(Value(fixed("{}.{}", alias, n), k) for n, k in query.columns if k.name in FAMILIES)
                 return Relation(fixed("({}) {}", query.part, alias), columns, query.rows)
-        if form < 0.6:
+        if form < 0.5:
             return self.exploded()
+        if form < 0.53:
+            return self.turned()
         return self.join(depth - 1)
 
     def exploded(self) -> Relation:
@@ -102,26 +105,60 @@ class RelationMaker:
         rng = self.rng
         base = self.read(self.source())
         values = ValueMaker(rng, base.columns)
-        alias, name, place = self._name("e"), self._name("w"), self._name("p")
+        alias, name, place = self._name("y"), self._name("w"), self._name("p")
         outer = rng.choice(("", " OUTER"))
-        if values.of_family("string") and rng.random() < 0.6:
-            array, kind = sql("split({}, '{}')", values.column("string").part, rng.choice(" ,a-")), Kind("string")
-        elif rng.random() < 0.6:
-            a, b = values.small(1), values.small(0)
-            array, kind = sql("array({}, {})", a.part, b.part), INTEGER
+        generator, names, kinds = "explode", [name], [INTEGER]
+        a, b = values.small(1), values.small(0)
+        form = rng.randrange(9)
+        if form < 4 and values.of_family("string"):
+            made = sql("split({}, '{}')", values.column("string").part, rng.choice(" ,a-"))
+            kinds = [Kind("string")]
+        elif form < 6:
+            made = sql("array({}, {})", a.part, b.part)
+        elif form == 6:
+            made = sql("sequence(1, CAST(pmod({}, 4) AS INT))", b.part)
+        elif form == 7:
+            made = fixed("map('k', {}, 'v', {})", a.part, b.part)
+            names, kinds = [place, name], [STRING, INTEGER]
         else:
-            array, kind = sql("sequence(1, CAST(pmod({}, 4) AS INT))", values.small(0).part), Kind("int", 4)
-        generator, names, made = "explode", name, [(name, kind)]
-        if rng.random() < 0.3:
-            generator, names = "posexplode", f"{place}, {name}"
-            made.append((place, Kind("int", 50)))
-        around, kept = self._name("x"), [self._name("c") for _ in base.columns]
+            c, d = values.any(0), values.value("string", 0)
+            made = fixed("array(named_struct('i', {}, 's', {}), NULL, named_struct('i', {}, 's', {}))",
+                         a.part, d.part, b.part, fixed("CAST({} AS STRING)", c.part)
+                         if c.kind.name not in ("double", "timestamp") else d.part)  # fmt: skip
+            generator, names, kinds = "inline", [place, name], [INTEGER, STRING]
+        if generator == "explode" and form != 7 and rng.random() < 0.3:
+            generator, names, kinds = "posexplode", [place, name], [Kind("int", 50), *kinds]
+        around, kept = self._name("x"), [self._name("o") for _ in base.columns]
         items = [fixed("{} AS {}", v.part, n) for v, n in zip(base.columns, kept, strict=True)]
-        items += [fixed("{}.{}", alias, n) for n, _ in made]
-        exploded = fixed("{} LATERAL VIEW{} {}({}) {} AS {}", base.part, outer, generator, array, alias, names)
+        items += [fixed("{}.{}", alias, n) for n in names]
+        call = fixed("{}({})", generator, made)
+        exploded = fixed("{} LATERAL VIEW{} {} {} AS {}", base.part, outer, call, alias, ", ".join(names))
         part = fixed("(SELECT {} FROM {}) {}", listed(items), exploded, around)
-        kinds = [*((n, v.kind) for n, v in zip(kept, base.columns, strict=True)), *made]
-        return Relation(part, tuple(Value(fixed("{}.{}", around, n), k) for n, k in kinds), base.rows * 6)
+        all_kinds = [*((n, v.kind) for n, v in zip(kept, base.columns, strict=True)), *zip(names, kinds, strict=True)]
+        return Relation(part, tuple(Value(fixed("{}.{}", around, n), k) for n, k in all_kinds), base.rows * 6)
+
+    def turned(self) -> Relation:
+        """UNPIVOT: columns to rows; or stack."""
+        rng = self.rng
+        base = self.read(self.source(0))
+        values = ValueMaker(rng, base.columns)
+        kept, name, value = self._name("o"), self._name("w"), self._name("p")
+        around, within = self._name("x"), self._name("x")
+        columns = [self._name("o") for _ in range(rng.choice((2, 3)))]
+        items = [fixed("{} AS {}", values.column().part, kept)]
+        kept_kind = next(c.kind for c in base.columns if str(items[0]).startswith(f"{c.part} "))
+        if rng.random() < 0.3:
+            made = [values.small(1).part for _ in columns]
+            texts = listed([fixed("'{}', CAST({} AS BIGINT)", c, m) for c, m in zip(columns, made, strict=True)])
+            part = fixed("(SELECT {}, stack({}, {}) AS ({}, {}) FROM {}) {}",
+                         items[0], len(columns), texts, name, value, base.part, around)  # fmt: skip
+        else:
+            items += [fixed("CAST({} AS BIGINT) AS {}", values.small(1).part, c) for c in columns]
+            nulls = rng.choice(("", " INCLUDE NULLS"))
+            part = fixed("(SELECT * FROM (SELECT {} FROM {}) {} UNPIVOT{} ({} FOR {} IN ({}))) {}",
+                         listed(items), base.part, within, nulls, value, name, ", ".join(columns), around)  # fmt: skip
+        kinds = ((kept, kept_kind), (name, STRING), (value, INTEGER))
+        return Relation(part, tuple(Value(fixed("{}.{}", around, n), k) for n, k in kinds), base.rows * 3)
 
     def equality(self, left: Sequence[Value], right: Sequence[Value]) -> Part:
         """``=`` between columns of two sides."""
@@ -156,6 +193,8 @@ class RelationMaker:
             parts.append(self.comparison(left.columns, right.columns))
         elif draw < 0.5:
             parts = [self.comparison(left.columns, right.columns)]
+        elif draw < 0.55:
+            parts = [sql("({} OR {})", *(self.equality(left.columns, right.columns) for _ in range(2)))]
         if rng.random() < 0.2:
             parts.append(ValueMaker(rng, [*left.columns, *right.columns]).condition(0))
         return listed(parts, " AND ")
@@ -163,7 +202,10 @@ class RelationMaker:
     def join(self, depth: int) -> Relation:
         """Two relations."""
         rng = self.rng
-        left, right = self.relation(depth), self.relation(depth - 1)
+        left = self.relation(depth)
+        right = self.relation(depth - 1)
+        if left.source is not None and rng.random() < 0.15:
+            right = self.read(left.source)
         if left.rows * right.rows > MOST_ROWS:
             return left
         kind = rng.choice(("JOIN", "JOIN", "JOIN", "LEFT JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN",
@@ -175,11 +217,38 @@ class RelationMaker:
                 columns = (*left.columns, *right.columns)
                 part = Part((left.part, " CROSS JOIN ", right.part), inner=(0, 2))
                 return Relation(part, columns, left.rows * right.rows)
-        part = Part((left.part, f" {kind} ", right.part, " ON ", self.joined(left, right)), inner=(0, 2))
+        if kind == "JOIN" and rng.random() < 0.1:
+            return self.lateral(left, right)
+        condition = fixed("ON {}", self.joined(left, right))
+        sources = [r.source for r in (left, right)]
+        if "SEMI" not in kind and "ANTI" not in kind and rng.random() < 0.1:
+            shared = [n for n, k in sources[0].columns if sources[1] is not None and (n, k.name) in
+                      {(m, j.name) for m, j in sources[1].columns}] if sources[0] is not None else []  # fmt: skip
+            if shared:
+                condition = fixed("USING ({})", ", ".join(shared[:1]))
+        part = Part((left.part, f" {kind} ", right.part, " ", condition), inner=(0, 2))
         if kind.startswith(("LEFT SEMI", "LEFT ANTI")):
             return Relation(part, left.columns, left.rows)
         rows = left.rows * right.rows + left.rows + right.rows
         return Relation(part, (*left.columns, *right.columns), rows)
+
+    def lateral(self, left: Relation, right: Relation) -> Relation:
+        """A subquery for each row of the left side: rows that match, or an aggregate of them."""
+        rng = self.rng
+        alias = self._name("x")
+        among = rng.sample(right.columns, min(len(right.columns), rng.choice((1, 2))))
+        names = [self._name("o") for _ in among]
+        link = self.equality(left.columns, right.columns)
+        kinds = [v.kind for v in among]
+        if rng.random() < 0.5:
+            items = listed([fixed("max({}) AS {}", v.part, n) for v, n in zip(among, names, strict=True)])
+        else:
+            items = listed([fixed("{} AS {}", v.part, n) for v, n in zip(among, names, strict=True)])
+        kind, condition = rng.choice((("CROSS JOIN", ""), ("LEFT JOIN", " ON true"), ("JOIN", " ON true")))
+        inner = fixed("(SELECT {} FROM {} WHERE {}) {}", items, right.part, link, alias)
+        part = Part((left.part, f" {kind} LATERAL ", inner, condition), inner=(0,))
+        columns = tuple(Value(fixed("{}.{}", alias, n), k) for n, k in zip(names, kinds, strict=True))
+        return Relation(part, (*left.columns, *columns), left.rows * (right.rows + 1))
 
     def where(self, relation: Relation, often: float = 0.5) -> Part:
         """Conditions, some with subqueries."""
@@ -188,45 +257,11 @@ class RelationMaker:
             return fixed("")
         values = ValueMaker(rng, relation.columns)
         parts = [values.condition()] if rng.random() < 0.7 else []
-        if rng.random() < 0.35 or not parts:
+        if rng.random() < 0.5 or not parts:
             found = self.subquery_condition(relation, values)
             parts.append(sql("({} OR {})", found, values.condition(0)) if rng.random() < 0.15 else found)
         return clause(" WHERE {}", listed(parts, " AND "))
 
     def subquery_condition(self, outer: Relation, values: ValueMaker) -> Part:
-        """EXISTS, IN, NOT IN, a comparison with a scalar subquery."""
-        rng = self.rng
-        inner = self.read(self.source())
-        own = ValueMaker(rng, inner.columns)
-        more = clause(" AND {}", own.condition(0)) if rng.random() < 0.4 else fixed("")
-        form = rng.randrange(7)
-        if form < 2:
-            link = self.equality(outer.columns, inner.columns)
-            if rng.random() < 0.3:
-                link = listed([link, self.comparison(outer.columns, inner.columns)], " AND ")
-            name = rng.choice(("EXISTS", "NOT EXISTS"))
-            return fixed("{} (SELECT 1 FROM {} WHERE {}{})", name, inner.part, link, more)
-        if form < 4:
-            pairs = [(a, b) for a in outer.columns for b in inner.columns if a.kind.name == b.kind.name]
-            a, b = rng.choice(pairs) if pairs else (values.small(0), own.small(0))
-            where = clause(" WHERE {}", own.condition(0)) if rng.random() < 0.5 else fixed("")
-            return fixed(
-                "{} {} (SELECT {} FROM {}{})", a.part, rng.choice(("IN", "IN", "NOT IN")), b.part, inner.part, where
-            )
-        a = values.value(rng.choice(("int", "double")), 1)
-        operator = rng.choice(("<", ">", "<=", ">=", "<>"))
-        name = rng.choice(("max", "min", "avg", "count"))
-        b = own.exact(0) if a.kind.name == "double" else own.small(0)
-        if form == 4:
-            return fixed("{} {} (SELECT {}({}) FROM {}{})", a.part, operator, name, b.part, inner.part,
-                         clause(" WHERE {}", own.condition(0)) if rng.random() < 0.3 else fixed(""))  # fmt: skip
-        if form == 5:
-            link = self.equality(outer.columns, inner.columns)
-            return fixed(
-                "{} {} (SELECT {}({}) FROM {} WHERE {}{})", a.part, operator, name, b.part, inner.part, link, more
-            )
-        link = self.comparison(outer.columns, inner.columns)
-        other = self.read(self.source(0))
-        own2 = ValueMaker(rng, other.columns)
-        return fixed("0.25D * (SELECT sum(abs({})) FROM {}) {} (SELECT sum(abs({})) FROM {} WHERE {})",
-                     own2.small(0).part, other.part, rng.choice("<>"), own.small(0).part, inner.part, link)  # fmt: skip
+        """A condition with a subquery."""
+        raise NotImplementedError

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-from random_tables import Column, record_starts, to_field
+from random_tables import NO_TEXT, Column, record_starts, to_field
 
 from tidemill.schema import TIMESTAMP
 
@@ -132,6 +132,8 @@ class FuzzTable:
     deletes : bool
         Whether there is an opColumn.
     files : list of lists of events
+    static : bool
+        Whether all files are there from the beginning and none is ever added.
     """
 
     name: str
@@ -143,6 +145,7 @@ class FuzzTable:
     files: list[list[Event]]
     directory: Path = Path()
     starts: dict[str, list[tuple[int, Event]]] = field(default_factory=dict)
+    static: bool = False
 
     @property
     def schema(self) -> pa.Schema:
@@ -160,8 +163,10 @@ class FuzzTable:
         if self.key:
             columns += f", PRIMARY KEY ({', '.join(self.columns[k].name for k in self.key)})"
         operation = ", opColumn 'op'" if self.deletes else ""
-        options = f"path '{self.directory}', header {str(self.header).lower()}{operation}"
-        return f"CREATE TABLE {self.name} ({columns}) USING csv OPTIONS ({options})"
+        header = str(self.header).lower()
+        options = f"path '{self.directory}', header {header}, nullValue '{NO_TEXT}'{operation}"
+        word = "STATIC TABLE" if self.static else "TABLE"
+        return f"CREATE {word} {self.name} ({columns}) USING csv OPTIONS ({options})"
 
     def release(self, number: int) -> None:
         """Let a file appear."""
@@ -236,7 +241,7 @@ def random_tables(rng: random.Random, rows: int = 70) -> list[FuzzTable]:
         width = rng.randrange(3, 8)
         families: list[str | None] = ["int", rng.choice(("string", "int", "double")), *[None] * (width - 2)]
         made = [random_column(rng, f"{'kabcdefgh'[i]}{number}" if i else "k", f) for i, f in enumerate(families)]
-        kind = "deletes" if number == 0 else rng.choice(("deletes", "deletes", "inserts", "keyed"))
+        kind = "deletes" if number == 0 else rng.choice(("deletes", "deletes", "inserts", "keyed", "keyed", "static"))
         columns, kinds = zip(*made, strict=True)
         key: tuple[int, ...] = ()
         if kind == "keyed":
@@ -249,13 +254,16 @@ def random_tables(rng: random.Random, rows: int = 70) -> list[FuzzTable]:
                 else c
                 for i, c in enumerate(columns)
             )
-        events = list(_events(rng, columns, int(rows * rng.uniform(0.3, 1.2)), kind, key))
+        events = list(
+            _events(rng, columns, int(rows * rng.uniform(0.3, 1.2)), "inserts" if kind == "static" else kind, key)
+        )
         cuts = sorted(rng.sample(range(1, len(events)), min(rng.randrange(1, 4), len(events) - 1)))
         files = [events[a:b] for a, b in zip((0, *cuts), (*cuts, len(events)), strict=True)]
         deletes = kind == "deletes" or (kind == "keyed" and rng.random() < 0.8)
         if not deletes:
             files = [[e for e in file if e[0] == "I"] for file in files]
-        found.append(FuzzTable(f"t{number}", columns, kinds, key, deletes, rng.random() < 0.5, files))
+        table = FuzzTable(f"t{number}", columns, kinds, key, deletes, rng.random() < 0.5, files)
+        found.append(replace(table, static=kind == "static"))
     return found
 
 

@@ -32,7 +32,7 @@ class Plan:
     Attributes
     ----------
     steps : tuple of tuples of (table, file)
-        Files that appear before each epoch.
+        Files that appear before each epoch; those of static tables are there before all views.
     late : int
         Before this step the views are created that are not there from the beginning.
     """
@@ -46,11 +46,12 @@ class Plan:
 
 def random_plan(rng: random.Random, tables: Sequence[FuzzTable], local: bool) -> Plan:
     """Random settings, and files in random order."""
-    files = [(t.name, n) for t in tables for n in range(len(t.files))]
+    growing = [t for t in tables if not t.static]
+    files = [(t.name, n) for t in growing for n in range(len(t.files))]
     order = sorted(files, key=lambda f: (f[1] + rng.random() * 1.5, f[0]))
     order = [f for f in order if f[1] == 0] + [f for f in order if f[1]]
-    keyed = [sorted(o[1] for o in order if o[0] == t.name) for t in tables]
-    waiting = {t.name: numbers for t, numbers in zip(tables, keyed, strict=True)}
+    keyed = [sorted(o[1] for o in order if o[0] == t.name) for t in growing]
+    waiting = {t.name: numbers for t, numbers in zip(growing, keyed, strict=True)}
     order = [(name, waiting[name].pop(0)) for name, _ in order]  # the files of a table in their order
     cuts = sorted(rng.sample(range(1, len(order)), min(rng.choice((2, 3, 3)), len(order) - 1)))
     steps = tuple(tuple(order[a:b]) for a, b in zip((0, *cuts), (*cuts, len(order)), strict=True))
@@ -58,6 +59,7 @@ def random_plan(rng: random.Random, tables: Sequence[FuzzTable], local: bool) ->
         "epoch_bytes": rng.choice((3000, 6000, 100_000)),
         "split_bytes": rng.choice((60, 300, 2000, 100_000)),
         "partitions": rng.randrange(1, 5),
+        "small_epoch_bytes": rng.choice((0, 0, 1000, 1 << 20)),
         "compact_after": rng.choice((2, 4, 12)),
     }
     return Plan(tuple(tables), settings, steps, rng.randrange(1, len(steps)), local)
@@ -114,6 +116,8 @@ class Run:
         self.views: dict[str, str] = {}
         for table in self.tables.values():
             self.mill.sql(table.create_statement())
+            for number in range(len(table.files) if table.static else 0):
+                table.release(number)
 
     def __enter__(self) -> Run:
         return self

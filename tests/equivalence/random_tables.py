@@ -24,6 +24,8 @@ _TEXTS = (
     "", "a", "b", "Ab", "a,b", 'say "x"', '"', "two\nlines", "'", "é", "日本", "😀", " padded ", "a%b_c", "NULL", "\\N",
     "x;y", "-", "0", "12", "apple pie", "Apple", "\n", ",", "ab" * 20, "tab\there",
 )  # fmt: skip
+NO_TEXT = "<null>"
+"""``nullValue`` of the tables, so that ``""`` is the empty text and not NULL. No text is this."""
 _SPECIAL = (math.nan, math.inf, -math.inf, -0.0, 0.0)
 
 
@@ -143,7 +145,7 @@ class RandomTable:
         columns = ", ".join(f"{c.name} {c.ddl}" for c in self.columns)
         operation = ", opColumn 'op'" if self.deletes else ""
         header = "true" if self.header else "false"
-        options = f"path '{self.directory}', header {header}{operation}"
+        options = f"path '{self.directory}', header {header}, nullValue '{NO_TEXT}'{operation}"
         return f"CREATE TABLE {self.name} ({columns}) USING csv OPTIONS ({options})"
 
     def release(self, count: int) -> None:

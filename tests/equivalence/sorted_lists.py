@@ -5,17 +5,23 @@ from __future__ import annotations
 import re
 
 _COLLECTED = re.compile(r"\b(?:collect_list|collect_set|array_agg)\(", re.IGNORECASE)
+_OVER = re.compile(r"\s*OVER\b", re.IGNORECASE)
 _FILTER = re.compile(r"\s*FILTER\s*\(", re.IGNORECASE)
 
 
 def with_sorted_lists(query: str) -> str:
-    """The query with each ``collect_list`` and ``collect_set`` inside ``sort_array``: Spark leaves their order open."""
+    """The query with each ``collect_list`` and ``collect_set`` inside ``sort_array``: Spark leaves their order open.
+
+    A list over a window is left as it is.
+    """
     parts, at = [], 0
     for found in _COLLECTED.finditer(query):
         end = _closed(query, found.end())
         clause = _FILTER.match(query, end)
         if clause is not None:
             end = _closed(query, clause.end())
+        if _OVER.match(query, end):
+            continue
         parts += [query[at : found.start()], f"sort_array({query[found.start() : end]})"]
         at = end
     return "".join((*parts, query[at:]))

@@ -40,7 +40,7 @@ CREATE MATERIALIZED VIEW over_a_view AS SELECT sums.k, sums.i, u.name FROM sums 
 CREATE MATERIALIZED VIEW over_a_lookup AS SELECT name, count(*) AS n, min(d) AS d FROM inner_join GROUP BY name;
 CREATE MATERIALIZED VIEW over_a_static_view AS SELECT t.i, x.w FROM t JOIN static_groups x ON t.g = x.g;
 CREATE MATERIALIZED VIEW with_total AS
-SELECT t.k, x.n FROM t JOIN (SELECT count(*) AS n FROM u) x ON t.k = x.n % 7;
+SELECT t.k, x.n FROM t JOIN (SELECT count(*) AS n FROM u) x ON t.k = x.n % 3;
 CREATE MATERIALIZED VIEW total_with_static AS
 SELECT x.n, u.name FROM (SELECT count(*) AS n FROM t) x LEFT JOIN u ON x.n % 5 = u.k;
 CREATE MATERIALIZED VIEW ranked AS

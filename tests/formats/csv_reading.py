@@ -90,11 +90,9 @@ def read_in_splits(
         bounds = {"start": start, "end": end, "file_size": len(data), "header": header}
         split = reader.split(in_quotes=None, **bounds)
         found = feed_split(split, data, sizes)
-        parity = split.quote_parity
         if split.assumed_in_quotes != inside and start < end:
             split = reader.split(in_quotes=inside, **bounds)
             found = feed_split(split, data, sizes)
-            assert split.quote_parity == parity
-        inside ^= bool(parity)
+        inside ^= bool(split.quote_parity)
         parts.extend(found)
     return as_table(parts)

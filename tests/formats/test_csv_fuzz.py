@@ -74,8 +74,11 @@ cells = st.one_of(
 lines = st.lists(cells, min_size=0, max_size=5).map(b",".join)
 line_ends = st.sampled_from([b"\n", b"\r\n"])
 structured = st.lists(st.tuples(lines, line_ends), max_size=12).map(lambda ls: b"".join(a + b for a, b in ls))
+quotes = st.lists(st.sampled_from([b'"', b'"', b",", b"\n", b"a", b" "]), max_size=300).map(b"".join)
 noise = st.lists(st.sampled_from([b'"', b",", b"\n", b"\r", b"a", b"1", b" ", b"#"]), max_size=200).map(b"".join)
-files = st.one_of(structured, noise, st.tuples(structured, noise).map(b"".join), structured.map(lambda d: d[:-1]))
+files = st.one_of(
+    structured, noise, quotes, st.tuples(structured, noise).map(b"".join), structured.map(lambda d: d[:-1])
+)
 schemas = st.lists(st.tuples(st.sampled_from(TYPES), st.integers(0, 9)), min_size=1, max_size=4).map(
     lambda ts: Schema(tuple(Field(f"c{i}", t, nullable > 1) for i, (t, nullable) in enumerate(ts)))
 )
@@ -138,9 +141,12 @@ def test_reads_what_the_csv_module_writes(table, crlf, sizes):
     csv.writer(stream, quoting=csv.QUOTE_ALL, lineterminator="\r\n" if crlf else "\n").writerows(table)
     data = stream.getvalue().encode()
     found = read(data, columns(a=pa.string(), b=pa.string()), sizes=sizes)
-    assert found.rows == tuple(map(tuple, table))
+    assert found.rows == tuple(tuple(text or None for text in row) for row in table)
     assert found.errors == ()
-    assert list(map(list, found.rows)) == list(csv.reader(io.StringIO(data.decode(), newline="")))
+    written = list(csv.reader(io.StringIO(data.decode(), newline="")))
+    assert [[text or "" for text in row] for row in found.rows] == written
+    named = read(data, columns(a=pa.string(), b=pa.string()), {"nullValue": "no text is this"}, sizes=sizes)
+    assert list(map(list, named.rows)) == written
 
 
 @settings(max_examples=60, deadline=None)

@@ -45,12 +45,12 @@ def test_too_many_fields_are_ignored():
         (pa.string(), b"\xc0\x80", "bad_utf8"),
         (pa.string(), b'"a"b', "bad_quote"),
         (pa.binary(), b'"a"b""', "bad_quote"),
-        (pa.int32(), b'""', "bad_int32"),
-        (pa.bool_(), b'""', "bad_bool"),
-        (pa.float64(), b'""', "bad_float64"),
-        (pa.decimal128(3, 1), b'""', "bad_decimal"),
-        (pa.date32(), b'""', "bad_date"),
-        (TIMESTAMP, b'""', "bad_timestamp"),
+        (pa.int32(), b'" "', "bad_int32"),
+        (pa.bool_(), b'"y"', "bad_bool"),
+        (pa.float64(), b'"."', "bad_float64"),
+        (pa.decimal128(3, 1), b'"-"', "bad_decimal"),
+        (pa.date32(), b'"1"', "bad_date"),
+        (TIMESTAMP, b'"T"', "bad_timestamp"),
     ],
 )
 def test_a_bad_value_is_null_with_a_reason(type_, text, reason):
@@ -86,9 +86,9 @@ def test_unterminated_quote_makes_the_rest_one_malformed_row():
 
 
 def test_unterminated_quote_in_a_comment_leaves_the_row_before_alone():
-    table = read(b'1,x\n# "y\n3,z\n', PAIR, {"comment": "#"})
-    assert table.rows == ((1, "x"),)
-    assert table.errors == (RowError(4, None, "quote_in_comment", b'# "y\n3,z\n', True),)
+    table = read(b'1,x\n# "y\n2,y\n#,"y\n3,z\n', PAIR, {"comment": "#"})
+    assert table.rows == ((1, "x"), (2, "y"))
+    assert table.errors == (RowError(13, None, "quote_in_comment", b'#,"y\n3,z\n', True),)
 
 
 def test_a_comment_with_closed_quotes_is_silent():

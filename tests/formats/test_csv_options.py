@@ -63,12 +63,12 @@ def test_ignore_trailing_white_space():
 def test_null_is_compared_after_trimming():
     both = {"ignoreLeadingWhiteSpace": "true", "ignoreTrailingWhiteSpace": "true"}
     assert read(b"1,  \n2, NA \n", PAIR, both).rows == ((1, None), (2, "NA"))
-    assert read(b"1,  \n2, NA \n", PAIR, both | {"nullValue": "NA"}).rows == ((1, ""), (2, None))
+    assert read(b"1,  \n2, NA \n", PAIR, both | {"nullValue": "NA"}).rows == ((1, None), (2, None))
 
 
 def test_null_value_makes_an_empty_number_malformed():
-    table = read(b"NA,x\n,y\n", PAIR, {"nullValue": "NA"})
-    assert table.rows == ((None, "x"), (None, "y"))
+    table = read(b'NA,x\n"",y\n,z\n', PAIR, {"nullValue": "NA"})
+    assert table.rows == ((None, "x"), (None, "y"), (None, "z"))
     assert table.reasons == [("a", "bad_int32")]
 
 

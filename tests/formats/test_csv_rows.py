@@ -48,7 +48,9 @@ def test_an_empty_file_has_no_rows():
         (b'""""', '"'),
         (b'"two\nlines"', "two\nlines"),
         (b'5" pipe 6" wide', '5" pipe 6" wide'),
-        (b'x"a,b"', 'x"a,b"'),
+        (b'x"a', 'x"a'),
+        (b'x""', 'x""'),
+        (b' "a"', ' "a"'),
     ],
 )
 def test_quotes(text, value):
@@ -58,7 +60,7 @@ def test_quotes(text, value):
 def test_quoted_commas_of_a_peer_but_quotes_are_taken_off():
     # NebulaStream's case CSVWithComma; there quotes only toggle and stay in the value.
     data = b'"a","1,2,3"\n",","4,5,6"\n"b","7,,8"\n"c",""\n"d",","\n'
-    assert values(data) == [("a", "1,2,3"), (",", "4,5,6"), ("b", "7,,8"), ("c", ""), ("d", ",")]
+    assert values(data) == [("a", "1,2,3"), (",", "4,5,6"), ("b", "7,,8"), ("c", None), ("d", ",")]
 
 
 def test_an_escape_that_first_appears_late():
@@ -88,12 +90,18 @@ def test_a_row_over_many_small_buffers_is_read_in_linear_time():
     assert table.rows == ((1, value), (2, "y"))
 
 
-def test_unquoted_empty_is_null_and_quoted_empty_is_empty():
-    assert values(b',""\n"",\n') == [(None, ""), ("", None)]
+def test_a_quote_inside_a_field_is_text_and_joins_no_rows():
+    table = read(b'5" pipe,1\nx"a,b"\n"y",3\nz",4\n', TWO)
+    assert table.rows == (('5" pipe', "1"), ('x"a', 'b"'), ("y", "3"), ('z"', "4"))
+    assert table.errors == ()
 
 
-def test_null_value_counts_only_unquoted():
-    assert values(b'NA,"NA"\n,x\n', nullValue="NA") == [(None, "NA"), ("", "x")]
+def test_empty_is_null_as_in_spark():
+    assert values(b',""\n"",\n') == [(None, None), (None, None)]
+
+
+def test_null_value_keeps_quoted_empty_texts_as_in_spark():
+    assert values(b'NA,"NA"\n,x\n"",y\n', nullValue="NA") == [(None, None), (None, "x"), ("", "y")]
 
 
 def test_byte_order_mark_is_skipped():

@@ -11,6 +11,7 @@ from tidemill.formats.csv.quote_guess import WINDOW, guess_in_quotes
 
 SCHEMA = columns(a=pa.string(), b=pa.string())
 DATA = b'1,x\r\n"2\n2",""""\n\n3,"a,b\n"\r\n4,'
+STRAY = b'5" a,1\nb,6""\n"c\n""",x"""y\n  "d, e",7\n"" ,"f"\n g"h,"i\n"\n"j"k,l\n"m",n"'
 
 
 @pytest.mark.parametrize("first", range(len(DATA) + 1))
@@ -34,12 +35,37 @@ def split_of(data: bytes, start: int, end: int, in_quotes: bool | None):
 
 @pytest.mark.parametrize("start", range(0, len(DATA), 3))
 @pytest.mark.parametrize("assumed", [True, False, None])
-def test_parity_is_exact_whatever_is_assumed(start, assumed):
+def test_parity_tells_the_state_behind_the_split(start, assumed):
+    def moved(cut: int) -> int:
+        while 0 < cut < len(DATA) and DATA[cut - 1 : cut + 1] == b'""':
+            cut += 1
+        return cut
+
     for end in range(start, len(DATA) + 1):
         split = split_of(DATA, start, end, assumed)
         feed_split(split, DATA, sizes=[5] * 3)
         assert split.done
-        assert split.quote_parity == DATA[start:end].count(b'"') % 2
+        right = split.assumed_in_quotes == bool(DATA[: moved(start)].count(b'"') % 2)
+        assert not right or split.quote_parity == DATA[moved(start) : moved(end)].count(b'"') % 2
+
+
+@pytest.mark.parametrize("options", [{}, {"ignoreLeadingWhiteSpace": "true"}])
+@pytest.mark.parametrize("first", range(len(STRAY) + 1))
+def test_every_pair_of_cuts_among_stray_quotes(first, options):
+    whole = read(STRAY, SCHEMA, options)
+    assert len(whole.rows) == 8
+    for second in range(first, len(STRAY) + 1):
+        assert read_in_splits(STRAY, SCHEMA, options, [first, second], sizes=[3, 1, 4]) == whole
+
+
+def test_a_boundary_among_stray_quotes_in_files_of_any_length():
+    for quotes in range(9):
+        data = b'a,x"' + b'"' * quotes + b'y\nb,"' + b'""' * quotes + b'"\n"c","\n"\n'
+        whole = read(data, SCHEMA)
+        assert len(whole.rows) == 3
+        for cut in range(len(data)):
+            for size in (1, 2, 50):
+                assert read_in_splits(data, SCHEMA, {}, [cut], sizes=[size] * len(data)) == whole
 
 
 def test_reading_starts_one_byte_early():

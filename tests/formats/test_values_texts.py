@@ -36,7 +36,11 @@ def test_booleans():
 
 
 @EXAMPLES
-@given(st.lists(st.one_of(st.binary(max_size=20), st.text(max_size=20).map(str.encode)), min_size=1))
+@given(
+    st.lists(
+        st.one_of(st.binary(min_size=1, max_size=20), st.text(min_size=1, max_size=20).map(str.encode)), min_size=1
+    )
+)
 def test_strings_like_python(texts):
     assert parse(pa.string(), texts) == [parse_plainly(pa.string(), text) for text in texts]
     assert parse(pa.binary(), texts) == texts

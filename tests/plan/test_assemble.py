@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -247,3 +248,23 @@ def test_rows_in_place_are_not_exchanged(views: Views) -> None:
     (join,) = (s for s in program.steps if isinstance(s.operation, JoinChanges))
     groups = next(s for s in program.steps if isinstance(s.operation, GroupChanges))
     assert (groups.depth, join.depth) == (1, 1)
+
+
+def test_deep_plans_are_assembled_once(views: Views, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each view goes once through the nodes below it, also through those of views that it reads."""
+    depth = 14
+    views.add("v0", "SELECT k, n FROM t")
+    for i in range(1, depth):
+        views.add(f"v{i}", f"SELECT x.k, COUNT(*) AS n FROM v{i - 1} x JOIN t ON x.k = t.k AND x.n < t.x GROUP BY x.k")
+    calls = 0
+    lower = Assembler._lower
+
+    def counted(self: Assembler, *arguments: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        return lower(self, *arguments)
+
+    monkeypatch.setattr(Assembler, "_lower", counted)
+    program = views.program()
+    assert 3 * depth < len(program.steps) < 12 * depth
+    assert calls < 6 * depth * depth

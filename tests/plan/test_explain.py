@@ -23,6 +23,7 @@ SCHEMA = Schema((Field("k", pa.int32()), Field("x", pa.float64()), Field("s", pa
 ERRORS = multiset_table("errors", (pa.string(), pa.int64(), pa.string(), pa.string(), pa.binary()), 2)
 T = TableSource("t", "t#1", "csv", SCHEMA, (), "op", ("I", "D"), ERRORS)
 TABLES = {"t": T, "u": replace(T, name="u", uid="u#2"), "d": replace(T, name="d", uid="d#3", static=True)}
+SIZES = {"t": None, "u": 5000}
 VIEWS = {
     "sums": "SELECT k, sum(x) AS x, count(*) AS n FROM t GROUP BY k",
     "joined": "SELECT t.k, t.x, u.s FROM t JOIN u ON t.k = u.k",
@@ -37,6 +38,8 @@ QUERIES = {
     "compared_with_a_total": "SELECT k, x FROM t WHERE x > (SELECT avg(x) FROM u)",
     "windowed": "SELECT k, rank() OVER (PARTITION BY s ORDER BY n DESC) AS r FROM t",
     "median": "SELECT s, median(x) AS m FROM t GROUP BY s",
+    "small_lookup": "SELECT t.n, u.s FROM t LEFT JOIN u ON t.k = u.k",
+    "small_sums": "SELECT u.s, sum(t.x) AS x FROM t JOIN u ON t.k = u.k GROUP BY u.s",
 }
 
 
@@ -63,7 +66,8 @@ def test_golden_texts(catalyst: Catalyst) -> None:
     views = existing(catalyst)
     for name, query in QUERIES.items():
         root = rewrite(catalyst.plan(query))
-        text = explain(views, TABLES, ViewDefinition(QUERY, QUERY, root, 0))
+        sizes = (7, SIZES) if name.startswith("small") else (0, {})
+        text = explain(views, TABLES, ViewDefinition(QUERY, QUERY, root, *sizes))
         text = f"-- {query}\n{re.sub(r'[0-9a-f]{16}', '…', text)}\n"
         path = Path(__file__).with_name("explained") / f"{name}.txt"
         if os.environ.get("TIDEMILL_WRITE"):

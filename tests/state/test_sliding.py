@@ -25,6 +25,7 @@ from tidemill.state.sliding import (
     slide_ints,
     slide_wide,
 )
+from tidemill.state.sliding_quads import slide_quads
 
 Bounds = list[tuple[int, int]]
 
@@ -94,6 +95,21 @@ def test_sums_of_doubles_are_rounded_once(rows: int, seed: int) -> None:
             assert largest > 1e20 or h == float(exact)
 
 
+@pytest.mark.parametrize("rows", [0, 1, 2, 60])
+def test_sums_of_quad_doubles(rows: int, seed: int) -> None:
+    """Nothing is left of a value that is 1e50 times the others and has gone."""
+    rng = random.Random(f"{seed} {rows}")
+    for _ in range(50):
+        values = [rng.choice((rng.uniform(-1, 1), 0.1, 1e50, -3e24, rng.uniform(-1e9, 1e9))) for _ in range(rows)]
+        bounds = frames(rng, rows)
+        quads = [np.array(values, np.float64), *(np.zeros(rows) for _ in range(3))]
+        found = slide_quads(quads, *arrays(bounds))
+        for (start, end), *terms in zip(bounds, *(f.tolist() for f in found), strict=True):
+            exact = sum(map(Fraction, values[start:end]), Fraction(0))
+            largest = max((abs(Fraction(v)) for v in values[start:end]), default=Fraction(0))
+            assert abs(sum(map(Fraction, terms)) - exact) <= largest * Fraction(rows, 2**210)
+
+
 def text(rng: random.Random) -> str:
     return rng.choice(("", "a", "ab", "b", "é", "日本", "a" * 20, "a" * 19 + "b"))
 
@@ -128,6 +144,11 @@ def test_extremes(name: str, seed: int) -> None:
             found = slide_extremes(array, *arrays(bounds), largest)
             for (start, end), row in zip(bounds, found.tolist(), strict=True):
                 present = [i for i in range(start, end) if values[i] is not None]
+                best = (max if largest else min)(present, key=lambda i: place(values[i]), default=-1)
+                assert row == best, (values, start, end)
+            found = slide_extremes(array, *arrays(bounds), largest, latest=True)
+            for (start, end), row in zip(bounds, found.tolist(), strict=True):
+                present = [i for i in range(end - 1, start - 1, -1) if values[i] is not None]
                 best = (max if largest else min)(present, key=lambda i: place(values[i]), default=-1)
                 assert row == best, (values, start, end)
 

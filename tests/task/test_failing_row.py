@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import pyarrow as pa
 import pytest
-from operator_runs import INT, pairs
+from operator_runs import INT, grouping, keyed, pairs
 
 from tidemill.errors import EvaluationError
+from tidemill.schema import Field, Schema
+from tidemill.task.accumulators import Accumulator, Result
 from tidemill.task.build import build
 from tidemill.task.expressions import Call, Ref
 from tidemill.task.failing_row import with_row
-from tidemill.task.program import Calculate
+from tidemill.task.program import Calculate, ReadPlan
+from tidemill.task.read_view import read_view
 from tidemill.task.streams import Delta, batch_of
 from tidemill.testing import MemoryContext
 
@@ -35,3 +38,16 @@ def test_values_are_shortened() -> None:
     columns = [pa.array(["a" * 100]), pa.array([None], pa.int32()), *[pa.array([1])] * 20]
     error = with_row(EvaluationError("TM3004", "no", got="x"), fail, Delta(batch_of(columns, 1)))
     assert error.got == f"x, in the row ('{'a' * 38}…, NULL, {', '.join('1' * 10)}, …)"
+
+
+def test_the_group_whose_sum_does_not_fit() -> None:
+    """A stored sum is finished when the view is read; the group is named, not what is kept of it."""
+    total = Accumulator("sum_i128", 1)
+    step = grouping(total, results=(Result("sum", INT, INT, 1, 0),))
+    context = MemoryContext()
+    ((item, _),) = keyed(step, pairs(f"+ 1 2 | + 7 {MOST} | + 7 {MOST} | + 9 1"))
+    plan = ReadPlan(step.groups, step.layout, step.input_types, (), Schema((Field("k", INT), Field("s", INT))))
+    context.write(step.groups, item.rows)
+    context.seal()
+    with pytest.raises(EvaluationError, match=r"TM3002[^$]*in the row \(7\)"):
+        read_view(plan, context.runs(step.groups), False)

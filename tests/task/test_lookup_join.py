@@ -63,7 +63,7 @@ def nested_loop(operation: LookupJoin, lefts: dict[Row, int], rights: dict[Row, 
                 met += m
                 if operation.kind == "inner":
                     found[(*right, *left) if operation.other_first else (*left, *right)] += n * m
-        if operation.kind != "inner" and bool(met) == (operation.kind == "semi"):
+        if operation.kind != "inner" and (met > 0) == (operation.kind == "semi"):
             found[left] += n
     return {row: weight for row, weight in found.items() if weight}
 
@@ -81,6 +81,7 @@ def test_random_rows(operation: LookupJoin, seed: int) -> None:
     for _ in range(8):
         right = [f"{rng.choice(text)}" + ("" if only else f" {number()}") for _ in range(rng.randrange(8))]
         gone = [r for r in right if rng.random() < 0.3]
+        gone += [f"{rng.choice(text)}" + ("" if only else f" {number()}") for _ in range(rng.randrange(3))]
         loads = [" | ".join(f"+ {r}" for r in part) for part in (right[:3], right[3:])]
         context = loaded(operation, *loads, " | ".join(f"- {r}" for r in gone))
         rights = weighted_rows(

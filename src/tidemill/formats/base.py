@@ -84,7 +84,8 @@ class SplitReader(Protocol):
     done : bool
         True once every row that the split owns has been returned; further bytes are not needed.
     quote_parity : int
-        Number of quote characters in ``[start, end)`` modulo 2, whatever was assumed; valid once ``done``.
+        1 when one of ``start`` and ``end`` lies inside quotes and the other does not, given what was assumed; valid
+        once ``done``.
     assumed_in_quotes : bool
         Whether ``start`` was taken to lie inside quotes; valid once ``done``.
     """

@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import pickle
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
@@ -38,10 +38,11 @@ from tidemill.plan.codec import fingerprint
 from tidemill.plan.demand import Demand
 from tidemill.plan.event_time import EventTimes, Lag
 from tidemill.plan.group_places import GroupPlaces
+from tidemill.plan.join_steps import Joins
 from tidemill.plan.keyed_tables import append_only, contents_plan, message_key, message_steps
 from tidemill.plan.pair_accumulators import pair_accumulators
 from tidemill.plan.placement import NOWHERE, ONE_PLACE, Placement, after_calculation
-from tidemill.plan.rules.one_row_joins import gives_one_row
+from tidemill.plan.small_sides import SmallSides
 from tidemill.plan.static_sides import StaticSides
 from tidemill.plan.traverse import map_children
 from tidemill.plan.windows import window_changes
@@ -57,15 +58,12 @@ from tidemill.task.program import (
     GroupChanges,
     GroupPartial,
     Input,
-    JoinChanges,
-    LookupJoin,
     Operation,
     PairSums,
     Program,
     ReadPlan,
     RepeatRows,
     ScanStep,
-    SemiChanges,
     StateTable,
     Step,
     StoreKeyed,
@@ -80,18 +78,32 @@ from tidemill.task.program import (
 
 @dataclass(frozen=True)
 class ViewDefinition:
-    """A view as the assembler needs it. ``born`` is the epoch sealed last when it was created."""
+    """A view as the assembler needs it. ``born`` is the epoch sealed last when it was created.
+
+    ``sizes`` are the bytes of the tables it reads, as they were then: None for what can be no small side, 0 for what
+    always can (:class:`SmallSides`).
+    """
 
     name: str
     uid: str
     root: Node
     born: int
+    sizes: Mapping[str, int | None] = field(default_factory=dict)
 
 
 class Assembler:
-    """Builds one program. Views are given in the order they were created."""
+    """Builds one program. Views are given in the order they were created.
 
-    def __init__(self, views: Sequence[ViewDefinition], tables: Mapping[str, TableSource]) -> None:
+    The program is for epochs in which only rows of the tables ``moving`` come, as far as small tables go; without it
+    for any. Which state tables there are, and what is in them, does not depend on it.
+    """
+
+    def __init__(
+        self,
+        views: Sequence[ViewDefinition],
+        tables: Mapping[str, TableSource],
+        moving: frozenset[str] | None = None,
+    ) -> None:
         self.views = {v.name: v for v in views}
         self.tables = tables
         self._steps: list[Step] = []
@@ -99,13 +111,15 @@ class Assembler:
         self._demand = Demand(self.views, tables)
         self._sinks: dict[str, list[int]] = {}
         self._lowering = ""
+        self._placed: dict[Input, Placement] = {}
         self._lowered: dict[tuple[int, int, bool], tuple[Node, Input]] = {}
         self._identities: dict[int, tuple[Node, str]] = {}
-        self._placed: dict[Input, Placement] = {}
         self._times = EventTimes(tables, lambda name: self.views[name].root)
         self._looked_up: dict[str, set[Lag | None]] = {}
         self._static = StaticSides(self.views, tables)
-        self._groups_at = GroupPlaces(self._place_of, self._static)
+        self.small = SmallSides(self.views, moving)
+        self._joins = Joins(self, self._static, self.small, self.views, tables)
+        self._groups_at = GroupPlaces(self._place_of, self._static, self.small)
 
     def program(self) -> Program:
         """The program of all views."""
@@ -115,7 +129,7 @@ class Assembler:
                 self._table_scan(source.name)
         for view in self.views.values():
             self._lowering = view.name
-            self._lowered.clear()
+            self._lowered.clear()  # each view notes for itself what it depends on
             self._sinks[view.name] = []
             self._keep(self._store(view))
         steps = self._with_views()
@@ -185,13 +199,13 @@ class Assembler:
         """The step that writes a view's state."""
         _, top = finishing(view.root)
         if not isinstance(top, Aggregate):
-            return self._add(StoreRows(_view_table(view)), (self._rows(view.root, view.born),), view.born)
+            return self.add(StoreRows(_view_table(view)), (self.rows(view.root, view.born),), view.born)
         if (top, view.born) in self._demand.changing:
-            return self._rows(top, view.born).step
+            return self.rows(top, view.born).step
         partial = self._partial(top, view.born)
         groups = self._sums(top, partial, view.born)
         if not partial.multisets:
-            return self._add(StoreKeyed(partial.groups), (groups,), view.born)
+            return self.add(StoreKeyed(partial.groups), (groups,), view.born)
         return self._group_changes(top, partial, groups, view.born, emit=False)
 
     def _group_changes(
@@ -199,14 +213,15 @@ class Assembler:
     ) -> int:
         inputs = tuple(Input(groups.step, port) for port in range(1 + len(partial.multisets)))
         moves = not self._groups_at.in_place(node, partial, born, single)
-        step = self._add(GroupChanges(partial, emit), inputs, born, moves)
+        step = self.add(GroupChanges(partial, emit), inputs, born, moves)
         self._placed[Input(step)] = frozenset({tuple(range(partial.groups.distribution))})
         return step
 
-    def _rows(self, node: Node, born: int, single: bool = False) -> Input:
+    def rows(self, node: Node, born: int, single: bool = False) -> Input:
         """The step that gives the changes of a node's rows.
 
-        With ``single`` an aggregate is folded where the rows of vnode 0 are, because its reader is there.
+        With ``single`` an aggregate is folded where the rows of vnode 0 are, because its reader is there. A node is
+        asked for by all that want to know where its rows are, so what is found is kept, under the node itself.
         """
         key = (id(node), born, single)  # comparing nodes takes as long as lowering them
         if key not in self._lowered:
@@ -214,52 +229,58 @@ class Assembler:
         return self._lowered[key][1]
 
     def _lower(self, node: Node, born: int, single: bool) -> Input:
+        """Add the steps of a node."""
         match node:
             case Scan():
                 return Input(self._scan(node, born))
             case Project() | Filter():
                 operation, base = calculation(node)
                 source, operation = self._fused(base, operation, born, single)
-                return self._placed_by(after_calculation(self._place(source), operation), operation, (source,), born)
+                return self.placed_by(after_calculation(self.place(source), operation), operation, (source,), born)
             case Union():
-                inputs = tuple(self._rows(c, born, single) for c in node.children)
-                common = frozenset.intersection(*(self._place(i) for i in inputs))
-                return self._placed_by(common, Concatenate(), inputs, born)
+                inputs = tuple(self.rows(c, born, single) for c in node.children)
+                common = frozenset.intersection(*(self.place(i) for i in inputs))
+                return self.placed_by(common, Concatenate(), inputs, born)
             case Aggregate():
                 partial = self._partial(node, born, single)
                 groups = self._sums(node, partial, born, single)
                 return Input(self._group_changes(node, partial, groups, born, emit=True, single=single))
             case Join():
-                return self._join(node, born)
+                return self._joins.join(node, born)
             case SemiJoin():
-                return self._semi_join(node, born)
+                return self._joins.semi_join(node, born)
             case TopRows():
                 return self._top(node, born)
             case Window():
                 return self._window(node, born)
             case Generate():
                 explode = Explode(node.argument, node.kept, node.position, node.spread, node.outer)
-                return Input(self._add(explode, (self._rows(node.child, born),), born))
+                return Input(self.add(explode, (self.rows(node.child, born),), born))
             case Repeat():
-                return Input(self._add(RepeatRows(node.count), (self._rows(node.child, born),), born))
+                return Input(self.add(RepeatRows(node.count), (self.rows(node.child, born),), born))
 
-    def _place(self, rows: Input) -> Placement:
+    def place(self, rows: Input) -> Placement:
         """Where the rows of a stream are."""
         return self._placed.get(rows, NOWHERE)
 
+    def put(self, rows: Input, placement: Placement) -> None:
+        """Note where the rows of a stream are."""
+        self._placed[rows] = placement
+
     def _place_of(self, node: Node, born: int, single: bool) -> Placement:
         """Where the rows of a node are."""
-        return self._place(self._rows(node, born, single))
+        return self.place(self.rows(node, born, single))
 
-    def _placed_by(self, placement: Placement, operation: Operation, inputs: tuple[Input, ...], born: int) -> Input:
-        rows = Input(self._add(operation, inputs, born))
+    def placed_by(self, placement: Placement, operation: Operation, inputs: tuple[Input, ...], born: int) -> Input:
+        """A step whose rows are at a place."""
+        rows = Input(self.add(operation, inputs, born))
         self._placed[rows] = placement
         return rows
 
     def _fused(self, base: Node, operation: Calculate, born: int, single: bool) -> tuple[Input, Calculate]:
         """A calculation directly over a shared scan reads the scan's columns, without a step in between."""
         if not (isinstance(base, Scan) and base.relation in self.tables) or self._comes_later(base.relation, born):
-            return self._rows(base, born, single), operation
+            return self.rows(base, born, single), operation
         positions = self._scan_positions(base)
         expressions = operation.expressions
         if expressions is None:
@@ -277,10 +298,10 @@ class Assembler:
         """The step that gives a table's rows; those of a keyed table are kept once for all views."""
         source = self.tables[table]
         if source.changelog is None:
-            return self._add(ScanStep(source, self._demand.columns[table]), (), 0)
+            return self.add(ScanStep(source, self._demand.columns[table]), (), 0)
         scan, arrange, apply = message_steps(source)
-        arranged = self._add(arrange, (Input(self._add(scan, (), 0)),), 0)
-        step = self._add(apply, (Input(arranged),), 0, True)
+        arranged = self.add(arrange, (Input(self.add(scan, (), 0)),), 0)
+        step = self.add(apply, (Input(arranged),), 0, True)
         self._placed[Input(step)] = frozenset({message_key(source)})
         return step
 
@@ -295,24 +316,24 @@ class Assembler:
             expressions = tuple(Ref(positions[i], f.type, f.nullable) for i, f in enumerate(node.columns))
             operation = Calculate(None, expressions)
             scan = Input(self._table_scan(node.relation))
-            placement = after_calculation(self._place(scan), operation)
-            rows = self._placed_by(placement, operation, (scan,), born).step
+            placement = after_calculation(self.place(scan), operation)
+            rows = self.placed_by(placement, operation, (scan,), born).step
             if not self._comes_later(node.relation, born):
                 return rows
-            snapshot = self._add(ViewSnapshot(node.relation, contents_plan(self.tables[node.relation])), (), born)
-            first = self._add(Calculate(None, expressions), (Input(snapshot),), born)
-            return self._add(Concatenate(), (Input(rows), Input(first)), born)
+            snapshot = self.add(ViewSnapshot(node.relation, contents_plan(self.tables[node.relation])), (), born)
+            first = self.add(Calculate(None, expressions), (Input(snapshot),), born)
+            return self.add(Concatenate(), (Input(rows), Input(first)), born)
         upstream = self.views[node.relation]
-        changes = self._rows(upstream.root, upstream.born)
+        changes = self.rows(upstream.root, upstream.born)
         names = upstream.root.schema.names
         expressions = tuple(Ref(names.index(f.name), f.type, f.nullable) for f in node.columns)
         operation = Calculate(None, expressions)
-        inputs = [self._placed_by(after_calculation(self._place(changes), operation), operation, (changes,), born)]
+        inputs = [self.placed_by(after_calculation(self.place(changes), operation), operation, (changes,), born)]
         if born == upstream.born:
             return inputs[0].step
-        snapshot = self._add(ViewSnapshot(upstream.name, self.read_plan(upstream.name)), (), born)
-        inputs.append(Input(self._add(Calculate(None, expressions), (Input(snapshot),), born)))
-        return self._add(Concatenate(), tuple(inputs), born)
+        snapshot = self.add(ViewSnapshot(upstream.name, self.read_plan(upstream.name)), (), born)
+        inputs.append(Input(self.add(Calculate(None, expressions), (Input(snapshot),), born)))
+        return self.add(Concatenate(), tuple(inputs), born)
 
     def _partial(self, node: Aggregate, born: int, single: bool = False) -> GroupPartial:
         """The partial groups of an aggregate: folded where their rows are if that can be, else spread by all keys."""
@@ -337,16 +358,16 @@ class Assembler:
             for m in chosen.multisets
         )
         for table in multisets:
-            self._look_up(table, node.child, node.keys)
+            self.look_up(table, node.child, node.keys)
         return GroupPartial(node.keys, chosen, types, groups, multisets)
 
     def _sums(self, node: Aggregate, partial: GroupPartial, born: int, single: bool = False) -> Input:
         """The step that gives the partial groups of an aggregate."""
         if node.parts:
             streams = tuple(self._sums(part, partial, born, single) for part in node.parts)
-            return Input(self._add(Concatenate(), streams, born))
+            return Input(self.add(Concatenate(), streams, born))
         if node.pairs is None:
-            return Input(self._add(partial, (self._rows(node.child, born, single),), born))
+            return Input(self.add(partial, (self.rows(node.child, born, single),), born))
         pairs = node.pairs
         complete = self._static.complete_side(pairs, born)
         if complete is not None:
@@ -358,137 +379,34 @@ class Assembler:
         for side in (pairs.left, pairs.right):
             groups = self._groups(side, born, width, "side")
             stream = self._sums(side, groups, born, single=width == 0)
-            self._keep(self._add(StoreKeyed(groups.groups), (stream,), born))
+            self._keep(self.add(StoreKeyed(groups.groups), (stream,), born))
             sides.append(groups)
             inputs.append(stream)
             moves.append(not self._groups_at.side_in_place(side, width, born))
-        self._look_up(sides[0].groups, pairs.right.child, pairs.right.keys[: pairs.key_width])
-        self._look_up(sides[1].groups, pairs.left.child, pairs.left.keys[: pairs.key_width])
+        self.look_up(sides[0].groups, pairs.right.child, pairs.right.keys[: pairs.key_width])
+        self.look_up(sides[1].groups, pairs.left.child, pairs.left.keys[: pairs.key_width])
         terms = pair_accumulators(pairs, partial.layout, sides[0].layout, sides[1].layout)
         operation = PairSums(
             sides[0], sides[1], pairs.key_width, pairs.comparisons, pairs.any_of, pairs.keys, terms, partial
         )
-        return Input(self._add(operation, tuple(inputs), born, *moves))
+        small = self.small.side(pairs, born)
+        if small is not None and self.small.still((pairs.left, pairs.right)[small], born):
+            self.small.looked_up.add(sides[small].groups.id)
+            return Input(self.add(replace(operation, complete=small), (inputs[1 - small],), born))
+        return Input(self.add(operation, tuple(inputs), born, *moves))
 
     def _lookup_pairs(self, pairs: Pairs, partial: GroupPartial, born: int, complete: int) -> Input:
         """Sums over pairs of one side's partial groups, where they are, with the other side, which is complete."""
         sides = (pairs.left, pairs.right)
         groups = tuple(self._groups(side, born, pairs.key_width, "side") for side in sides)
         streams = tuple(self._sums(side, own, born) for side, own in zip(sides, groups, strict=True))
-        self._keep(self._add(StoreKeyed(groups[complete].groups), (streams[complete],), born))
+        self._keep(self.add(StoreKeyed(groups[complete].groups), (streams[complete],), born))
         waiting = sides[1 - complete]
-        self._look_up(groups[complete].groups, waiting.child, waiting.keys[: pairs.key_width])
+        self.look_up(groups[complete].groups, waiting.child, waiting.keys[: pairs.key_width])
         terms = pair_accumulators(pairs, partial.layout, groups[0].layout, groups[1].layout)
         shape = (pairs.key_width, pairs.comparisons, pairs.any_of, pairs.keys, terms)
         operation = PairSums(groups[0], groups[1], *shape, partial, complete)
-        return Input(self._add(operation, (streams[1 - complete],), born))
-
-    def _join(self, node: Join, born: int) -> Input:
-        complete = self._static.complete_side(node, born)
-        if complete is not None:
-            return self._lookup_join(node, born, complete)
-        if not node.left_keys and gives_one_row(node.right):
-            return self._join_scalar(node, born)
-        node = self._in_placed_order(node, born)
-        left = self._arranged(node.left, born, node.left_keys, _required(node.left_keys, node.null_safe))
-        right = self._arranged(node.right, born, node.right_keys, _required(node.right_keys, node.null_safe))
-        self._look_up(left[0].table, node.right, node.right_keys)
-        self._look_up(right[0].table, node.left, node.left_keys)
-        operation = JoinChanges(left[0], right[0], len(node.left_keys))
-        joined = Input(self._add(operation, (left[1], right[1]), born, left[2], right[2]))
-        start = len(node.left.schema)
-        self._placed[joined] = frozenset({node.left_keys, tuple(start + k for k in node.right_keys)})
-        return self._with_residual(node, joined, born)
-
-    def _lookup_join(self, node: Join, born: int, complete: int) -> Input:
-        """A join of the rows of one side, where they are, with the other side, which is complete."""
-        keys = (node.left_keys, node.right_keys)
-        sides = (node.left, node.right)
-        rows = self._rows(sides[1 - complete], born)
-        other, _, _ = self._arranged(sides[complete], born, keys[complete], _required(keys[complete], node.null_safe))
-        mine = keys[1 - complete]
-        self._look_up(other.table, sides[1 - complete], mine)
-        operation = LookupJoin("inner", mine, _required(mine, node.null_safe), other, complete == 0)
-        start = len(node.left.schema)
-        moved, equal = ((start, 0), (0, start))[complete]
-        places = {tuple(moved + c for c in place) for place in self._place(rows)}
-        for place in self._place(rows):
-            if place and all(c in mine for c in place):
-                places.add(tuple(equal + keys[complete][mine.index(c)] for c in place))
-        joined = self._placed_by(frozenset(places), operation, (rows,), born)
-        return self._with_residual(node, joined, born)
-
-    def _lookup_semi_join(self, node: SemiJoin, born: int) -> Input | None:
-        """A semi or anti join of rows, where they are, with a right side that is complete; None where it is not."""
-        join = self._static.residual_join(node, born)
-        if join is None and self._static.complete_side(node, born) != 1:
-            return None
-        keyed = join or node
-        required = _required(keyed.right_keys, keyed.null_safe)
-        whole = join is not None and join.residual is not None
-        other, _, _ = self._arranged(keyed.right, born, keyed.right_keys, required, keys_only=not whole)
-        self._look_up(other.table, node.left, keyed.left_keys)
-        never = _required(keyed.left_keys, keyed.null_safe)
-        residual = None if join is None else join.residual
-        kind = "anti" if node.anti else "semi"
-        operation = LookupJoin(kind, keyed.left_keys, never, other, residual=residual)
-        rows = self._rows(node.left, born)
-        return self._placed_by(self._place(rows), operation, (rows,), born)
-
-    def _join_scalar(self, node: Join, born: int) -> Input:
-        """A join with one row: it is sent to where the rows of the other side are."""
-        rows = self._rows(node.left, born)
-        places = self._place(rows)
-        if () in places:
-            spread: tuple[int, ...] = ()
-        else:
-            spread = max(sorted(places), key=len, default=tuple(range(len(node.left.schema))))
-        left = self._arranged(node.left, born, spread, ())
-        right = self._arranged(node.right, born, (), ())
-        broadcast = bool(spread)
-        for table in (left[0].table, right[0].table):
-            self._looked_up.setdefault(table.id, set()).add(None)
-        operation = JoinChanges(left[0], right[0], 0, broadcast)
-        inputs = (left[1], replace(right[1], broadcast=broadcast))
-        joined = Input(self._add(operation, inputs, born, left[2], right[2] or broadcast))
-        self._placed[joined] = frozenset({spread})
-        return self._with_residual(node, joined, born)
-
-    def _with_residual(self, node: Join, joined: Input, born: int) -> Input:
-        if node.residual is None:
-            return joined
-        return self._placed_by(self._place(joined), Calculate(node.residual, None), (joined,), born)
-
-    def _in_placed_order(self, node: Join, born: int) -> Join:
-        """The join with its keys in the order in which one side is placed, if it is by just these keys."""
-        for keys, side in ((node.left_keys, node.left), (node.right_keys, node.right)):
-            for place in sorted(self._place(self._rows(side, born))):
-                if len(set(keys)) == len(keys) and place != keys and sorted(place) == sorted(keys):
-                    order = [keys.index(k) for k in place]
-                    return replace(
-                        node,
-                        left_keys=tuple(node.left_keys[i] for i in order),
-                        right_keys=tuple(node.right_keys[i] for i in order),
-                        null_safe=tuple(node.null_safe[i] for i in order),
-                    )
-        return node
-
-    def _semi_join(self, node: SemiJoin, born: int) -> Input:
-        found = self._lookup_semi_join(node, born)
-        return self._semi_join_of_changes(node, born) if found is None else found
-
-    def _semi_join_of_changes(self, node: SemiJoin, born: int) -> Input:
-        never = _required(node.left_keys, node.null_safe)
-        left = self._arranged(node.left, born, node.left_keys, () if node.anti else never)
-        required = _required(node.right_keys, node.null_safe)
-        right = self._arranged(node.right, born, node.right_keys, required, keys_only=True)
-        self._look_up(left[0].table, node.right, node.right_keys)
-        self._look_up(right[0].table, node.left, node.left_keys)
-        self._look_up(right[0].table, node.right, node.right_keys)
-        operation = SemiChanges(left[0], right[0], len(node.left_keys), node.anti)
-        found = Input(self._add(operation, (left[1], right[1]), born, left[2], right[2]))
-        self._placed[found] = frozenset({node.left_keys})
-        return found
+        return Input(self.add(operation, (streams[1 - complete],), born))
 
     def _top(self, node: TopRows, born: int) -> Input:
         order = tuple(k.column for k in node.keys)
@@ -496,48 +414,49 @@ class Assembler:
         key = tuple(
             KeyColumn(node.schema.fields[k.column].type, k.descending, k.nulls_first) for k in node.keys
         ) + tuple(KeyColumn(node.schema.fields[i].type) for i in columns[len(order) :])
-        source = self._rows(node.child, born)
+        source = self.rows(node.child, born)
         name = f"top:{self._identity(node)}:{born}"
         arrange = Arrange(columns, (), StateTable(name, key, 0, (pa.int64(),), (MergeOp.SUM,)))
-        arranged = Input(self._add(arrange, (source,), born))
-        self._keep(self._add(StoreKeyed(arrange.table), (arranged,), born))
-        moves = () not in self._place(source)
-        found = Input(self._add(TopChanges(arrange, node.limit, node.offset), (arranged,), born, moves))
+        arranged = Input(self.add(arrange, (source,), born))
+        self._keep(self.add(StoreKeyed(arrange.table), (arranged,), born))
+        moves = () not in self.place(source)
+        found = Input(self.add(TopChanges(arrange, node.limit, node.offset), (arranged,), born, moves))
         self._placed[found] = ONE_PLACE
         return found
 
     def _window(self, node: Window, born: int) -> Input:
-        source = self._rows(node.child, born)
+        source = self.rows(node.child, born)
         operation = window_changes(node, self._identity(node.child), born)
-        arranged = Input(self._add(operation.rows, (source,), born))
-        self._keep(self._add(StoreKeyed(operation.rows.table), (arranged,), born))
+        arranged = Input(self.add(operation.rows, (source,), born))
+        self._keep(self.add(StoreKeyed(operation.rows.table), (arranged,), born))
         partition = operation.rows.columns[: operation.rows.table.distribution]
-        moves = partition not in self._place(source)
-        found = Input(self._add(operation, (arranged,), born, moves))
+        moves = partition not in self.place(source)
+        found = Input(self.add(operation, (arranged,), born, moves))
         self._placed[found] = frozenset({partition})
         return found
 
-    def _arranged(
+    def arranged(
         self, node: Node, born: int, keys: tuple[int, ...], required: tuple[int, ...], keys_only: bool = False
     ) -> tuple[Arrange, Input, bool]:
         """A node's rows by key, the step that arranges them, and whether they must move to where they belong.
 
         They are stored by a step of their own, which is the same for all that want them alike.
         """
-        source = self._rows(node, born)
+        source = self.rows(node, born)
         others = () if keys_only else tuple(i for i in range(len(node.schema)) if i not in keys)
         order = keys + others
         identity = fingerprint((self._identity(node), list(order), list(required), len(keys)))
         types = tuple(node.schema.types[i] for i in order)
         table = multiset_table(f"rows:{identity}:{born}", types, len(keys))
         arrange = Arrange(order, required, table)
-        arranged = Input(self._add(arrange, (source,), born))
-        self._keep(self._add(StoreKeyed(table), (arranged,), born))
-        return arrange, arranged, keys not in self._place(source)
+        arranged = Input(self.add(arrange, (source,), born))
+        self._keep(self.add(StoreKeyed(table), (arranged,), born))
+        return arrange, arranged, keys not in self.place(source)
 
-    def _look_up(self, table: StateTable, by: Node, keys: tuple[int, ...]) -> None:
-        """Note that a table is looked up by the keys of the changes of a node."""
-        self._looked_up.setdefault(table.id, set()).add(self._times.of_keys(by, keys))
+    def look_up(self, table: StateTable, by: Node | None, keys: tuple[int, ...]) -> None:
+        """Note that a table is looked up by the keys of the changes of a node; without one, that it is read whole."""
+        lag = None if by is None else self._times.of_keys(by, keys)
+        self._looked_up.setdefault(table.id, set()).add(lag)
 
     def _keep(self, step: int) -> None:
         """The view being lowered depends on this step, which nothing reads."""
@@ -555,7 +474,7 @@ class Assembler:
             return replace(node, relation=known.uid)
         return map_children(node, self._with_uids)
 
-    def _add(self, operation: Operation, inputs: tuple[Input, ...], born: int, *moves: bool) -> int:
+    def add(self, operation: Operation, inputs: tuple[Input, ...], born: int, *moves: bool) -> int:
         """The step that does this. ``moves`` tells which inputs need an exchange: of all, when it is one."""
         key = (operation, inputs, born)
         if key not in self._memo:
@@ -605,8 +524,3 @@ def _values_table(multiset: Multiset, name: str) -> str:
 def _view_table(view: ViewDefinition) -> StateTable:
     types = view.root.schema.types
     return multiset_table(f"view:{view.uid}", types, len(types))
-
-
-def _required(keys: tuple[int, ...], null_safe: tuple[bool, ...]) -> tuple[int, ...]:
-    """Keys that match nothing when NULL."""
-    return tuple(dict.fromkeys(k for k, safe in zip(keys, null_safe, strict=True) if not safe))

@@ -16,7 +16,7 @@ from pyspark.errors import AnalysisException, ParseException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from tidemill.errors import TidemillError
-from tidemill.plan import catalyst_expressions, catalyst_frames, catalyst_plan, statements
+from tidemill.plan import catalyst_expressions, catalyst_frames, catalyst_places, catalyst_plan, statements
 from tidemill.plan.algebra import Node, Project
 from tidemill.plan.catalyst_rules import session_windows
 from tidemill.plan.statements import CreateTable, CreateView, Query, Source, Statement
@@ -33,6 +33,7 @@ _RULES_THAT_LOSE_RELATIONS = (
 _RULES_WE_DO_OURSELVES = ("DecimalAggregates", "OptimizeIn", "InferWindowGroupLimit")
 _MERGE_SUBQUERIES = "org.apache.spark.sql.execution.planmerging.MergeSubplans"  # into structs, which we have not
 _RULE_THAT_CANNOT_BE_EXCLUDED = ".RewriteDistinctAggregates"
+_EXPAND = 'plans.logical.Expand"'
 _EXCLUDED = "spark.sql.optimizer.excludedRules"
 _OPTIMIZER = "org.apache.spark.sql.catalyst.optimizer."
 
@@ -57,6 +58,10 @@ _CHANGING = {
 
 
 _SESSION_WINDOW = re.compile(r"\bsession_window\b`?\s*(/\*.*?\*/\s*)*\(", re.IGNORECASE | re.DOTALL)
+
+
+_CLAUSES = ("RECURSIVE", "TABLESAMPLE", "PIVOT")
+"""What errors without a place are likely about."""
 
 
 class Catalyst:
@@ -146,7 +151,7 @@ class Catalyst:
             else:
                 frame = catalyst_frames.moved(query, self._spark)
             execution = frame._jdf.queryExecution()
-            self._check_deterministic(execution.analyzed(), text)
+            self._check_deterministic(execution.analyzed(), text, at)
             if (not text or "watermark" in text.lower()) and "EventTimeWatermark" in execution.logical().toJSON():
                 raise TidemillError(
                     "TM2103",
@@ -160,7 +165,10 @@ class Catalyst:
         except (AnalysisException, PySparkException) as error:
             raise analysis_error(error, text, at) from error
         nodes = catalyst_expressions.read_plan(plan)
-        node = catalyst_plan.read_plan(nodes, self._relations, self._marks)
+        try:
+            node = catalyst_plan.read_plan(nodes, self._relations, self._marks)
+        except TidemillError as error:
+            raise catalyst_places.placed(error, text, at, *_CLAUSES) from error
         names = tuple(frame.columns)
         lowered = [n.lower() for n in names]
         if len(set(lowered)) < len(names):
@@ -182,8 +190,9 @@ class Catalyst:
         optimizer's batches are run from here, without the rule.
         """
         plan = execution.optimizedPlan()
-        distinct = _contains(plan, "Expand") and not _contains(execution.analyzed(), "Expand")
-        if not distinct and "InMemoryRelation" not in plan.toJSON():
+        text = plan.toJSON()
+        distinct = _EXPAND in text and '"name":"gid"' in text  # the column that the rule adds
+        if not distinct and "InMemoryRelation" not in text:
             return plan
         sessions = self._spark._jvm.org.apache.spark.sql.classic.SparkSession
         before = sessions.getActiveSession()
@@ -196,24 +205,22 @@ class Catalyst:
             else:
                 sessions.clearActiveSession()
 
-    def _check_deterministic(self, analyzed: Any, query: str) -> None:
+    def _check_deterministic(self, analyzed: Any, query: str, at: tuple[int, int]) -> None:
         text = analyzed.toJSON()
         if '"name":"session_window"' in text and (not query or _SESSION_WINDOW.search(query)):
-            raise session_windows()
+            raise catalyst_places.placed(session_windows(), query, at, "session_window")
         catalyst_frames.check_python(text)
         catalyst_frames.check_settings(text)
         for name, shown in _CHANGING.items():
             if f"expressions.{name}" + '"' in text:
-                raise TidemillError(
+                error = TidemillError(
                     "TM2105",
                     "a view cannot use a function whose value is not decided by its rows",
                     got=shown,
                     hint="put the value into a column of a table, or write a constant",
                 )
-
-
-def _contains(plan: Any, node: str) -> bool:
-    return f'plans.logical.{node}"' in plan.toJSON()
+                error.passed += catalyst_places.of_class(analyzed, name)
+                raise catalyst_places.placed(error, query, at, shown.rstrip("()"))
 
 
 def _run_batches(optimizer: Any, plan: Any) -> Any:
@@ -316,34 +323,47 @@ def _options(pairs: Any) -> dict[str, str]:
     return options
 
 
-def _where(query: str, index: int) -> str:
-    line = query.count("\n", 0, index) + 1
-    column = index - (query.rfind("\n", 0, index) + 1) + 1
-    return f"line {line}, column {column} of the query"
-
-
 def _parse_error(error: ParseException, source: Source) -> TidemillError:
-    message = str(error).split("== SQL ==")[0].strip().splitlines()
+    message = " ".join(str(error).split("== SQL ==")[0].strip().splitlines()).replace(" SQLSTATE: 42601", "")
+    place = re.search(r"\(line (\d+), pos (\d+)\)$", message)
+    if place is not None:
+        line, column = int(place[1]), int(place[2]) + 1
+        column += source.column - 1 if line == 1 else 0
+        message = f"{message[: place.start()].rstrip(' .')}, at line {source.line + line - 1}, column {column}"
     return TidemillError(
         "TM2001",
         "the SQL cannot be parsed",
-        got=" ".join(message),
+        got=message,
         hint=f"the statement begins on line {source.line}: {source.text.splitlines()[0][:60]}",
     )
 
 
 def analysis_error(error: PySparkException, query: str, at: tuple[int, int] = (1, 1)) -> TidemillError:
     """TM2004 for what Spark's analyser says of a query, with the place in its text."""
-    got = str(error).split(";")[0].splitlines()[0]
+    got = str(error).split("; SQLSTATE")[0].split(" SQLSTATE: ")[0].split(";\n")[0].splitlines()[0]
     hint = ""
-    contexts = error.getQueryContext() or []
-    for context in contexts:
+    found = None
+    for context in error.getQueryContext() or []:
         try:
-            hint = f"at {_where(query, context.startIndex())}: {context.fragment()}"
-            if at != (1, 1):
-                line, column = Source(query, *at).place(context.startIndex())
-                hint += f" (line {line}, column {column} of the script)"
+            found = context.startIndex(), context.stopIndex()
         except PySparkException:
             continue
         break
+    if found is None or found == (0, len(query) - 1):
+        found = _named(error, query) or found
+    if found is not None:
+        hint = catalyst_places.shown(query, found[0], found[1], at)
+    if error.getCondition() == "PATH_NOT_FOUND":
+        return catalyst_plan.foreign(got)
     return TidemillError("TM2004", "the query does not resolve", got=got, hint=hint)
+
+
+def _named(error: PySparkException, query: str) -> tuple[int, int] | None:
+    """Where the expression stands that an error names in its message."""
+    java = getattr(error, "_origin", None)
+    extended = java is not None and java.getClass().getSimpleName() == "ExtendedAnalysisException"
+    plan = java.plan() if java is not None and extended else None
+    parameters = error.getMessageParameters() or {}
+    names = ("expression", "wf_name", "condition", "clauseName", "funcName", "sqlExpr", "relationId")
+    texts = [parameters[name] for name in names if name in parameters]
+    return catalyst_places.find(plan.get() if plan is not None and plan.isDefined() else None, texts, query)

@@ -14,6 +14,7 @@ import pyarrow as pa
 from tidemill.errors import TidemillError
 from tidemill.plan.algebra import AggregateCall, Option
 from tidemill.plan.catalyst_expressions import JsonTree, translate
+from tidemill.plan.catalyst_places import passing
 from tidemill.schema import type_to_ddl
 from tidemill.task.expressions import Call, Expression, Literal
 
@@ -70,6 +71,11 @@ def aggregate_call(node: JsonTree, inputs: Mapping[int, int], place: Place) -> A
         TM2102 for a function, or a type or option of one, that is not supported; TM2105 for a function whose value
         the rows do not decide.
     """
+    with passing(node):
+        return _aggregate_call(node, inputs, place)
+
+
+def _aggregate_call(node: JsonTree, inputs: Mapping[int, int], place: Place) -> AggregateCall:
     tree = node.children[0]
     distinct = bool(node.fields.get("isDistinct"))
     name = _NAMES.get(tree.name)
@@ -212,7 +218,7 @@ def _result_type(name: str, value: Expression, tree: JsonTree, options: dict[str
     raise TidemillError(
         "TM2102",
         "this aggregate is not supported yet for this type",
-        got=f"{'try_' if options.get('lenient') else ''}{name}({type_to_ddl(type_)}) in {tree.name}",
+        got=f"{'try_' if options.get('lenient') else ''}{name}({type_to_ddl(type_)})",
         hint="cast the argument to a number",
     )
 

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from tidemill.errors import TidemillError
 from tidemill.plan.catalyst_nested import NESTED_RULES, nested_literal
+from tidemill.plan.catalyst_places import passing
 from tidemill.plan.catalyst_rules import (
     Rule,
     Translator,
@@ -55,17 +56,18 @@ def translate(node: JsonTree, inputs: Mapping[int, int]) -> Expression:
     """
     if node.name == "AttributeReference":
         return _attribute(node, inputs)
-    if node.name == "Literal":
-        return nested_literal(node) if isinstance(node.fields["dataType"], dict) else literal(node)
-    rule = _RULES.get(node.name)
-    if rule is None:
-        raise unsupported(_shown(node))
-    return rule(node, Translator(inputs, translate))
+    with passing(node):
+        if node.name == "Literal":
+            return nested_literal(node) if isinstance(node.fields["dataType"], dict) else literal(node)
+        rule = _RULES.get(node.name)
+        if rule is None:
+            raise unsupported(_shown(node))
+        return rule(node, Translator(inputs, translate))
 
 
 def _shown(node: JsonTree) -> str:
     if node.name in ("StaticInvoke", "Invoke"):
-        return f"{node.name} {node.fields.get('staticObject', '')}.{node.fields.get('functionName')}"
+        return str(node.fields.get("functionName"))
     return node.name
 
 

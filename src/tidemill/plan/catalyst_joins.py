@@ -19,6 +19,7 @@ from tidemill.plan.null_safe_keys import merge_null_tests
 from tidemill.task.expressions import Call, Expression, Literal, Ref, references, remap
 
 _KINDS = frozenset({"Inner", "Cross", "LeftOuter", "RightOuter", "FullOuter", "LeftSemi", "LeftAnti", "ExistenceJoin"})
+_SHOWN = {"LeftSingle": "a correlated subquery that may give several rows for one row"}
 
 
 @dataclass(frozen=True)
@@ -60,11 +61,14 @@ def build_join(kind: str, left: Node, right: Node, conjuncts: list[Expression]) 
         TM2104 for a kind that is not supported.
     """
     if kind not in _KINDS:
+        shown = kind in _SHOWN
         raise TidemillError(
             "TM2104",
             "this kind of join is not supported yet in a materialized view",
-            got=f"{kind} join",
-            hint="inner, cross, left, right, full, semi and anti joins",
+            got=_SHOWN[kind] if shown else f"{kind} join",
+            hint="an aggregate in the subquery, or a left join"
+            if shown
+            else "inner, cross, outer, semi and anti joins",
         )
     sides = _split(left, right, conjuncts)
     match kind:

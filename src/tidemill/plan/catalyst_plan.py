@@ -30,6 +30,9 @@ from tidemill.plan.catalyst_expressions import JsonTree, translate
 from tidemill.plan.catalyst_expressions import tree as read_tree
 from tidemill.plan.catalyst_generate import generate
 from tidemill.plan.catalyst_joins import build_join, projection
+from tidemill.plan.catalyst_pivot import has_pivot, unpivoted
+from tidemill.plan.catalyst_places import passing
+from tidemill.plan.catalyst_subqueries import ONE_ROW, some_rows, with_subqueries
 from tidemill.plan.catalyst_windows import read_window
 from tidemill.plan.codec import spark_type
 from tidemill.schema import Field, type_from_spark
@@ -92,6 +95,10 @@ class _PlanReader:
         self._marks = marks
 
     def read(self, tree: JsonTree) -> _Bound:
+        with passing(tree):
+            return self._read(tree)
+
+    def _read(self, tree: JsonTree) -> _Bound:
         match tree.name:
             case "LogicalRDD":
                 return self._scan(tree)
@@ -119,7 +126,7 @@ class _PlanReader:
             case "Sort" | "SubqueryAlias" | "RepartitionByExpression" | "Repartition" | "RebalancePartitions":
                 return self.read(tree.children[0])  # the order of a view's rows is nobody's promise
         if tree.name in _FOREIGN:
-            raise _foreign(_FOREIGN[tree.name])
+            raise foreign(_FOREIGN[tree.name])
         raise TidemillError(
             "TM2103",
             "this part of a query is not supported yet in a materialized view",
@@ -135,20 +142,20 @@ class _PlanReader:
         )
         relation = self._relations.get(tree.fields["rddId"]) or self._marks.get(tree.fields.get("rddName") or "")
         if relation is None:
-            raise _foreign("a Spark table or DataFrame")
+            raise foreign("a Spark table or DataFrame")
         return _Bound(Scan(relation, fields), {_id(a): i for i, a in enumerate(attributes)})
 
     def _filter(self, tree: JsonTree) -> _Bound:
-        below = self.read(tree.children[0])
+        below = self._below(tree)
         child, (condition,) = self._with_subqueries(below, _expressions(tree.fields["condition"]))
         kept = Filter(child.node, translate(condition, child.inputs))
-        if child.node is below.node:
-            return _Bound(kept, below.inputs)
+        if child.node is below.node or below.node == ONE_ROW:
+            return _Bound(kept, child.inputs)
         fields = below.node.schema.fields
         return _Bound(projection(kept, [Ref(i, f.type, f.nullable) for i, f in enumerate(fields)]), below.inputs)
 
     def _project(self, tree: JsonTree) -> _Bound:
-        return self._projected(tree, self.read(tree.children[0]))
+        return self._projected(tree, self._below(tree))
 
     def _projected(self, tree: JsonTree, below: _Bound) -> _Bound:
         listed = _expressions(tree.fields["projectList"])
@@ -222,24 +229,21 @@ class _PlanReader:
                 limit = max(0, number - offset) if limit is None else max(0, min(limit, number - offset))
             at = at.children[0]
         if limit == 0:
-            below = self.read(at)
-            return _Bound(Filter(below.node, Literal(False, pa.bool_())), below.inputs)
-        between: list[JsonTree] = []
+            none = self.read(at)
+            return _Bound(Filter(none.node, Literal(False, pa.bool_())), none.inputs)
+        below, between = at, list[JsonTree]()
         while at.name == "Project":
             between.append(at)
             at = at.children[0]
         if at.name != "Sort":
-            raise TidemillError(
-                "TM2105",
-                "LIMIT without ORDER BY is not decided by the rows",
-                got=f"LIMIT {limit}" if limit is not None else f"OFFSET {offset}",
-                hint="add ORDER BY",
-            )
-        child = self.read(at.children[0])
-        fields = child.node.schema.fields
+            rows = self.read(below)
+            return rows if limit is None and not offset else _Bound(some_rows(rows.node, limit, offset), rows.inputs)
+        unordered = self.read(at.children[0])
+        fields = unordered.node.schema.fields
+        child, orders = self._with_subqueries(unordered, _expressions(at.fields["order"]))
         columns: list[Expression] = [Ref(i, f.type, f.nullable) for i, f in enumerate(fields)]
         keys = []
-        for order in _expressions(at.fields["order"]):
+        for order in orders:
             value = translate(order.children[0], child.inputs)
             if value not in columns:
                 columns.append(value)
@@ -247,7 +251,7 @@ class _PlanReader:
             nulls_first = "NullsFirst" in str(order.fields["nullOrdering"])
             keys.append(SortKey(columns.index(value), descending, nulls_first))
         top = TopRows(projection(child.node, columns), tuple(keys), limit, offset)
-        result = _Bound(projection(top, columns[: len(fields)]), child.inputs)
+        result = _Bound(projection(top, columns[: len(fields)]), unordered.inputs)
         for project in reversed(between):
             result = self._projected(project, result)
         return result
@@ -265,48 +269,26 @@ class _PlanReader:
         return _Bound(Repeat(rows, len(columns) + len(values)), inputs)
 
     def _with_subqueries(self, child: _Bound, expressions: list[JsonTree]) -> tuple[_Bound, list[JsonTree]]:
-        """Scalar subqueries become columns of a cross join with the one row they give."""
-        node, inputs = child.node, dict(child.inputs)
-
-        def replace(tree: JsonTree) -> JsonTree:
-            nonlocal node
-            if tree.name != "ScalarSubquery":
-                return JsonTree(tree.name, tree.fields, tuple(replace(c) for c in tree.children))
-            if tree.children:
-                raise TidemillError(
-                    "TM2103",
-                    "this correlated subquery is not supported",
-                    got="ScalarSubquery",
-                    hint="write it as a join",
-                )
-            bound = self.read(read_tree(tree.fields["plan"]))
-            if not _gives_one_row(bound.node):
-                raise TidemillError(
-                    "TM2103",
-                    "a scalar subquery must be an aggregate without GROUP BY",
-                    got="a query that may give no row, or several",
-                    hint="so that it gives one row whatever the input",
-                )
-            position = len(node.schema)
-            field = bound.node.schema.fields[0]
-            node = build_join("Inner", node, projection(bound.node, [Ref(0, field.type, True)]), [])
-            identity = -1000 - position
-            inputs[identity] = position
-            fields = {
-                "name": "subquery",
-                "dataType": spark_type(field.type),
-                "nullable": True,
-                "exprId": {"id": identity},
-            }
-            return JsonTree("AttributeReference", fields, ())
-
-        replaced = [replace(e) for e in expressions]
+        node, inputs, replaced = with_subqueries(child.node, child.inputs, expressions, self._row)
         return _Bound(node, inputs), replaced
 
+    def _row(self, plan: JsonTree) -> Node:
+        return self.read(plan).node
+
+    def _below(self, tree: JsonTree) -> _Bound:
+        """What is below a node whose expressions may have subqueries."""
+        (child,) = tree.children
+        return _Bound(ONE_ROW, {}) if child.name == "OneRowRelation" else self.read(child)
+
     def _aggregate(self, tree: JsonTree) -> _Bound:
-        child = self.read(tree.children[0])
+        below = tree.children[0]
         groups = _expressions(tree.fields["groupingExpressions"])
         outputs = _expressions(tree.fields["aggregateExpressions"])
+        if has_pivot(outputs):
+            below, groups, outputs = unpivoted(below, groups, outputs)
+        inside = [call for o in outputs for call in _calls(o)]
+        child, arguments = self._with_subqueries(self.read(below), inside)
+        call_of = dict(zip(map(id, inside), arguments, strict=True))
         columns = [translate(g, child.inputs) for g in groups]
         names = [str(g.fields.get("name", f"group{i}")) for i, g in enumerate(groups)]
         inputs = {_id(g): i for i, g in enumerate(groups) if "exprId" in g.fields}
@@ -321,7 +303,7 @@ class _PlanReader:
             """The expression with each aggregate call replaced by a reference to its result."""
             if node.name != "AggregateExpression":
                 return JsonTree(node.name, node.fields, tuple(replace(c) for c in node.children))
-            call = aggregate_call(node, child.inputs, argument)
+            call = aggregate_call(call_of[id(node)], child.inputs, argument)
             if call not in calls:
                 calls.append(call)
             position = calls.index(call)
@@ -338,9 +320,15 @@ class _PlanReader:
         projected = projection(child.node, columns)
         names += [f"{c.function}{i}" for i, c in enumerate(calls)]
         aggregate = Aggregate(projected, tuple(range(len(groups))), tuple(calls), tuple(names))
-        expressions = tuple(translate(e, inputs) for e in replaced)
-        result = Project(aggregate, expressions, tuple(o.fields["name"] for o in outputs))
+        found, replaced = self._with_subqueries(_Bound(aggregate, inputs), replaced)
+        expressions = tuple(translate(e, found.inputs) for e in replaced)
+        result = Project(found.node, expressions, tuple(o.fields["name"] for o in outputs))
         return _Bound(result, {_id(o): i for i, o in enumerate(outputs)})
+
+
+def _calls(tree: JsonTree) -> list[JsonTree]:
+    """The aggregate calls in an expression."""
+    return [tree] if tree.name == "AggregateExpression" else [c for child in tree.children for c in _calls(child)]
 
 
 def _is_replicate(tree: JsonTree) -> bool:
@@ -360,19 +348,14 @@ def _join_kind(field: Any) -> tuple[str, int | None]:
     return name, None
 
 
-def _gives_one_row(node: Node) -> bool:
-    while isinstance(node, Project):
-        node = node.child
-    return isinstance(node, Aggregate) and not node.keys
-
-
 def _conjuncts(tree: JsonTree) -> list[JsonTree]:
     if tree.name == "And":
         return [part for child in tree.children for part in _conjuncts(child)]
     return [tree]
 
 
-def _foreign(what: str) -> TidemillError:
+def foreign(what: str) -> TidemillError:
+    """TM2006: a relation that is not of the mill."""
     return TidemillError(
         "TM2006",
         "a view can only read tables and views of its mill",
@@ -398,6 +381,10 @@ _NAMES = {
     "Generate": "explode or LATERAL VIEW",
     "LocalRelation": "VALUES",
     "OneRowRelation": "SELECT without FROM",
+    "UnionLoop": "WITH RECURSIVE",
+    "UnionLoopRef": "WITH RECURSIVE",
+    "MapPartitions": "a function written by the user",
+    "EventTimeWatermark": "WATERMARK",
     "Intersect": "INTERSECT",
     "Except": "EXCEPT",
     "Range": "range()",

@@ -1,7 +1,7 @@
 """Catalyst expression trees, rebuilt from the JSON that Spark prints.
 
 ``plan.toJSON()`` leaves out what cannot be guessed: whether a cast is ``CAST`` or ``try_cast``, the bytes of
-binary constants, the list of ``InSet``, the escape character of LIKE. :func:`read_plan` and
+binary constants, the lists of ``InSet`` and ``PivotFirst``, the escape character of LIKE. :func:`read_plan` and
 :func:`read_expression` ask the Java objects for exactly these, and for the id of the RDD at each leaf.
 """
 
@@ -22,7 +22,7 @@ class JsonTree:
     name : str
         The class without its package, e.g. ``GreaterThan``.
     fields : dict
-        Every JSON field of the node.
+        Every JSON field of the node; ``java`` is the node in the JVM, where there is one.
     children : tuple of JsonTree
         In Catalyst's order.
     """
@@ -66,6 +66,7 @@ def _elements(sequence: Any) -> Iterator[Any]:
 
 def _complete_plan(nodes: Iterator[dict[str, Any]], plan: Any) -> None:
     fields = next(nodes)
+    fields["java"] = plan
     if fields["class"].endswith(".LogicalRDD"):
         fields["rddId"] = plan.rdd().id()
         fields["rddName"] = plan.rdd().name()
@@ -102,6 +103,7 @@ def _complete(nodes: list[dict[str, Any]], expression: Any) -> None:
 
     def visit(java: Any) -> None:
         fields = next(remaining)
+        fields["java"] = java
         name = fields["class"].rsplit(".", 1)[-1]
         if "evalMode" in fields:
             fields["evalMode"] = java.evalMode().toString()
@@ -117,6 +119,11 @@ def _complete(nodes: list[dict[str, Any]], expression: Any) -> None:
             fields["value"] = java.value()
         elif name == "Literal" and isinstance(fields["dataType"], dict) and java.value() is not None:
             fields["nested"] = _java_nested(java.value(), java.dataType())
+        elif name == "PivotFirst":
+            type_ = java.pivotColumn().dataType()
+            fields["pivotColumnValues"] = [
+                None if v is None else _java_nested(v, type_) for v in _elements(java.pivotColumnValues())
+            ]
         elif name == "Alias" and fields["name"] == "session_window":
             fields["sessionWindow"] = "essionWindow" in java.metadata().json()
         elif isinstance(fields.get("plan"), list) and hasattr(java, "plan"):

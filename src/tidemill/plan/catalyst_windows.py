@@ -17,6 +17,7 @@ from tidemill.plan.algebra import AggregateCall, Node, SortKey, Window
 from tidemill.plan.catalyst_expressions import JsonTree, translate
 from tidemill.plan.catalyst_expressions import tree as read_tree
 from tidemill.plan.catalyst_joins import projection
+from tidemill.plan.catalyst_places import passing
 from tidemill.task.expressions import Expression, Literal, Ref
 from tidemill.task.window_calls import Bound, Frame, WindowCall
 
@@ -64,11 +65,17 @@ def read_window(
         )
         for order in orders
     )
-    named = _trees(tree.fields["windowExpressions"])
+    all_named = _trees(tree.fields["windowExpressions"])
+    named = [n for n in all_named if n.children[0].name == "WindowExpression"]
+    folded = [n for n in all_named if n not in named]  # Catalyst has found a constant: the count of NULL
     calls = tuple(_call(named_.children[0], orders, inputs, aggregate) for named_ in named)
     names = tuple(str(n.fields["name"]) for n in named)
-    node = Window(projection(child, columns), partition, keys, calls, names)
-    found = {int(n.fields["exprId"]["id"]): len(columns) + i for i, n in enumerate(named)}
+    below = projection(child, columns)
+    node = Window(below, partition, keys, calls, names) if calls else below
+    found = {int(n.fields["exprId"]["id"]): len(columns) + i for i, n in enumerate([*named, *folded])}
+    if folded:
+        kept = [Ref(i, f.type, f.nullable) for i, f in enumerate(node.schema.fields)]
+        node = projection(node, [*kept, *(translate(n.children[0], inputs) for n in folded)])
     return node, {**inputs, **found}
 
 
@@ -80,6 +87,13 @@ def _call(
     window: JsonTree, orders: list[JsonTree], inputs: Mapping[int, int], aggregate: AggregateReader
 ) -> WindowCall:
     """One WindowExpression: function and specification."""
+    with passing(window):
+        return _call_of(window, orders, inputs, aggregate)
+
+
+def _call_of(
+    window: JsonTree, orders: list[JsonTree], inputs: Mapping[int, int], aggregate: AggregateReader
+) -> WindowCall:
     function, specification = window.children
     frame_tree = specification.children[-1]
     if function.name in _RANKINGS:
@@ -98,8 +112,6 @@ def _call(
         if len(function.children) > 1:
             raise _refused(f"{_VALUES[inner.name]}_value with FILTER", "use IGNORE NULLS over a CASE expression")
         return _value(inner, frame, inputs, 0)
-    if inner.fields.get("evalMode") == "TRY":
-        raise _refused(f"try_{inner.name.lower()}")
     arguments: list[Expression] = []
 
     def argument(expression: Expression) -> int:
@@ -108,9 +120,9 @@ def _call(
         return arguments.index(expression)
 
     call = aggregate(function, inputs, argument)
-    if call != AggregateCall(call.function, call.argument, call.type, call.nullable) or len(arguments) > 1:
-        raise _refused(call.function)
-    return WindowCall(call.function, tuple(arguments), call.type, call.nullable, frame)
+    if call.distinct:
+        raise _refused(f"{call.function}(DISTINCT ...)")
+    return WindowCall(call.function, tuple(arguments), call.type, call.nullable, frame, options=call.options)
 
 
 def _value(function: JsonTree, frame: Frame, inputs: Mapping[int, int], number: int) -> WindowCall:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from tidemill.plan.assemble import Assembler, ViewDefinition
 from tidemill.plan.costs import Cost, CostClass, cost
+from tidemill.plan.small_sides import base_tables
 from tidemill.plan.step_columns import Names, exchanged_by, results, show, step_columns
 from tidemill.task.program import (
     ApplyBook,
@@ -37,7 +38,7 @@ from tidemill.task.program import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from tidemill.task.program import TableSource
 
@@ -63,27 +64,44 @@ def explain(
         A head of a few lines: supersteps, exchanges and by which columns, state tables, the worst class of cost, and
         which views have some of the steps too. Then one line a step: its number in the mill's program, superstep,
         operator with columns by name, where its rows come from, and its cost. Under a step the state tables that it
-        appends to or looks up. Δ are the changed rows of an epoch, n all rows.
+        appends to or looks up. Δ are the changed rows of an epoch, n all rows. A plan with small sides is that of
+        epochs in which they are still; a line says what the others take.
     """
     every = list(views) if any(v.name == query.name for v in views) else [*views, query]
     assembler = Assembler(every, tables)
-    return _Explanation(assembler, assembler.program(), query.name).text()
+    usual = _Explanation(assembler, assembler.program(), query)
+    if not usual.small:
+        return usual.text()
+    assembler = Assembler(every, tables, frozenset())
+    still = _Explanation(assembler, assembler.program(), query)
+    return still.text(usual) if still.looks_up else usual.text()
 
 
 class _Explanation:
     """The steps of one view in a program."""
 
-    def __init__(self, assembler: Assembler, program: Program, name: str) -> None:
-        self._assembler, self._program, self._name = assembler, program, name
+    def __init__(self, assembler: Assembler, program: Program, query: ViewDefinition) -> None:
+        self._assembler, self._program, self._name = assembler, program, query.name
         self._steps = program.steps
+        self.small = assembler.small.tables & base_tables(query.root, assembler.views)
         self._retained = assembler.retention()
-        self._mine = [i for i, s in enumerate(self._steps) if name in s.views]
+        self._mine = [i for i, s in enumerate(self._steps) if query.name in s.views]
         self._columns = step_columns(program)
-        self._loading = self._only_while_loading()
+        self._loading = self._fed_by({n for n, t in assembler.tables.items() if t.static})
+        self._rare = self._fed_by(self.small) if self.looks_up else set()
         self._costs = {i: cost(self._steps[i].operation) for i in self._mine}
 
-    def text(self) -> str:
-        lines = [self._head(), *self._exchanges(), *self._shared()]
+    @property
+    def looks_up(self) -> bool:
+        """Whether small sides are looked up."""
+        return any(self._in_small(i) for i in self._mine)
+
+    def text(self, usual: _Explanation | None = None) -> str:
+        """All lines; ``usual`` is the same for epochs in which small tables change."""
+        lines = [self._head()]
+        if usual is not None:
+            lines.append(f"small: {', '.join(sorted(self.small))}; when changed {usual._head()}")
+        lines += [*self._exchanges(), *self._shared()]
         for number in self._mine:
             lines += self._step(number)
         plan = self._assembler.read_plan(self._name)
@@ -94,7 +112,8 @@ class _Explanation:
     def _head(self) -> str:
         depths = {self._steps[i].depth for i in self._mine}
         stored = {t.id for i in self._mine for t in self._written(i)}
-        worst = max((c.kind for i, c in self._costs.items() if i not in self._loading), default=CostClass.CHANGES)
+        seldom = self._loading | self._rare
+        worst = max((c.kind for i, c in self._costs.items() if i not in seldom), default=CostClass.CHANGES)
         counts = (
             f"supersteps: {1 + max(depths)}",
             f"exchanges: {len(self._edges())}",
@@ -137,12 +156,20 @@ class _Explanation:
             f"shared with {view}: {', '.join(f'#{n}' for n in numbers)}" for view, numbers in sorted(with_views.items())
         ]
 
-    def _only_while_loading(self) -> set[int]:
-        """Steps that only static tables give rows to."""
+    def _in_small(self, number: int) -> bool:
+        """Whether a step looks rows up in a small side."""
+        operation = self._steps[number].operation
+        lookup = isinstance(operation, LookupJoin) or (
+            isinstance(operation, PairSums) and operation.complete is not None
+        )
+        return lookup and any(t.id in self._assembler.small.looked_up for t in read_tables(operation))
+
+    def _fed_by(self, tables: Collection[str]) -> set[int]:
+        """Steps that only some tables give rows to."""
         found: set[int] = set()
         for number, step in enumerate(self._steps):
             if isinstance(step.operation, ScanStep):
-                if step.operation.source.static:
+                if step.operation.source.name in tables:
                     found.add(number)
             elif step.inputs and not isinstance(step.operation, ViewSnapshot):
                 inputs = {i.step for i in step.inputs}
@@ -163,7 +190,11 @@ class _Explanation:
         spent = self._costs[number]
         if number in self._loading:
             spent = Cost(spent.kind, "only while static tables load")
+        elif number in self._rare:
+            spent = Cost(spent.kind, "only when small tables change")
         text = describe(step.operation, names, self._columns[number])
+        if self._in_small(number):
+            text = text.replace("a complete side", "a small side").replace("which is complete", "which is small")
         lines = [f"  #{number} superstep {step.depth}  {text}{arrow}   {spent}"]
         written, read = self._written(number), read_tables(step.operation)
         for table in dict.fromkeys((*written, *read)):

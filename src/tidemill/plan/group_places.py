@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from tidemill.plan.algebra import Aggregate, Node, Pairs
 from tidemill.plan.placement import Placement
+from tidemill.plan.small_sides import SmallSides
 from tidemill.plan.static_sides import StaticSides
 from tidemill.task.program import GroupPartial
 
@@ -19,11 +20,20 @@ class GroupPlaces:
         ``(node, born, single)`` to where the rows of a node are.
     static : StaticSides
         Knows sides that are complete: what is joined with them stays where it is.
+    small : SmallSides
+        Knows sides that are small: what is joined with them stays where it is in most epochs.
     """
 
-    def __init__(self, place_of: Callable[[Node, int, bool], Placement], static: StaticSides) -> None:
+    def __init__(
+        self, place_of: Callable[[Node, int, bool], Placement], static: StaticSides, small: SmallSides
+    ) -> None:
         self._place_of = place_of
         self._static = static
+        self._small = small
+
+    def _stay(self, pairs: Pairs, born: int) -> bool:
+        """Whether sums over pairs come out where the groups of one side are."""
+        return self._static.complete_side(pairs, born) is not None or self._small.side(pairs, born) is not None
 
     def pair_distribution(self, pairs: Pairs, born: int) -> int:
         """Number of key columns by which the sides of pairs are spread: none when a side is at one place."""
@@ -35,8 +45,7 @@ class GroupPlaces:
         if side.parts:
             return all(self._at_one_place(part, born) for part in side.parts)
         if side.pairs is not None:
-            complete = self._static.complete_side(side.pairs, born)
-            return complete is None and self.pair_distribution(side.pairs, born) == 0
+            return not self._stay(side.pairs, born) and self.pair_distribution(side.pairs, born) == 0
         return () in self._place_of(side.child, born, False)
 
     def side_in_place(self, side: Aggregate, width: int, born: int) -> bool:
@@ -45,7 +54,7 @@ class GroupPlaces:
             return all(self.side_in_place(part, width, born) for part in side.parts)
         if side.pairs is None:
             return side.keys[:width] in self._place_of(side.child, born, width == 0)
-        if self._static.complete_side(side.pairs, born) is not None:
+        if self._stay(side.pairs, born):
             return False
         own = self.pair_distribution(side.pairs, born)
         return own == width and side.pairs.keys[:width] == tuple(range(width))
@@ -56,7 +65,7 @@ class GroupPlaces:
             widths = {self.distribution(part, born, single) for part in node.parts}
             return widths.pop() if len(widths) == 1 else None
         if node.pairs is not None:
-            if self._static.complete_side(node.pairs, born) is not None:
+            if self._stay(node.pairs, born):
                 return None
             width = self.pair_distribution(node.pairs, born)
             left = node.pairs.keys[:width] == tuple(range(width))

@@ -7,7 +7,7 @@ Static tables are read in epochs of their own, before any other table. So a node
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -85,8 +85,9 @@ class StaticSides:
                 return side
         return None
 
-    def residual_join(self, node: SemiJoin, born: int) -> Join | None:
-        """The join behind a semi or anti join on the whole left row, where its right side is complete.
+    @staticmethod
+    def residual_join(node: SemiJoin, looked_up: Callable[[Join], bool]) -> Join | None:
+        """The join behind a semi or anti join on the whole left row, where its right side can be looked up.
 
         Such is what is made of a semi or anti join with a residual condition: a left row is in or out as it is
         among the left rows of a join of the same rows.
@@ -99,7 +100,7 @@ class StaticSides:
             if [e.index for e in join.expressions if isinstance(e, Ref)] != list(every):
                 return None
             join = join.child
-        if not isinstance(join, Join) or self.complete_side(join, born) != 1:
+        if not isinstance(join, Join) or not looked_up(join):
             return None
         if isinstance(join.left, Filter) and join.left.child == node.left:
             parts = (join.left.condition, *(() if join.residual is None else (join.residual,)))

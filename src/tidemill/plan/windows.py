@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from tidemill.errors import TidemillError
 from tidemill.plan.aggregates import layout
 from tidemill.plan.algebra import Aggregate, AggregateCall, Project, Window
 from tidemill.plan.codec import fingerprint
@@ -13,7 +12,6 @@ from tidemill.state.merge import MergeOp
 from tidemill.task.accumulators import AggregateLayout
 from tidemill.task.program import Arrange, StateTable, WindowChanges
 from tidemill.task.window_calls import WindowCall
-from tidemill.task.window_functions import slidable
 
 
 def window_changes(node: Window, child: str, born: int) -> WindowChanges:
@@ -27,7 +25,7 @@ def window_changes(node: Window, child: str, born: int) -> WindowChanges:
     Raises
     ------
     TidemillError
-        TM2106 for an aggregate function that cannot slide over frames.
+        TM2102 for an aggregate of a type that is not supported.
     """
     fields = node.child.schema.fields
     partition = tuple(dict.fromkeys(node.partition))
@@ -53,23 +51,16 @@ def window_changes(node: Window, child: str, born: int) -> WindowChanges:
 
 
 def window_layout(node: Window, call: WindowCall) -> AggregateLayout:
-    """The accumulators of an aggregate function; its argument, if any, is column 0.
+    """The accumulators of an aggregate function; its argument, if any, is column 0, that of ``min_by`` the ordering.
 
     Raises
     ------
     TidemillError
-        TM2102 for an argument type that is not supported, TM2106 when the accumulators cannot slide over frames.
+        TM2102 for an argument type that is not supported.
     """
     argument = 0 if call.arguments else None
     names = tuple(f"argument{i}" for i in range(len(call.arguments)))
     values = Project(node.child, call.arguments, names)
-    plain = AggregateCall(call.function, argument, call.type, call.nullable)
-    chosen = layout(Aggregate(values, (), (plain,), (call.function,)), append_only=False)
-    if not slidable(chosen):
-        raise TidemillError(
-            "TM2106",
-            "this function is not supported over a window",
-            got=call.function,
-            hint="supported: rankings, lag, lead, first_value, last_value, nth_value, sum, count, avg, min, max",
-        )
-    return chosen
+    others = (len(call.arguments) - 1,) if call.function in ("min_by", "max_by") else ()
+    plain = AggregateCall(call.function, argument, call.type, call.nullable, False, others, call.options)
+    return layout(Aggregate(values, (), (plain,), (call.function,)), append_only=False)

@@ -30,6 +30,7 @@ _OWN_OPTIONS = frozenset({"path", "opcolumn", "opinsert", "opdelete", "maxfilesp
     "watermark",
     "watermarkdelay",
     "static",
+    "broadcast",
 }
 
 ERRORS_SUFFIX = "__errors"
@@ -96,6 +97,22 @@ class Table:
         """Whether all its rows come before those of any other table. Errors as :func:`parse_static`."""
         return parse_static(self.options, self.keyed)
 
+    @property
+    def broadcast(self) -> bool | None:
+        """Whether it may be the small side of a join, whatever its size; None leaves that to its size.
+
+        Raises
+        ------
+        TidemillError
+            TM4003 for a value that is neither true nor false.
+        """
+        text = self.options.get("broadcast")
+        if text is None:
+            return None
+        if text.lower() not in ("true", "false"):
+            raise TidemillError("TM4003", "bad value for option broadcast", got=text, hint="true or false")
+        return text.lower() == "true"
+
     def limit(self, name: str) -> int | None:
         """``maxFilesPerTrigger`` or ``maxBytesPerTrigger``."""
         text = self.options.get(name.lower())
@@ -138,7 +155,8 @@ class View:
     """A view as created; ``failure`` is set once a row has made one of its expressions fail.
 
     ``whole_since`` is the first epoch at which it stands for all rows admitted; None while it is being filled.
-    ``refused`` says why the last attempt to replace it was given up.
+    ``refused`` says why the last attempt to replace it was given up. ``sizes`` are the bytes that the tables it reads
+    had when it was created: they decide what is a small side of a join (``runtime/small_tables.py``).
     """
 
     name: str
@@ -151,10 +169,11 @@ class View:
     whole_since: int | None = None
     properties: Mapping[str, str] = field(default_factory=dict)
     refused: str | None = None
+    sizes: Mapping[str, int | None] = field(default_factory=dict)
 
     def definition(self) -> ViewDefinition:
         """What the assembler needs."""
-        return ViewDefinition(self.name, self.uid, self.root, self.born)
+        return ViewDefinition(self.name, self.uid, self.root, self.born, self.sizes)
 
 
 @dataclass(frozen=True)
@@ -301,6 +320,14 @@ class Catalog:
         hint = nearest(name, names) if names else "nothing has been created in this root"
         return TidemillError("TM2012", f"there is no {kind} of this name", got=name, hint=hint)
 
+    def only_read_through_views(self, name: str) -> TidemillError:
+        """TM2036: a table whose rows are not kept."""
+        readers = [v for v in self.views if name in relations(self.views[v].root)]
+        hint = f"CREATE MATERIALIZED VIEW ... AS SELECT ... FROM {name}, and read the view"
+        if readers:
+            hint += f"; views that read it: {', '.join(readers)}"
+        return TidemillError("TM2036", "a table is read through a view: its rows are not kept", got=name, hint=hint)
+
     def _check_free(self, name: str) -> None:
         taken = name in self.tables or name in self.views or name.endswith(NEXT)
         if taken or name.removesuffix(ERRORS_SUFFIX) in self.tables:
@@ -349,7 +376,8 @@ class Catalog:
 def _view_to_json(view: View) -> dict[str, Any]:
     names = ("name", "uid", "query", "born", "failure", "failed_at", "whole_since", "refused")
     plain = {n: getattr(view, n) for n in names}
-    return {**plain, "properties": dict(view.properties), "root": codec.encode(view.root)}
+    maps = {"properties": dict(view.properties), "sizes": dict(view.sizes)}
+    return {**plain, **maps, "root": codec.encode(view.root)}
 
 
 def _view_from_json(data: Mapping[str, Any]) -> View:
@@ -421,6 +449,7 @@ def _check_table(table: Table, statement: CreateTable) -> None:
             hint="declare it as STRING",
         )
     format_.validate(source.schema, dict(source.options))
+    _ = table.broadcast  # raises for a bad value
     for name in ("maxFilesPerTrigger", "maxBytesPerTrigger"):
         table.limit(name)
     next(files.listing(table.path), None)

@@ -12,11 +12,11 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from pyspark import Broadcast
 from pyspark.sql import DataFrame, SparkSession
 
 from tidemill.config import Settings
@@ -26,15 +26,15 @@ from tidemill.plan.assemble import Assembler, ViewDefinition, state_tables
 from tidemill.plan.catalyst import Catalyst
 from tidemill.plan.catalyst_frames import marked_frame, struct, unreadable_frame
 from tidemill.plan.empty_sums import zero_for_empty
-from tidemill.plan.event_time import Lag
 from tidemill.plan.explain import QUERY, explain
 from tidemill.plan.rules import rewrite
 from tidemill.plan.statements import CreateTable, CreateView
-from tidemill.runtime import replacements
+from tidemill.runtime import replacements, small_tables
 from tidemill.runtime.catalog import NEXT, Catalog, View, check_properties
 from tidemill.runtime.checkpoints import Checkpoints, Sealed
 from tidemill.runtime.compactor import Compactor
 from tidemill.runtime.epoch_job import EpochJobs, broadcast_program
+from tidemill.runtime.epoch_programs import EpochPrograms, Prepared
 from tidemill.runtime.epoch_work import failed_views, must_begin, share_out, snapshot_steps, tables_of
 from tidemill.runtime.intake import Intake
 from tidemill.runtime.report import EpochReport, epoch_report
@@ -49,23 +49,7 @@ from tidemill.state.objects import Objects
 from tidemill.state.store import RunStore, default_buffer
 from tidemill.state.version import Run, Version
 from tidemill.task.expressions import Ref
-from tidemill.task.program import (
-    Program,
-    ScanStep,
-    StateTable,
-    read_tables,
-)
-
-
-@dataclass(frozen=True)
-class _Current:
-    """The program of the present views and what is derived from it."""
-
-    program: Program
-    broadcast: Broadcast[Program]
-    reads: tuple[str, ...]
-    tables: dict[str, StateTable]
-    retention: dict[str, tuple[Lag, ...]]
+from tidemill.task.program import ScanStep, StateTable
 
 
 class Coordinator:
@@ -105,7 +89,8 @@ class Coordinator:
             self.catalyst.register(table.name, table.schema)
         for view in self.catalog.views.values():
             self.catalyst.register(view.name, view.root.schema)
-        self._current: _Current | None = None
+        self._current: EpochPrograms | None = None
+        self._outgrown: set[str] = set()
         self._written: tuple[Catalog, dict[str, Any]] | None = None
         self._lock = threading.RLock()
         self._compactor = Compactor(
@@ -229,6 +214,7 @@ class Coordinator:
 
     def _begin(self, catalog: Catalog) -> None:
         """Take over a catalog with new views, or without some; nothing is changed when they cannot be maintained."""
+        catalog = small_tables.with_sizes(catalog, self.version.epoch, self._size_of)
         self._assembler(catalog).program()  # raises for what cannot be maintained
         new = [v for n, v in catalog.everything.items() if self._uid(n) != v.uid]
         for view in new:
@@ -240,6 +226,10 @@ class Coordinator:
         self._free(catalog)
         self._intake.keep_history({v.born for v in catalog.active_views()})
         self._change(self._noting_whole(catalog))
+
+    def _size_of(self, table: str) -> int | None:
+        """The bytes of a table that may be the small side of a join; None when it may not."""
+        return self._intake.size(table, self.settings.broadcast_bytes)
 
     def _uid(self, name: str) -> str | None:
         view = self.catalog.everything.get(name)
@@ -261,7 +251,10 @@ class Coordinator:
     def explain(self, query: str | DataFrame) -> str:
         """The incremental plan of a query as text. Errors as :meth:`plan`, and what cannot be maintained."""
         with self._lock:
-            return self._explain(ViewDefinition(QUERY, QUERY, self.plan(query), self.version.epoch))
+            root, born = self.plan(query), self.version.epoch
+            catalog = replace(self.catalog, views={**self.catalog.views, QUERY: View(QUERY, QUERY, "", root, born)})
+            catalog = small_tables.with_sizes(catalog, born, self._size_of)
+            return self._explain(catalog.views[QUERY].definition())
 
     def explain_view(self, name: str) -> str:
         """The incremental plan of a view as text."""
@@ -306,9 +299,9 @@ class Coordinator:
         self._current = None
         self.checkpoint()
 
-    def _assembler(self, catalog: Catalog) -> Assembler:
+    def _assembler(self, catalog: Catalog, moving: frozenset[str] | None = None) -> Assembler:
         sources = {t.name: t.source() for t in catalog.tables.values()}
-        return Assembler([v.definition() for v in catalog.active_views()], sources)
+        return Assembler([v.definition() for v in catalog.active_views()], sources, moving)
 
     def _all_tables(self, catalog: Catalog) -> dict[str, StateTable]:
         """State tables of all views: failed ones, replacements and former ones included."""
@@ -412,9 +405,12 @@ class Coordinator:
         with self._lock:
             self._checkpoints.check()
             self._claim()
-            current = self._program()
+            programs = self._programs()
+            current = programs.usual
             used = {s.operation.source.name for s in current.program.steps if isinstance(s.operation, ScanStep)}
-            splits = self._intake.admit(self.settings.epoch_bytes, self.settings.split_bytes, used, self.partitions)
+            limits = (self.settings.epoch_bytes, self.settings.split_bytes, used, self.partitions)
+            apart = () if self._fresh else programs.small
+            splits = self._intake.admit(*limits, apart, self.settings.small_epoch_bytes)
             snapshots = snapshot_steps(current.program, {self.catalog.everything[v].born for v in self._fresh})
             begins = must_begin(current.program, self._fresh) or bool(self.catalog.pending)
             appeared = self._intake.appeared()
@@ -422,7 +418,13 @@ class Coordinator:
                 self._fresh.clear()
                 return None
             admitted = time.perf_counter()
+            if not self._fresh:
+                current = programs.of({s.table for s in splits})
             reports, redone = self._run(current, splits, snapshots)
+            if not current.fits(run for report in reports for run in report.runs):
+                current = programs.usual
+                reports, again = self._run(current, splits, snapshots)
+                redone += 1 + again
             ran = time.perf_counter()
             failed = failed_views(current.program, reports)
             results = [r for report in reports for r in report.splits if r.split.path]
@@ -437,7 +439,15 @@ class Coordinator:
             report = epoch_report(
                 self.version.epoch, current.program, reports, results, written, milliseconds, failed, redone
             )
-            return replace(report, warnings=(*self._compactor.warnings(), *appeared))
+            return replace(report, warnings=(*self._compactor.warnings(), *appeared, *self._newly_outgrown(programs)))
+
+    def _newly_outgrown(self, programs: EpochPrograms) -> tuple[str, ...]:
+        """What is to be said, once, of tables that were small."""
+        declared = {t for t in programs.small if self.catalog.tables[t].broadcast}
+        sizes = {t: self._intake.known_bytes(t) for t in programs.small - declared - self._outgrown}
+        found = small_tables.outgrown(sizes, self.settings.broadcast_bytes)
+        self._outgrown |= {t for t, size in sizes.items() if size > self.settings.broadcast_bytes}
+        return found
 
     def backlog(self) -> int:
         """Bytes known and not admitted yet, history of new views included."""
@@ -479,16 +489,17 @@ class Coordinator:
         }
         return Sealed(self.version, catalog)
 
-    def _program(self) -> _Current:
+    def _program(self) -> Prepared:
+        """The program that serves every epoch."""
+        return self._programs().usual
+
+    def _programs(self) -> EpochPrograms:
         if self._current is None:
-            assembler = self._assembler(self.catalog)
-            program = assembler.program()
-            broadcast = broadcast_program(self.spark.sparkContext, program)
-            reads = tuple({t.id: None for s in program.steps for t in read_tables(s.operation)})
-            self._current = _Current(program, broadcast, reads, state_tables(program), assembler.retention())
+            catalog, context = self.catalog, self.spark.sparkContext
+            self._current = EpochPrograms(partial(self._assembler, catalog), partial(broadcast_program, context))
         return self._current
 
-    def _run(self, current: _Current, splits: list[Split], snapshots: list[int]) -> tuple[list[TaskReport], int]:
+    def _run(self, current: Prepared, splits: list[Split], snapshots: list[int]) -> tuple[list[TaskReport], int]:
         """Run the job, again while guesses about quotes turn out wrong."""
         epoch = self.version.epoch + 1
         plan = EpochPlan(
@@ -522,7 +533,7 @@ class Coordinator:
 
     def _seal(
         self,
-        current: _Current,
+        current: Prepared,
         reports: Sequence[TaskReport],
         results: Sequence[SplitResult],
         failed: dict[str, str],
@@ -574,7 +585,7 @@ class Coordinator:
             self._current = None
         self.catalog = swapped
 
-    def _expired(self, current: _Current) -> dict[str, tuple[Expiry, ...]]:
+    def _expired(self, current: Prepared) -> dict[str, tuple[Expiry, ...]]:
         """What no row admitted from now on can touch, by state table; nothing while history is read again."""
         if self._intake.history_remaining():
             return {}

@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from tidemill.errors import TidemillError
 from tidemill.runtime import static_tables
 from tidemill.runtime.catalog import Catalog, Table
 from tidemill.runtime.progress import FileProgress, Progress, from_rows, list_table, to_rows, verify_quotes
@@ -47,6 +48,8 @@ class Intake:
         self._pinned: dict[str, tuple[FileProgress, ...]] = {}
         self._appeared: dict[str, list[files.FileInfo]] = {}
         self._history_is_next = False
+        self._small_was_last: dict[bool, bool] = {}
+        self._turn: tuple[bool, bool] | None = None
         for table in catalog.tables.values():
             self.add_table(table)
             state = _list_table(table)
@@ -105,6 +108,23 @@ class Intake:
         """What is to be said of files that static tables will not have; it is noted with the next epoch."""
         return tuple(static_tables.appeared_later(t, f).message() for t, f in self._appeared.items())
 
+    def size(self, table: str, most: int) -> int | None:
+        """The bytes of a table's files, read or not; None when there are none, more than ``most``, or no path."""
+        sizes = {f.path: f.size for f in self._live[table].known.values()}
+        total = sum(sizes.values())
+        try:
+            for info in files.listing(self._tables[table].path):
+                total += info.size - sizes.get(info.path, 0)
+                if total > most:
+                    break
+        except TidemillError:
+            return None
+        return total if 0 < total <= most else None
+
+    def known_bytes(self, table: str) -> int:
+        """The bytes of the files listed so far."""
+        return sum(f.size for f in self._live[table].known.values())
+
     def add_history(self, table: str, born: int) -> None:
         """Read again, for views born at an epoch, what has been admitted of a table."""
         admitted = [
@@ -137,14 +157,23 @@ class Intake:
                     late = [f for f in found[table.path] if f.size and f.path not in progress.known]
                     self._appeared |= {name: late} if late else {}
 
-    def admit(self, epoch_bytes: int, split_bytes: int, used: Collection[str], tasks: int = 1) -> list[Split]:
+    def admit(
+        self,
+        epoch_bytes: int,
+        split_bytes: int,
+        used: Collection[str],
+        tasks: int = 1,
+        small: Collection[str] = (),
+        least: int = 0,
+    ) -> list[Split]:
         """Splits of the next epoch, every table in turn, within the limits.
 
         New rows and history take turns when both wait, so that an epoch of few new rows is as short as ever; what
         appears during an epoch of history waits for no more than that one.
         ``tasks`` is how many of them are read at a time, so that the splits of a file can be shared out evenly.
         A table that no view reads is not read either; a view that comes later finds it unread. Static tables come
-        first, in epochs of their own.
+        first, in epochs of their own. Tables in ``small`` and others take turns where more than ``least`` bytes wait:
+        joins with small tables need no exchange in an epoch without any of their rows.
         """
         splits: list[Split] = []
         budget = epoch_bytes
@@ -152,7 +181,7 @@ class Intake:
         history = [p for p in self._history.values() if not p.done]
         waiting = history if history and (self._history_is_next or not live) else live
         static = [p for p in (*history, *live) if self._tables[p.table].static]
-        waiting = static or waiting
+        waiting = static or self._in_turn(waiting, small, least)
         shares: dict[str, int] = {}
         for number, progress in enumerate(sorted(waiting, key=lambda p: p.remaining)):
             table = self._tables[progress.table]
@@ -167,6 +196,17 @@ class Intake:
             splits += _placed(admitted) if table.keyed else admitted
             budget -= sum(s.end - s.start for s in admitted)
         return splits
+
+    def _in_turn(self, waiting: list[Progress], small: Collection[str], least: int) -> list[Progress]:
+        """Either small tables or others, where both wait with many bytes."""
+        self._turn = None
+        others = {self._tables[p.table].path for p in waiting if p.table not in small}
+        first = [p for p in waiting if p.table in small and self._tables[p.table].path not in others]
+        if not first or len(first) == len(waiting) or sum(p.remaining for p in waiting) <= least:
+            return waiting
+        history = first[0].audience is not None
+        self._turn = history, not self._small_was_last.get(history)
+        return first if self._turn[1] else [p for p in waiting if p not in first]
 
     def _with_size(self, progress: Progress, splits: list[Split]) -> list[Split]:
         """History ends before its file does: the size to check against is that of the file."""
@@ -215,6 +255,8 @@ class Intake:
             progress.move(changed)
         self._appeared = {}
         self._history = {k: p for k, p in self._history.items() if not p.done}
+        if self._turn is not None:
+            self._small_was_last[self._turn[0]] = self._turn[1]
         if groups:
             self._history_is_next = any(audience is None for _, audience in groups)
         return runs

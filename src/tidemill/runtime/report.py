@@ -56,7 +56,7 @@ class EpochReport:
     read : tuple
         (table, path, start, end) of the splits admitted: which rows the views stand for.
     redone : int
-        How often the job was run again because a guess about quotes was wrong.
+        How often the job was run again because a guess, about quotes or about what stands still, was wrong.
     warnings : tuple of str
         What went wrong beside the epoch and will be tried again, such as a merge of state files.
     """

@@ -56,12 +56,17 @@ class Snapshot:
         return from_manifest(RunStore(objects, default_buffer(objects)), manifest.version, manifest.catalog)
 
     def plan(self, name: str, epoch: int | None = None) -> ReadPlan:
-        """How a view, or the errors of a table, are read at an epoch. TM2012 when there is no such view."""
+        """How a view, or the errors of a table, are read at an epoch.
+
+        TM2012 when there is no such view, TM2036 for a table.
+        """
         table = self.catalog.tables.get(name.removesuffix(ERRORS_SUFFIX))
         if table is not None and name.endswith(ERRORS_SUFFIX):
             return table.errors_plan()
         keyed = name in self.catalog.tables and self.catalog.tables[name].keyed
         if name not in self.catalog.views and not keyed:
+            if table is not None:
+                raise self.catalog.only_read_through_views(name)
             raise self.catalog.unknown(name, "view")
         views = self.catalog.views if epoch is None else self.catalog.views_at(epoch)
         sources = {t.name: t.source() for t in self.catalog.tables.values()}

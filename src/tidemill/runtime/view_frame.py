@@ -51,7 +51,7 @@ def query_views(
     Raises
     ------
     TidemillError
-        TM2001 and TM2004 when the query cannot be parsed or resolved.
+        TM2001 and TM2004 when the query cannot be parsed or resolved, TM2036 when it reads a table.
     """
     session = spark.newSession()
     at = snapshot.version.epoch if epoch is None else epoch
@@ -73,7 +73,7 @@ def query_views(
         filling = ", ".join(snapshot.filling)
         hint = f"views: {', '.join(names) or 'none'}" + (f"; still being filled: {filling}" if filling else "")
         if missing in snapshot.catalog.tables:
-            hint = f"{missing} is a table: create a view over it and read that; {hint}"
+            raise snapshot.catalog.only_read_through_views(missing) from error
         raise TidemillError(number, what, got=got, hint=hint) from error
 
 

@@ -45,7 +45,7 @@ class Split:
 class SplitResult:
     """What a reader found.
 
-    ``quote_parity`` is the number of quote characters in the split modulo 2, exact whatever was assumed;
+    ``quote_parity`` tells whether exactly one of the two ends of the split lies inside quotes, given what was assumed;
     from it the barrier verifies ``assumed_in_quotes`` of the splits that follow in the file. ``late`` rows were
     left out; ``latest`` is the greatest event time (microseconds) of those admitted, if the table has a watermark.
     """

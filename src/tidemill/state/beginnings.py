@@ -12,7 +12,7 @@ from tidemill.state.merge import MergeOp, Rows, merge
 from tidemill.state.searching import expand, locate, locate_prefixes, owners_of
 from tidemill.state.words import Bools, Ints
 
-Enough = Callable[[Ints, tuple[pa.Array, ...]], Bools]
+Enough = Callable[[Ints, tuple[pa.Array, ...], int], Bools]
 
 
 def scan_beginnings(runs: Sequence[Rows], prefixes: Keys, ops: Sequence[MergeOp], reach: int, enough: Enough) -> Rows:
@@ -27,10 +27,10 @@ def scan_beginnings(runs: Sequence[Rows], prefixes: Keys, ops: Sequence[MergeOp]
     ops : sequence of MergeOp
         How to combine the values of a key that several runs have. No key is dropped.
     reach : int
-        Rows of each run and prefix to begin with; twice as many each time that is too few.
+        Rows of each run and prefix to begin with; four times as many for those of which that is too few.
     enough : callable
-        ``enough(owners, values)`` with the prefix of each row found (int64, ascending) and its combined values
-        tells for each prefix whether these rows will do (bool[n]).
+        ``enough(owners, values, m)`` with the prefix of each row found (int64, ascending, below m) and its combined
+        values tells for each of m prefixes whether these rows will do (bool[m]). Asked again for those that are left.
 
     Returns
     -------
@@ -42,9 +42,10 @@ def scan_beginnings(runs: Sequence[Rows], prefixes: Keys, ops: Sequence[MergeOp]
     A key is certain once it does not lie behind the end of what was read of any run.
     """
     ranges = [locate_prefixes(r.keys.offsets, r.keys.data, prefixes.offsets, prefixes.data) for r in runs]
-    reaches = np.full(len(prefixes), reach, np.int64)
+    asked = np.arange(len(prefixes))
+    found: list[tuple[Rows, Ints]] = []
     while True:
-        ends = [np.minimum(lows + reaches, highs) for lows, highs in ranges]
+        ends = [np.minimum(lows + reach, highs) for lows, highs in ranges]
         parts = [run.take(expand(lows, end)) for run, (lows, _), end in zip(runs, ranges, ends, strict=True)]
         rows = merge(parts, ops, drop_zero=False)
         owners = owners_of(rows.keys.offsets, rows.keys.data, prefixes.offsets, prefixes.data)
@@ -54,14 +55,29 @@ def scan_beginnings(runs: Sequence[Rows], prefixes: Keys, ops: Sequence[MergeOp]
             cut = np.flatnonzero(end < highs)
             if len(cut):
                 last = run.keys.take(end[cut] - 1)
-                found = locate(rows.keys.offsets, rows.keys.data, last.offsets, last.data)
-                certain[cut] = np.minimum(certain[cut], found + 1)
+                places = locate(rows.keys.offsets, rows.keys.data, last.offsets, last.data)
+                certain[cut] = np.minimum(certain[cut], places + 1)
                 complete[cut] = False
         kept = np.flatnonzero(np.arange(len(owners)) < certain[owners])
         rows, owners = rows.take(kept), owners[kept]
-        if complete.all():
-            return rows
-        satisfied = complete | enough(owners, rows.values)
+        satisfied = complete if complete.all() else complete | enough(owners, rows.values, len(prefixes))
         if satisfied.all():
-            return rows
-        reaches[~satisfied] *= 2
+            found.append((rows, asked[owners]))
+            return _in_order(found)
+        # A few prefixes with many rows do not make the others be read again.
+        done = np.flatnonzero(satisfied[owners])
+        found.append((rows.take(done), asked[owners[done]]))
+        left = np.flatnonzero(~satisfied)
+        asked, prefixes = asked[left], prefixes.take(left)
+        ranges = [(lows[left], highs[left]) for lows, highs in ranges]
+        reach *= 4
+
+
+def _in_order(found: list[tuple[Rows, Ints]]) -> Rows:
+    """The rows of several rounds by prefix."""
+    if len(found) == 1:
+        return found[0][0]
+    order = np.argsort(np.concatenate([owners for _, owners in found]), kind="stable")
+    keys = Keys.concat([rows.keys for rows, _ in found])
+    values = (pa.concat_arrays(parts) for parts in zip(*(rows.values for rows, _ in found), strict=True))
+    return Rows(keys, tuple(values)).take(order)

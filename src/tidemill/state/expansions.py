@@ -50,7 +50,7 @@ def _two_product(a: float, b: float) -> tuple[float, float]:
 
 
 @inlined
-def _add(sums: Floats, at: int, step: int, x: float) -> None:
+def add(sums: Floats, at: int, step: int, x: float) -> None:
     """Add a float to the quad-double at ``at``, ``at + step``, ``at + 2 * step`` and ``at + 3 * step``."""
     a0, rest = two_sum(sums[at], x)
     if rest == 0.0 and sums[at + step] == 0.0:
@@ -82,7 +82,7 @@ def _add_weighted(sums: Floats, at: int, step: int, x: float, weight: int) -> No
     if x == 0.0 or weight == 0:
         return
     if weight == 1 or weight == -1:
-        _add(sums, at, step, x * weight)
+        add(sums, at, step, x * weight)
         return
     # A weight of more than 53 bits is two floats.
     small = -9007199254740992 <= weight <= 9007199254740992
@@ -91,9 +91,9 @@ def _add_weighted(sums: Floats, at: int, step: int, x: float, weight: int) -> No
     for part in (upper, lower):
         if part != 0.0:
             high, low = _two_product(x, part)
-            _add(sums, at, step, high)
+            add(sums, at, step, high)
             if low != 0.0:
-                _add(sums, at, step, low)
+                add(sums, at, step, low)
 
 
 @kernel(
@@ -151,7 +151,7 @@ def _sum_quads(order: Ints, starts: Ints, first: Floats, second: Floats, third: 
             row = order[j]
             for part in (first[row], second[row], third[row], fourth[row]):
                 if part != 0.0:
-                    _add(sums, s, groups, part)
+                    add(sums, s, groups, part)
     return sums
 
 

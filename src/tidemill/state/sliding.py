@@ -120,9 +120,9 @@ def slide_double_doubles(high: Floats, low: Floats, starts: Ints, ends: Ints) ->
     return highs, lows
 
 
-@kernel(I64_OUT, U64, U64, U8, types.int64, I64, I64, types.boolean)
+@kernel(I64_OUT, U64, U64, U8, types.int64, I64, I64, types.boolean, types.boolean)
 def _slide_extremes(
-    high: Words, low: Words, bitmap: Bytes, offset: int, starts: Ints, ends: Ints, largest: bool
+    high: Words, low: Words, bitmap: Bytes, offset: int, starts: Ints, ends: Ints, largest: bool, latest: bool
 ) -> Ints:
     """A queue of the rows that may still become the extreme one, the best of them first."""
     result = np.full(starts.size, -1, np.int64)
@@ -137,8 +137,10 @@ def _slide_extremes(
                     other = queue[back - 1]
                     if high[other] != high[reached]:
                         beaten = (high[other] < high[reached]) == largest
+                    elif low[other] != low[reached]:
+                        beaten = (low[other] < low[reached]) == largest
                     else:
-                        beaten = low[other] != low[reached] and (low[other] < low[reached]) == largest
+                        beaten = latest
                     if not beaten:
                         break
                     back -= 1
@@ -152,8 +154,10 @@ def _slide_extremes(
     return result
 
 
-def slide_extremes(values: pa.Array, starts: Ints, ends: Ints, largest: bool) -> Ints:
-    """Row of the smallest or greatest value of each frame, the first of equal ones; -1 for a frame without any.
+def slide_extremes(values: pa.Array, starts: Ints, ends: Ints, largest: bool, latest: bool = False) -> Ints:
+    """Row of the smallest or greatest value of each frame; -1 for a frame without any.
+
+    Of equal ones it is the first, with ``latest`` the last.
 
     NULLs never win; NaN is the greatest float.
 
@@ -164,7 +168,7 @@ def slide_extremes(values: pa.Array, starts: Ints, ends: Ints, largest: bool) ->
     """
     if pa.types.is_null(values.type):
         return np.full(len(starts), -1, np.int64)
-    return _slide_extremes(*order_words(values), *validity(values), starts, ends, largest)
+    return _slide_extremes(*order_words(values), *validity(values), starts, ends, largest, latest)
 
 
 def order_words(values: pa.Array) -> tuple[Words, Words]:

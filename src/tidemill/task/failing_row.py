@@ -11,8 +11,10 @@ _LONGEST = 40
 _MOST = 12
 
 
-def with_row(error: EvaluationError, compute: Callable[[Delta], object], delta: Delta) -> EvaluationError:
-    """The error with the first row for which ``compute`` fails, its values shortened.
+def with_row(
+    error: EvaluationError, compute: Callable[[Delta], object], delta: Delta, columns: int = _MOST
+) -> EvaluationError:
+    """The error with the first row for which ``compute`` fails, its first ``columns`` values shortened.
 
     The batch is halved until one row is left, so it costs about as much as computing it twice.
     """
@@ -25,8 +27,8 @@ def with_row(error: EvaluationError, compute: Callable[[Delta], object], delta: 
             error, high = found, middle
         else:
             low = middle
-    row = [c[low].as_py() for c in delta.batch.columns[:_MOST]] if len(delta) else []
-    shown = ", ".join(_shown(value) for value in row) + (", …" if delta.batch.num_columns > _MOST else "")
+    row = [c[low].as_py() for c in delta.batch.columns[:columns]] if len(delta) else []
+    shown = ", ".join(_shown(value) for value in row) + (", …" if delta.batch.num_columns > columns == _MOST else "")
     return EvaluationError(error.number, error.what, f"{error.got}, in the row ({shown})", error.hint)
 
 

@@ -191,8 +191,8 @@ class PairSums:
     terms: tuple[tuple[Term, ...], ...]
     output: GroupPartial
     complete: int | None = None
-    """The side that is complete before the other has any group; then the other one is the only input, is not
-    stored, and is summed up where it is."""
+    """The side that has no change in the epoch: it is complete before the other has any group, or small and still. Then
+    the other one is the only input and is summed up where it is."""
 
 
 @dataclass(frozen=True)
@@ -239,7 +239,7 @@ class JoinChanges:
 
 @dataclass(frozen=True)
 class LookupJoin:
-    """Rows joined where they are with a side that is complete before any of them comes; nothing is kept of them.
+    """Rows joined where they are with a side that has no change in the epoch: it is complete, or small and still.
 
     ``kind`` is ``inner``, ``semi`` or ``anti``. ``keys`` are columns of the input, equal to the first ones of the
     ``other`` side's table; a row with NULL in one of ``required`` meets nothing. An inner join gives the input's

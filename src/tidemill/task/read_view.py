@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
 
+from tidemill.errors import EvaluationError
 from tidemill.state.columns import column, numbers
 from tidemill.state.keys import Keys, decode
 from tidemill.state.merge import Rows, merge
+from tidemill.task.accumulators import AggregateLayout
+from tidemill.task.failing_row import with_row
 from tidemill.task.finish import finish
 from tidemill.task.operators.calculate import calculate
 from tidemill.task.program import ReadPlan, StateTable
@@ -53,11 +57,28 @@ def finish_rows(plan: ReadPlan, rows: Rows) -> Delta:
         if len(weights) and (weights == 1).all():
             weights = None
     else:
-        columns = columns + finish(plan.layout, plan.input_types, rows.values)
+        columns = columns + _finished(plan, plan.layout, columns, rows)
     delta = Delta(batch_of(columns, len(rows.keys)), weights)
     for step in plan.steps:
-        delta = calculate(step, delta)
+        try:
+            delta = calculate(step, delta)
+        except EvaluationError as error:
+            raise with_row(error, partial(calculate, step), delta) from error
     return delta
+
+
+def _finished(plan: ReadPlan, layout: AggregateLayout, keys: list[pa.Array], rows: Rows) -> list[pa.Array]:
+    try:
+        return finish(layout, plan.input_types, rows.values)
+    except EvaluationError as error:
+        if not keys:
+            raise
+        groups = Delta(batch_of([*keys, *rows.values], len(rows.keys)))
+
+        def compute(part: Delta) -> object:
+            return finish(layout, plan.input_types, part.batch.columns[len(keys) :])
+
+        raise with_row(error, compute, groups, len(keys)) from error
 
 
 def empty_rows(table: StateTable) -> Rows:

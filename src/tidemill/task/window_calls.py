@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 import pyarrow as pa
 
+from tidemill.task.accumulators import Option
 from tidemill.task.expressions import Expression
 
 RANKINGS = frozenset({"row_number", "rank", "dense_rank", "percent_rank", "cume_dist", "ntile"})
@@ -38,11 +39,14 @@ class WindowCall:
     function : str
         One of ``RANKINGS`` or ``POSITIONAL``, or an aggregate function.
     arguments : tuple of Expression
-        Over the columns of the input. ``shift`` has the value and the default, ``count(*)`` none.
+        Over the columns of the input. ``shift`` has the value and the default, ``count(*)`` none, ``min_by`` and
+        ``max_by`` the ordering and the value, or one that is both.
     number : int
         Rows to shift by, the n of ``nth``, the buckets of ``ntile``.
     ignore_nulls : bool
         Whether a positional function passes over rows whose value is NULL.
+    options : tuple
+        Constants of an aggregate function, by name.
     """
 
     function: str
@@ -52,6 +56,7 @@ class WindowCall:
     frame: Frame
     number: int = 0
     ignore_nulls: bool = False
+    options: tuple[tuple[str, Option], ...] = field(default=(), metadata={"later": True})
 
     @property
     def aggregates(self) -> bool:

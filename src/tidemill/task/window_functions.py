@@ -7,17 +7,18 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tidemill.state.columns import column, numbers
+from tidemill.state.expansions import TERMS
 from tidemill.state.extremes import take_or_null
 from tidemill.state.merge import MergeOp
 from tidemill.state.sliding import slide_double_doubles, slide_extremes, slide_ints, slide_wide
-from tidemill.task.accumulators import Accumulator, AggregateLayout
+from tidemill.state.sliding_quads import slide_quads
+from tidemill.task.accumulators import OF_GROUP, Accumulator, AggregateLayout
 from tidemill.task.finish import finish
 from tidemill.task.window_calls import WindowCall
 from tidemill.task.window_frames import OrderedRows
+from tidemill.task.window_groups import of_frames
 
 Ints = npt.NDArray[np.int64]
-
-_SLIDING = frozenset({MergeOp.SUM, MergeOp.SUM_DD, MergeOp.SUM_I128})
 
 
 def ranking(call: WindowCall, rows: OrderedRows) -> pa.Array:
@@ -103,18 +104,9 @@ def _at(rows: Ints, wanted: Ints, inside: npt.NDArray[np.bool_]) -> Ints:
     return found
 
 
-def slidable(layout: AggregateLayout) -> bool:
-    """Whether the accumulators of an aggregate can be folded over sliding frames."""
-    return all(
-        not a.distinct and (a.kind in ("min", "max") or (not a.recomputed and _SLIDING.issuperset(a.merge_ops())))
-        for a in layout.accumulators
-    )
-
-
 def aggregated(
-    call: WindowCall,
     layout: AggregateLayout,
-    values: pa.Array | None,
+    values: list[pa.Array],
     accumulated: list[list[pa.Array]],
     starts: Ints,
     ends: Ints,
@@ -124,11 +116,11 @@ def aggregated(
     Parameters
     ----------
     layout : AggregateLayout
-        What the function is made of; its argument is column 0.
-    values : pa.Array or None
-        The argument, None for ``count(*)``.
+        What the function is made of; its arguments are columns 0, 1, ...
+    values : list of arrays
+        The arguments, none for ``count(*)``.
     accumulated : list of lists of arrays
-        For each accumulator its columns, for each row as a group of its own. Empty for ``min`` and ``max``.
+        For each accumulator its columns, for each row as a group of its own; none for one that is recomputed.
 
     Raises
     ------
@@ -137,15 +129,22 @@ def aggregated(
     """
     columns: list[pa.Array] = []
     for accumulator, parts in zip(layout.accumulators, accumulated, strict=True):
-        if accumulator.kind in ("min", "max"):
-            assert values is not None
-            extremes = slide_extremes(values, starts, ends, accumulator.kind == "max")
-            columns.append(take_or_null(values, extremes))
+        if accumulator.recomputed:
+            columns.append(_recomputed(accumulator, values, starts, ends))
         else:
             columns += _slide(accumulator, parts, starts, ends)
-    types = () if values is None else (values.type,)
-    (result,) = finish(layout, types, columns)
+    (result,) = finish(layout, tuple(v.type for v in values), columns)
     return result
+
+
+def _recomputed(accumulator: Accumulator, values: list[pa.Array], starts: Ints, ends: Ints) -> pa.Array:
+    assert accumulator.argument is not None
+    argument = values[accumulator.argument]
+    if accumulator.kind in OF_GROUP:
+        return of_frames(accumulator, argument, starts, ends)
+    # As in Spark the last of several rows with the least ordering gives the value of min_by.
+    extremes = slide_extremes(argument, starts, ends, accumulator.kind.startswith("max"), bool(accumulator.others))
+    return take_or_null(values[accumulator.others[0]] if accumulator.others else argument, extremes)
 
 
 def _slide(accumulator: Accumulator, parts: list[pa.Array], starts: Ints, ends: Ints) -> list[pa.Array]:
@@ -158,6 +157,9 @@ def _slide(accumulator: Accumulator, parts: list[pa.Array], starts: Ints, ends: 
         elif op is MergeOp.SUM_DD:
             pair = slide_double_doubles(numbers(first), numbers(parts[len(found) + 1]), starts, ends)
             found += [column(p) for p in pair]
+        elif op is MergeOp.SUM_QD:
+            quads = [numbers(p) for p in parts[len(found) : len(found) + TERMS]]
+            found += [column(p) for p in slide_quads(quads, starts, ends)]
         elif op is MergeOp.SUM and pa.types.is_int64(first.type):
             found.append(column(slide_ints(numbers(first), starts, ends)))
         else:

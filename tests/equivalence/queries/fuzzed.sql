@@ -14,3 +14,17 @@ GROUP BY x.g;
 CREATE MATERIALIZED VIEW f_product_of_differences AS
 SELECT x.k, sum((x.v - y.w) * x.v) AS s, sum((x.v - y.w) * 0.5D) AS h, count(*) AS c
 FROM (SELECT k, i, if(b, double('Infinity'), i) AS v FROM t) x JOIN u y ON x.k = y.k GROUP BY x.k;
+
+CREATE MATERIALIZED VIEW f_distincts_in_rollup AS
+SELECT k, g, count(DISTINCT i) AS x, count(DISTINCT s) AS y, max(d) AS m, sum(i) AS t FROM t GROUP BY ROLLUP (k, g);
+
+CREATE MATERIALIZED VIEW f_distincts_of_turned AS
+SELECT w, g, min(p) AS m, count(DISTINCT p, k) FILTER (WHERE p > 0) AS c, count(DISTINCT p) AS n
+FROM (SELECT g, k, i, k + 1 AS j FROM t) UNPIVOT (p FOR w IN (i, j)) GROUP BY w, g;
+
+CREATE MATERIALIZED VIEW f_window_of_nothing AS
+SELECT k, count_if(c IS NULL) OVER (ORDER BY k) AS n, count(NULL) OVER (PARTITION BY k) AS z, max(c) OVER (ORDER BY k) AS m
+FROM (SELECT k, count(*) AS c FROM t GROUP BY k);
+
+CREATE MATERIALIZED VIEW f_only_window_of_nothing AS
+SELECT k, i, count(NULL) OVER (PARTITION BY k ORDER BY i) + 1 AS n FROM t;

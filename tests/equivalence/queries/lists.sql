@@ -36,7 +36,7 @@ SELECT g, stddev(i) AS s, median(i) AS m, collect_list(i) AS l, bit_or(i) AS o, 
 
 CREATE MATERIALIZED VIEW z_over_lists AS
 SELECT x.k, x.l, x.p, u.name FROM u JOIN (SELECT k, collect_list(i) AS l, percentile(i, array(0.5, 1.0)) AS p
-  FROM t GROUP BY k) x ON x.k = u.k WHERE u.l > 0;
+  FROM t GROUP BY k) x ON x.k = u.k WHERE u.l IS NOT NULL;
 
 CREATE MATERIALIZED VIEW z_count_lists AS
 SELECT s, count(*) AS c FROM (SELECT k, collect_set(b) AS s FROM t GROUP BY k) GROUP BY s;

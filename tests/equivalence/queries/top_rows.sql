@@ -23,3 +23,17 @@ SELECT g, b, COUNT(i) AS c, GROUPING(g) AS gg FROM t GROUP BY CUBE (g, b);
 
 CREATE MATERIALIZED VIEW p_sets AS
 SELECT k, b, MAX(i) AS m FROM t GROUP BY GROUPING SETS ((k), (b), ());
+
+-- An order that orders nothing, which Catalyst drops.
+
+CREATE MATERIALIZED VIEW n_one_row AS
+SELECT * FROM (SELECT count(*) AS c, max(i) AS m FROM t) ORDER BY c LIMIT 1;
+
+CREATE MATERIALIZED VIEW n_one_row_or_none AS
+SELECT sum(i) AS s FROM t HAVING count(*) > 20 ORDER BY s LIMIT 10;
+
+CREATE MATERIALIZED VIEW n_constants AS
+SELECT 1 AS one, 'a' AS a FROM t WHERE i > 0 ORDER BY one LIMIT 7 OFFSET 2;
+
+CREATE MATERIALIZED VIEW n_constants_union AS
+SELECT 1 AS one FROM t WHERE i > 10 UNION ALL SELECT 1 FROM u ORDER BY one LIMIT 30;

@@ -53,7 +53,7 @@ def layout_by_header(schema: Schema, options: CsvOptions, header: bytes, file_si
     FormatError
         TM4010 when the header lacks a column, TM4011 when it has one more than once.
     """
-    lines = plain_rows(header, options.separator, options.quote, options.comment)
+    lines = plain_rows(header, options.separator, options.quote, options.comment, bool(options.trim & TRIM_LEADING))
     line = next((row for row in lines if not row.comment), None)
     if line is None and len(header) >= file_size:
         return layout_by_position(schema)

@@ -57,7 +57,7 @@ class CsvOptions:
     separator, quote, comment : int
         ASCII codes; ``NO_BYTE`` for a quote or comment that is switched off.
     null_text : bytes
-        What stands for NULL when it is not quoted.
+        What stands for NULL, as an empty field without quotes does.
     trim : int
         Sum of ``TRIM_LEADING`` and ``TRIM_TRAILING``.
     mode : Mode

@@ -32,7 +32,7 @@ def plain_table(data: bytes, schema: Schema, given: Mapping[str, str]) -> PlainT
     rows: list[tuple[Any, ...]] = []
     positions: list[int] = []
     errors: list[RowError] = []
-    for row in plain_rows(data, options.separator, options.quote, options.comment):
+    for row in plain_rows(data, options.separator, options.quote, options.comment, bool(options.trim & TRIM_LEADING)):
         if row.position < layout.data_start:
             continue
         raw = data[row.position : row.stop]
@@ -90,7 +90,7 @@ def _parse_field(
         )
     except ValueError:
         return None, "bad_quote" if is_text else parser.bad_value
-    if not quoted and text == options.null_text:
+    if text == options.null_text or (not quoted and not text):
         return None, None
     names = {name.lower(): value for name, value in given.items()}
     pattern = names.get("dateformat" if parser.bad_value == "bad_date" else "timestampformat")

@@ -35,19 +35,27 @@ class PlainRow:
     terminated: bool
 
 
-def plain_rows(data: bytes, separator: int, quote: int, comment: int = NO_BYTE) -> Iterator[PlainRow]:
-    """The rows of a whole file in order, comments among them, empty lines left out."""
+def plain_rows(
+    data: bytes, separator: int, quote: int, comment: int = NO_BYTE, trim_leading: bool = False
+) -> Iterator[PlainRow]:
+    """The rows of a whole file in order, comments among them, empty lines left out.
+
+    A quote opens a field at its beginning (with ``trim_leading`` also behind blanks), and again right behind the
+    quote that closed it, as a doubled quote does; elsewhere it is text.
+    """
     position = 0
     while position < len(data):
         fields: list[bytes] = []
         begin = i = position + len(BYTE_ORDER_MARK) * (position == 0 and data.startswith(BYTE_ORDER_MARK))
-        inside = False
+        inside, may_open = False, True
         while i < len(data) and (inside or data[i] != ord("\n")):
-            if data[i] == quote:
-                inside = not inside
-            elif data[i] == separator and not inside:
-                fields.append(data[begin:i])
-                begin = i + 1
+            if data[i] == quote and (inside or may_open):
+                inside, may_open = not inside, inside
+            elif not inside:
+                if data[i] == separator:
+                    fields.append(data[begin:i])
+                    begin = i + 1
+                may_open = data[i] == separator or (may_open and trim_leading and data[i] in b" \t")
             i += 1
         field = data[begin:i]
         if i < len(data):

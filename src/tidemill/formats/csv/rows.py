@@ -15,6 +15,7 @@ from tidemill.formats.csv.header import Layout
 from tidemill.formats.csv.index import (
     CARRIAGE_RETURN,
     NO_BYTE,
+    OPEN,
     Bytes,
     FieldOffsets,
     find_row_end,
@@ -23,7 +24,7 @@ from tidemill.formats.csv.index import (
 from tidemill.formats.csv.options import CsvOptions, Mode
 from tidemill.formats.csv.reference import BYTE_ORDER_MARK
 from tidemill.formats.values.columns import ColumnParser, ParsedColumn
-from tidemill.formats.values.field_text import NULL, VALID, TextRules
+from tidemill.formats.values.field_text import NULL, TRIM_LEADING, VALID, TextRules
 from tidemill.schema import Field
 
 _MOST_BYTES = 2**31 - 1
@@ -137,6 +138,7 @@ class RowBuilder:
             len(BYTE_ORDER_MARK) if marked else 0,
             self.options.separator,
             self.options.quote if quotes else NO_BYTE,
+            self.options.trim & TRIM_LEADING,
             self.options.comment,
             max(0, min(self.layout.data_start - position, data.size)),
             slot_of,
@@ -159,8 +161,15 @@ class RowBuilder:
         """Whether the last row is what the file ends in, and not a comment behind it."""
         if not fields.row_starts.size:
             return False
-        stop, _ = find_row_end(data, int(fields.row_starts[-1]), self.options.quote, 0)
-        return bool(stop < 0)
+        return self._row_end(data, int(fields.row_starts[-1])) < 0
+
+    def _row_end(self, data: Bytes, start: int) -> int:
+        """Offset of the newline that ends the row at ``start``, or -1."""
+        marked = start == 0 and data[:3].tobytes() == BYTE_ORDER_MARK
+        begin = len(BYTE_ORDER_MARK) if marked else start
+        options = self.options
+        stop, _ = find_row_end(data, begin, options.separator, options.quote, options.trim & TRIM_LEADING, OPEN)
+        return int(stop)
 
     def _clear_last_row(self, fields: FieldOffsets) -> None:
         """Nothing can be trusted in a row whose quotes do not close: all its columns become missing."""
@@ -216,7 +225,7 @@ class RowBuilder:
         return tuple(errors), dropped
 
     def _raw(self, data: Bytes, start: int) -> bytes:
-        stop, _ = find_row_end(data, start, self.options.quote, 0)
+        stop = self._row_end(data, start)
         if stop < 0:
             return bytes(data[start:])
         if stop > start and data[stop - 1] == CARRIAGE_RETURN:

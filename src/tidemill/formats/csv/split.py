@@ -1,4 +1,10 @@
-"""Reads one split: finds its first row, carries open rows between buffers, stops behind its last row."""
+"""Reads one split: finds its first row, carries open rows between buffers, stops behind its last row.
+
+Whether a split begins inside quotes is all that splits tell each other; where it does not, the byte before says
+whether a quote opens. Only behind a quote it does not: that may have closed a field or be text (and behind a blank, if
+blanks are taken off fields). It matters only if another quote follows, so a boundary in the middle of such bytes is
+moved behind them, by both of its readers.
+"""
 
 from __future__ import annotations
 
@@ -7,16 +13,18 @@ from typing import Protocol
 import numpy as np
 
 from tidemill.formats.base import Rows
-from tidemill.formats.csv.index import NEWLINE, NO_BYTE, Bytes, find_row_end, scan_row_ends
+from tidemill.formats.csv.index import NEWLINE, NO_BYTE, OPEN, QUOTED, TEXT, Bytes, find_row_end, scan_row_ends
 from tidemill.formats.csv.options import CsvOptions
 from tidemill.formats.csv.quote_guess import WINDOW, guess_in_quotes
+from tidemill.formats.csv.reference import BYTE_ORDER_MARK
+from tidemill.formats.values.field_text import TRIM_LEADING
 
 _NOTHING = np.empty(0, np.uint8)
 _NOTHING.flags.writeable = False
 
 
 class LineBuilder(Protocol):
-    """Makes rows of a buffer of complete lines; of its options only separator and quote count here."""
+    """Makes rows of a buffer of complete lines; of its options separator, quote and trim count here."""
 
     @property
     def options(self) -> CsvOptions: ...
@@ -35,7 +43,9 @@ class CsvSplitReader:
 
     def __init__(self, builder: LineBuilder, *, start: int, end: int, file_size: int, in_quotes: bool | None) -> None:
         self._builder = builder
+        self._separator = builder.options.separator
         self._quote = builder.options.quote
+        self._leading = builder.options.trim & TRIM_LEADING
         self._start = start
         self._end = min(end, file_size)
         self.read_from = max(start - 1, 0)
@@ -43,9 +53,14 @@ class CsvSplitReader:
         self.quote_parity = 0
         self.assumed_in_quotes = bool(in_quotes) and start > 0
         self._guessing = in_quotes is None and start > 0 and self._quote != NO_BYTE
-        # Absolute offset of the next byte to be fed, and whether it lies inside quotes (0 or 1).
+        # Absolute offset of the next byte to be fed, and the state there.
         self._offset = self.read_from
-        self._inside = int(self.assumed_in_quotes)
+        self._state = QUOTED if self.assumed_in_quotes else OPEN
+        # Bytes that a boundary is moved over, and whether the byte before the next one is of them.
+        self._tellers = np.zeros(256, np.bool_)
+        if self._quote != NO_BYTE:
+            self._tellers[[self._quote, *(b" \t" if self._leading else b"")]] = True
+        self._behind_teller = False
         # Absolute offset where the open row starts; None while no row of the split has started.
         self._row_start: int | None = 0 if start == 0 else None
         self._before_start = start > 0
@@ -68,31 +83,52 @@ class CsvSplitReader:
             view = self._take(_NOTHING)
             self._guess(view[:window])
         if self._before_start and view.size:
-            self._before_start = False
-            self._offset += 1
-            if view[0] == NEWLINE and not self._inside:
-                self._row_start = self._start
-            view = view[1:]
+            view = self._begin(view)
         return self._advance(view, last)
 
     def _guess(self, window: Bytes) -> None:
         self._guessing = False
-        self.assumed_in_quotes = guess_in_quotes(window.tobytes(), self._builder.options.separator, self._quote)
-        self._inside = int(self.assumed_in_quotes)
+        window = window[max(self._tellers_at(window) - 1, 0) :]
+        self.assumed_in_quotes = guess_in_quotes(window.tobytes(), self._separator, self._quote)
+        self._state = QUOTED if self.assumed_in_quotes else OPEN
+
+    def _begin(self, view: Bytes) -> Bytes:
+        """Pass the byte before the split, and those behind it that are still of the split before."""
+        before = int(view[0])
+        if self._offset == self.read_from:
+            if before == NEWLINE and self._state != QUOTED:
+                self._row_start = self._start
+            marked = self._start <= len(BYTE_ORDER_MARK) and before == BYTE_ORDER_MARK[self._start - 1]
+            if self._state != QUOTED and before not in (self._separator, NEWLINE) and not marked:
+                self._state = TEXT
+        passed = self._tellers_at(view) if self._offset > self.read_from or self._tellers[before] else 1
+        self._before_start = passed == view.size and bool(self._tellers[view[-1]])
+        self._offset += passed
+        self._end = max(self._end, self._offset)
+        return view[passed:]
+
+    def _tellers_at(self, view: Bytes) -> int:
+        """How many of the bytes that a boundary is moved over the view begins with."""
+        count = 0
+        while count < view.size and self._tellers[view[count]]:
+            count += 1
+        return count
 
     def _advance(self, view: Bytes, last: bool) -> Rows:
         """Find how far the view completes rows of the split, build these and keep the rest."""
         base = self._offset
         self._offset += view.size
-        cut = min(max(self._end - base, 0), view.size)
-        row_ends, first, last_end, quotes = scan_row_ends(view[:cut], self._quote, self._inside)
-        self.quote_parity ^= quotes & 1
-        self._inside ^= quotes & 1
+        cut = self._cut(view, base)
+        row_ends, first, last_end, quotes, self._state = scan_row_ends(
+            view[:cut], _mark_left(view, base), self._separator, self._quote, self._leading, self._state
+        )
+        if cut:
+            self.quote_parity = int(self.assumed_in_quotes != (self._state == QUOTED))
         self._seen_quotes |= quotes > 0 or (cut < view.size and self._quote != NO_BYTE)
         begin = 0
         if self._row_start is None:
             if first < 0:
-                self.done = last or self._offset >= self._end
+                self.done = last or (self._offset >= self._end and not self._behind_teller)
                 return self._no_rows()
             begin = first + 1
             row_ends -= 1
@@ -103,7 +139,7 @@ class CsvSplitReader:
             self.done = True
         elif base + cut >= self._end:
             # The last row of the split reaches beyond it.
-            stop, self._inside = find_row_end(view, cut, self._quote, self._inside)
+            stop, self._state = find_row_end(view, cut, self._separator, self._quote, self._leading, self._state)
             if stop >= 0:
                 ready = stop + 1
                 row_ends += 1
@@ -112,7 +148,7 @@ class CsvSplitReader:
         if last and not self.done:
             ready = view.size
             row_ends += 1
-            unterminated = bool(self._inside)
+            unterminated = self._state == QUOTED
             self.done = True
         if not row_ends:
             self._keep(view[begin:])
@@ -124,6 +160,20 @@ class CsvSplitReader:
         if not self.done:
             self._keep(view[ready:])
         return self._builder.build(data, position, row_ends, has_quotes, unterminated)
+
+    def _cut(self, view: Bytes, base: int) -> int:
+        """Where the split ends in the view."""
+        cut = min(max(self._end - base, 0), view.size)
+        if (
+            base + cut == self._end
+            and cut < view.size
+            and (self._tellers[view[cut - 1]] if cut else self._behind_teller)
+        ):
+            cut += self._tellers_at(view[cut:])
+            self._end = base + cut
+        if view.size:
+            self._behind_teller = base + cut == self._offset and bool(self._tellers[view[-1]])
+        return cut
 
     def _keep(self, rest: Bytes) -> None:
         self._pending.append(rest.copy())
@@ -139,6 +189,16 @@ class CsvSplitReader:
         if self._empty is None:
             self._empty = self._builder.build(_NOTHING, 0, 0, False, False)
         return self._empty
+
+
+def _mark_left(view: Bytes, base: int) -> int:
+    """How many bytes of the view belong to a byte order mark at the beginning of the file."""
+    found = 0
+    for byte, wanted in zip(view[: len(BYTE_ORDER_MARK)].tolist(), BYTE_ORDER_MARK[base:], strict=False):
+        if byte != wanted:
+            break
+        found += 1
+    return found
 
 
 def _read_only(view: Bytes) -> Bytes:

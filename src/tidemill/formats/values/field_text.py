@@ -1,7 +1,7 @@
 """What a field's bytes mean before its type is known: trimming, quotes, NULL; and the codes of outcomes.
 
-The NULL rule: an unquoted field whose bytes, after trimming, equal ``nullValue`` is NULL. A quoted field
-never is.
+The NULL rule is that of Spark's reader: a field whose text, after trimming and without its quotes, equals
+``nullValue`` is NULL, and so is an empty field without quotes. So ``""`` is NULL unless ``nullValue`` is set.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class TextRules:
     trim : int
         Sum of ``TRIM_LEADING`` and ``TRIM_TRAILING``: spaces and tabs outside quotes that do not count.
     null_text : ndarray of uint8
-        The bytes that stand for NULL when they are not quoted.
+        The bytes that stand for NULL.
     """
 
     quote: int
@@ -83,10 +83,10 @@ def spells(buf, start, end, text):
 @inlined
 def is_null(buf, start, end, quoted, null_text):
     """Whether the text of a field stands for NULL; a missing field (``end < start``) does."""
-    if end < start:
+    if end < start or (end == start and quoted == 0):
         return True
     # Not a call of spells(): inlined here too, it made parsing integers twice as slow.
-    if quoted != 0 or end - start != null_text.size:
+    if end - start != null_text.size:
         return False
     for k in range(null_text.size):  # noqa: SIM110 - all() over a generator does not compile to a loop
         if byte_at(buf, start + k) != byte_at(null_text, k):

@@ -1,7 +1,7 @@
-"""Joins with a side that is complete: each row looks it up where it is, in the runs of all vnodes.
+"""Joins with a side that is still: each row looks it up where it is, in the runs of all vnodes.
 
-Because the other side is sealed before the first row comes and never changes after, ``d(L x R) = dL x R``: the
-rows need no exchange and no state.
+Because the other side has no change in the epoch, ``d(L x R) = dL x R``: the rows need no exchange. With a side that is
+complete they need no state either; with a small one a step of its own stores them, for epochs in which it changes.
 """
 
 from __future__ import annotations
@@ -112,12 +112,15 @@ class LookupJoinOperator(Operator):
         return outputs
 
     def _matched(self, delta: Delta) -> npt.NDArray[np.bool_]:
-        """Whether each row meets a row of the other side."""
+        """Whether each row meets more rows of the other side than are owed there (deleted before they came)."""
         ids, found, groups, matches = self._look_up(delta)
         if matches is None or not len(matches):
             return np.zeros(len(delta), np.bool_)
+        weights = numbers(matches.values[0])
         counts = np.bincount(found, minlength=groups)
         met: npt.NDArray[np.bool_] = counts[ids] > 0
+        if self.operation.residual is None:
+            met = np.bincount(found, weights, minlength=groups)[ids] > 0
         for required in self.operation.required:
             met &= pc.is_valid(delta.batch.column(required)).to_numpy(zero_copy_only=False)
         if self.operation.residual is None:
@@ -128,7 +131,9 @@ class LookupJoinOperator(Operator):
         for start, stop in slices(counts[ids[asked]], _PAIRS):
             rows, partners = pairs(ids[asked[start:stop]], found, groups)
             rows = asked[start:stop][rows]
-            met[rows[self._holds(delta, rows, theirs, partners)]] = True
+            holds = self._holds(delta, rows, theirs, partners)
+            totals = np.bincount(rows[holds], weights[partners[holds]], minlength=len(met))
+            met[totals > 0] = True
         return met
 
     def _holds(self, delta: Delta, rows: _Int64s, theirs: list[pa.Array], partners: _Int64s) -> npt.NDArray[np.bool_]:

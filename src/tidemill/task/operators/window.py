@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tidemill.errors import EvaluationError
 from tidemill.state.accumulate import sum_int64
 from tidemill.state.beginnings import scan_beginnings
 from tidemill.state.columns import column, numbers
@@ -18,6 +20,7 @@ from tidemill.state.merge import MergeOp, Rows, merge
 from tidemill.state.sliding import runs_of_equal
 from tidemill.task.accumulators import AggregateLayout
 from tidemill.task.expressions import Expression, references
+from tidemill.task.failing_row import with_row
 from tidemill.task.functions.evaluate import evaluate
 from tidemill.task.operator import HeldOutput, Operator, Output
 from tidemill.task.operators.arrange import key_prefixes
@@ -99,9 +102,9 @@ class WindowOperator(Operator):
             _, old = scan_prefix(runs, prefixes, table.ops, value_types=table.value_types)
             return merge([_with_zeros(old, 0), _with_zeros(changes, 1)], _WEIGHTS, drop_zero=False)
 
-        def enough(owners: Ints, values: tuple[pa.Array, ...]) -> npt.NDArray[np.bool_]:
+        def enough(owners: Ints, values: tuple[pa.Array, ...], prefixes: int) -> npt.NDArray[np.bool_]:
             before, added = (numbers(v) for v in values)
-            counts = [np.bincount(owners, np.maximum(w, 0), len(prefixes)) for w in (before, before + added)]
+            counts = [np.bincount(owners, np.maximum(w, 0), prefixes) for w in (before, before + added)]
             found: npt.NDArray[np.bool_] = np.minimum(*counts) >= limit
             return found
 
@@ -142,12 +145,10 @@ class WindowOperator(Operator):
             return valued(call, values[0], starts, ends)
         alone = np.arange(len(which))
         accumulated = [
-            []
-            if a.kind in ("min", "max")
-            else fold(a, None if a.argument is None else values[a.argument], alone, None, len(which))
+            [] if a.recomputed else fold(a, None if a.argument is None else values[a.argument], alone, None, len(which))
             for a in layout.accumulators
         ]
-        return aggregated(call, layout, values[0] if values else None, accumulated, starts, ends)
+        return aggregated(layout, values, accumulated, starts, ends)
 
     def _difference(self, affected: _Affected, before: _Windowed, after: _Windowed) -> list[Output]:
         """What is in one and not in the other."""
@@ -187,6 +188,10 @@ def _differ(old: pa.Array, new: pa.Array) -> npt.NDArray[np.bool_]:
     """Where two columns are not the same; NULL is the same as NULL, a float as one of equal bits."""
     if pa.types.is_null(old.type):
         return np.zeros(len(old), np.bool_)
+    if pa.types.is_nested(old.type):
+        ids, _ = group(encode([pa.concat_arrays([old, new])], [KeyColumn(old.type)], 0))
+        unlike: npt.NDArray[np.bool_] = ids[: len(old)] != ids[len(old) :]
+        return unlike
     if pa.types.is_floating(old.type):
         bits = pa.int64() if pa.types.is_float64(old.type) else pa.int32()
         old, new = old.view(bits), new.view(bits)
@@ -225,4 +230,12 @@ def _with_zeros(rows: Rows, position: int) -> Rows:
 def _evaluate(expression: Expression, columns: list[pa.Array], rows: int) -> pa.Array:
     used = references(expression)
     narrow = [c if i in used else pa.nulls(rows) for i, c in enumerate(columns)]
-    return evaluate(expression, batch_of(narrow, rows))
+    try:
+        return evaluate(expression, batch_of(narrow, rows))
+    except EvaluationError as error:
+        compute = partial(_evaluate_rows, expression)
+        raise with_row(error, compute, Delta(batch_of(columns, rows))) from error
+
+
+def _evaluate_rows(expression: Expression, delta: Delta) -> pa.Array:
+    return evaluate(expression, delta.batch)
