@@ -93,9 +93,7 @@ class Coordinator:
         self._outgrown: set[str] = set()
         self._written: tuple[Catalog, dict[str, Any]] | None = None
         self._lock = threading.RLock()
-        self._compactor = Compactor(
-            self.spark.sparkContext, self.store, self.partitions, self.settings.compact_after
-        )
+        self._compactor = Compactor(self.spark.sparkContext, self.store, self.partitions, self.settings.compact_after)
         self._checkpoints = Checkpoints(
             self._log,
             self.store,

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import IO, Any
 
 from tidemill.errors import TidemillError
-from tidemill.state.objects import Objects, Uncertain
+from tidemill.state.objects import Objects, UncertainError
 from tidemill.state.version import Version
 
 FORMAT_VERSION = 1
@@ -129,7 +129,7 @@ class ManifestLog:
         except FileExistsError as error:
             if self.objects.get(name) != raw:  # else the answer to our own write was lost
                 raise self._fenced() from error
-        except Uncertain:
+        except UncertainError:
             raise
         except OSError as error:
             raise TidemillError(

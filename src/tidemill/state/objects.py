@@ -36,7 +36,7 @@ class Stored:
     modified: float
 
 
-class Uncertain(OSError):
+class UncertainError(OSError):
     """A write was not confirmed: it may be there or not, or be gone with the next power cut."""
 
 
@@ -44,7 +44,7 @@ class Objects:
     """The objects below one URL. It can be pickled, and opens the same place in another process.
 
     Names may have slashes. Methods raise FileNotFoundError, FileExistsError and PermissionError as files would, and
-    OSError for anything else that goes wrong: nothing has been done then, unless it is :class:`Uncertain`.
+    OSError for anything else that goes wrong: nothing has been done then, unless it is :class:`UncertainError`.
 
     Parameters
     ----------
@@ -189,13 +189,13 @@ def local_directory(root: str | os.PathLike[str]) -> Path | None:
 def sync(path: Path) -> None:
     """Force a file, or the names in a directory, to the disk.
 
-    After a failure a second attempt may succeed though the bytes are gone, so it is :class:`Uncertain`.
+    After a failure a second attempt may succeed though the bytes are gone, so it is :class:`UncertainError`.
     """
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
     except OSError as error:
-        raise Uncertain(error.errno, f"{path}: {error.strerror}") from error
+        raise UncertainError(error.errno, f"{path}: {error.strerror}") from error
     finally:
         os.close(descriptor)
 

@@ -23,7 +23,7 @@ from tidemill.errors import TidemillError
 from tidemill.state import lookup, runs
 from tidemill.state.keys import VNODES, Keys
 from tidemill.state.merge import MergeOp, Rows, merge
-from tidemill.state.objects import Objects, Uncertain
+from tidemill.state.objects import Objects, UncertainError
 from tidemill.state.runs import Part
 from tidemill.state.version import Run, Swap
 
@@ -222,7 +222,7 @@ class RunStore:
         sections = runs.write(staged, parts())
         try:
             self.objects.put(OBJECTS + name, staged)
-        except Uncertain as error:
+        except UncertainError as error:
             raise TidemillError(
                 "TM1015",
                 "a checkpoint failed",
