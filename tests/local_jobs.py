@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 from collections.abc import Sequence
 
+from tidemill.mill import Mill
 from tidemill.runtime.epoch_job import EpochJobs
 from tidemill.runtime.superstep import (
     EpochPlan,
@@ -41,3 +42,9 @@ class LocalJobs(EpochJobs):
             if report.error is not None:
                 raise report.error
         return found
+
+
+def local(mill: Mill) -> Mill:
+    """The mill, with its epochs in this process from now on."""
+    mill._coordinator._jobs = LocalJobs()
+    return mill

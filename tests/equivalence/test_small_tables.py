@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 from change_tables import KeyedTrial, envelopes, upserts
-from oracle import Trial, usual_settings
+from oracle import LaterTrial, Trial, usual_settings
 from queries import read_views
 from random_tables import COLUMNS, DIMENSION, RandomTable, random_table
 
-from local_jobs import LocalJobs
+from local_jobs import local
 from tidemill.mill import Mill
 from tidemill.runtime.epoch_programs import EpochPrograms, Prepared
 from tidemill.task.program import JoinChanges, LookupJoin, PairSums, SemiChanges
@@ -42,14 +42,6 @@ class SmallTable(RandomTable):
         return super().create_statement().replace("OPTIONS (", "OPTIONS (broadcast 'true', ")
 
 
-class LaterTrial(Trial):
-    """A trial whose views have the queries that the mill says they have."""
-
-    def _compare(self) -> None:
-        self.views = {n: v.query for n, v in self.mill.snapshot().catalog.views.items()}
-        super()._compare()
-
-
 def small(table: RandomTable) -> SmallTable:
     return SmallTable(**vars(table))
 
@@ -61,11 +53,6 @@ def tables(rng: random.Random, directory: Path) -> list[RandomTable]:
         small(random_table(rng, "u", DIMENSION, directory / "u", rows=50, deletes=True, files=4)),
         small(random_table(rng, "s", COLUMNS, directory / "s", rows=30, deletes=True, files=2)),
     ]
-
-
-def local(mill: Mill) -> Mill:
-    mill._coordinator._jobs = LocalJobs()
-    return mill
 
 
 def trial_of(seed: object, mill_factory: Opener, directory: Path) -> tuple[random.Random, Trial]:

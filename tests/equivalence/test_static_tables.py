@@ -7,11 +7,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from oracle import Trial, usual_settings
+from oracle import LaterTrial, Trial, usual_settings
 from queries import read_views
 from random_tables import COLUMNS, DIMENSION, RandomTable, random_table
 
-from local_jobs import LocalJobs
+from local_jobs import local
 from tidemill.mill import Mill
 from tidemill.task.program import JoinChanges, LookupJoin, PairSums, SemiChanges
 
@@ -30,14 +30,6 @@ class StaticTable(RandomTable):
         return super().create_statement().replace("CREATE", "CREATE STATIC")
 
 
-class LaterTrial(Trial):
-    """A trial whose views have the queries that the mill says they have."""
-
-    def _compare(self) -> None:
-        self.views = {n: v.query for n, v in self.mill.snapshot().catalog.views.items()}
-        super()._compare()
-
-
 def static(table: RandomTable) -> StaticTable:
     return StaticTable(**vars(table))
 
@@ -53,11 +45,6 @@ def tables(rng: random.Random, directory: Path) -> list[RandomTable]:
 
 def settings(rng: random.Random, of: list[RandomTable]) -> dict[str, int]:
     return {**usual_settings(rng, of), "epoch_bytes": rng.choice((700, 2000, 6000))}
-
-
-def local(mill: Mill) -> Mill:
-    mill._coordinator._jobs = LocalJobs()
-    return mill
 
 
 def trial_of(seed: object, mill_factory: Opener, directory: Path) -> tuple[random.Random, Trial]:
