@@ -452,7 +452,7 @@ class Coordinator:
         with self._lock:
             self._checkpoints.check()
             self._claim()
-            if self._scattered:
+            if self._scattered and self._waiting_bytes():
                 self._gather()
             elif self._waiting_bytes() > self.settings.buffer_bytes:
                 self._checkpoints.flush(self._sealed())
