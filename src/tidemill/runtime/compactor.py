@@ -14,7 +14,7 @@ from tidemill.errors import TidemillError
 from tidemill.state.compaction import Compaction, choose
 from tidemill.state.expiry import Expiry, without_expired
 from tidemill.state.merge import MergeOp, merge
-from tidemill.state.runs import Part
+from tidemill.state.sst import Part
 from tidemill.state.store import RunStore, partition_vnodes
 from tidemill.state.version import Run, Version
 from tidemill.task.program import StateTable

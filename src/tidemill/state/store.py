@@ -20,18 +20,18 @@ from pathlib import Path
 import pyarrow as pa
 
 from tidemill.errors import TidemillError
-from tidemill.state import lookup, runs
+from tidemill.state import lookup, sst
 from tidemill.state.keys import VNODES, Keys
 from tidemill.state.merge import MergeOp, Rows, merge
 from tidemill.state.objects import Objects, UncertainError
-from tidemill.state.runs import Part
+from tidemill.state.sst import Part
 from tidemill.state.version import Run, Swap
 
 SST = ".sst"
 OBJECTS = "sst/"
 _OPEN_FILES = 4096
 _NAME = re.compile(r"e(\d{10,})-([0-9a-f]{8})-.+\.run")
-_open: OrderedDict[str, runs.RunFile] = OrderedDict()
+_open: OrderedDict[str, sst.RunFile] = OrderedDict()
 _lock = threading.Lock()
 
 
@@ -110,7 +110,7 @@ class RunStore:
                 _open.pop(self._path(run.file), None)
             return self._file(run.file).rows(run.section)  # it may have been mended since it was mapped
 
-    def _file(self, name: str) -> runs.RunFile:
+    def _file(self, name: str) -> sst.RunFile:
         key = self._path(name)
         with _lock:
             file = _open.get(key)
@@ -118,7 +118,7 @@ class RunStore:
                 path = Path(key)
                 if name.endswith(SST) and self.objects.directory is None and not path.exists():
                     self._fetch(name, path)
-                file = _open[key] = runs.RunFile(path)
+                file = _open[key] = sst.RunFile(path)
                 if len(_open) > _OPEN_FILES:
                     _open.popitem(last=False)
             else:
@@ -129,7 +129,7 @@ class RunStore:
         try:
             self.objects.download(OBJECTS + name, path)
         except FileNotFoundError as error:
-            raise runs.missing(f"{self.objects}/{OBJECTS}{name}") from error
+            raise sst.missing(f"{self.objects}/{OBJECTS}{name}") from error
         except OSError as error:
             raise TidemillError(
                 "TM1016",
@@ -166,7 +166,7 @@ class RunStore:
         if not full:
             return []
         name = f"e{epoch:010d}-{this_host()}-{label}-{uuid.uuid4().hex}.run"
-        sections = runs.write(self.path(name), full)
+        sections = sst.write(self.path(name), full)
         written = []
         for i, (section, (_, rows, _)) in enumerate(zip(sections, full, strict=True)):
             low, high = _vnodes(rows.keys)
@@ -219,7 +219,7 @@ class RunStore:
                 yield first.table, rows, ops
 
         staged = self.path(f"{uuid.uuid4().hex}.staged") if self.objects.directory else self.path(name)
-        sections = runs.write(staged, parts())
+        sections = sst.write(staged, parts())
         try:
             self.objects.put(OBJECTS + name, staged)
         except UncertainError as error:
