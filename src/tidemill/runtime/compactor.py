@@ -143,7 +143,8 @@ def _merge_partition(
             settled = table.id not in filling
             drop = table.is_multiset or (counted and compaction.full and bool(table.key) and settled)
             rows = merge(runs, table.ops, drop_zero=drop)
-            merged.append((table.id, without_expired(rows, table.key, expired) if expired else rows, table.ops))
+            rows = without_expired(rows, table.key, expired) if expired else rows
+            merged.append(Part(table.id, rows, table.ops, spans[table.id]))
     epoch = max(span[1] for span in spans.values())
     for run in store.write(epoch, merged, f"m-{index}"):
         first, last = spans[run.table]
