@@ -149,8 +149,8 @@ def test_swaps_of_young_epochs_can_be_left(root: Root, open_checkpoints: Opener)
     checkpoints = open_checkpoints(seconds=1000.0)
     for _ in range(3):
         checkpoints.flush(root.seal())
-    assert [s.new.epoch_high for s in checkpoints.take_swaps(until=2)] == [1, 2]
-    assert [s.new.epoch_high for s in checkpoints.take_swaps()] == [3]
+    assert [s.old[0].epoch_high for s in checkpoints.take_swaps(until=2)] == [1, 2]
+    assert [s.old[0].epoch_high for s in checkpoints.take_swaps()] == [3]
     assert checkpoints.take_swaps() == []
 
 

@@ -148,8 +148,8 @@ class Checkpoints:
     def take_swaps(self, until: int | None = None) -> list[Swap]:
         """What has become durable since the last call: durable runs for those of buffers; up to an epoch, if given."""
         with self._condition:
-            taken = [s for s in self._swaps if until is None or s.new.epoch_high <= until]
-            self._swaps = [s for s in self._swaps if until is not None and s.new.epoch_high > until]
+            taken = [s for s in self._swaps if until is None or s.old[0].epoch_high <= until]
+            self._swaps = [s for s in self._swaps if until is not None and s.old[0].epoch_high > until]
         return taken
 
     def close(self, error: TidemillError | None = None) -> None:
