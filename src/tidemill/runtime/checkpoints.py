@@ -201,9 +201,9 @@ class Checkpoints:
         """Delete manifests and files that nobody can need any more.
 
         A durable object goes when no manifest kept names it, a file of the buffer when the newest version does not;
-        either must have been so for the grace period, so that whoever opened an older version finishes, and a file of
-        the buffer of a durable epoch, so that attempts in flight are left alone. Age alone does not tell: an old file may
-        have been in use a moment ago.
+        either must have been so for the grace period, so that whoever opened an older version finishes (an old file may
+        have been in use a moment ago), and a file of the buffer of a durable epoch, so that attempts in flight are left
+        alone.
 
         Returns
         -------
