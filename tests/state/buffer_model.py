@@ -113,7 +113,7 @@ def add(table: StateTable, content: Content, key: Key, values: Values) -> None:
         after = tuple(a + b for a, b in zip(before, values, strict=True))
     else:
         after = values
-    if weight:
+    if any(after) if table is ADDITIVE else weight:  # sums of a group may come before its count
         content[key] = after
     else:
         content.pop(key, None)
@@ -229,6 +229,7 @@ class Trial:
             "insert": 150,
             "add": 120,
             "vanish": 30,
+            "owe": 6,
             "grow": 50,
             "move": 50,
             "read_keys": 40,
@@ -318,6 +319,11 @@ class Trial:
         amount = self.rng.randrange(-(10**6), 10**6)
         self._write(ADDITIVE, self._key(ADDITIVE), (self.rng.randrange(1, 4), amount, amount << 70, amount / 4))
 
+    def owe(self) -> None:
+        """A sum of a group comes without its count, which follows: so it is while the history of a view is read."""
+        amount = self.rng.randrange(1, 10**6)
+        self._write(ADDITIVE, self._key(ADDITIVE), (0, amount, amount << 70, amount / 4))
+
     def vanish(self) -> None:
         """All rows of a group go."""
         if (key := self._present(ADDITIVE)) is not None:
@@ -349,7 +355,7 @@ class Trial:
         self.buffer.seal(runs, {"epoch": epoch, "token": self.token}, take, submit)
         assert self.buffer.version.epoch == epoch
         self.sealed[epoch] = Sealed({t: dict(c) for t, c in self.content.items()}, self.token)
-        for old in [e for e in self.sealed if e < min(self.durable, epoch - 20)]:
+        for old in [e for e in self.sealed if e < min(self.durable, epoch) - 20]:
             del self.sealed[old]
         self._begin_epoch()
 
@@ -489,13 +495,28 @@ class Trial:
     def compact(self) -> None:
         """Merge in the background."""
         filling = {t for t in TABLES if self.rng.random() < 0.1}
+        if any(v[0] == 0 for v in self.sealed[self.buffer.version.epoch].tables[ADDITIVE.id].values()):
+            filling.add(ADDITIVE.id)
         self.buffer.compact(filling)
         assert not self.buffer.failures_of_merges()
 
     def collect_garbage(self) -> None:
         """What nobody needs goes. The thread of checkpoints does it, so not while it uploads."""
-        if not self.in_flight:
+        if self.in_flight:
+            return
+        for _ in range(self.rng.randrange(1, 3)):
             self._note(f"{self.buffer.collect_garbage()}")
+            if self.rng.random() < 0.5:
+                self.time_passes()
+        missing = self.needed() - self.place.files()
+        assert not missing, f"needed and gone: {missing}"
+
+    def needed(self) -> set[str]:
+        """Files that manifests, the newest version, or readers name."""
+        self.readers = [r for r in self.readers if r.until >= self.place.clock.offset]
+        log = self.buffer.log
+        versions = [self.buffer.version, *(log.read(n).version for n in log.numbers())]
+        return {f for v in (*versions, *(r.version for r in self.readers)) for f in v.files()}
 
     def time_passes(self) -> None:
         """A part of the grace period, or all of it."""
@@ -570,6 +591,7 @@ class Trial:
 
 def same(found: Content, expected: Content, table: StateTable) -> None:
     """Fails with what differs."""
+    expected = {k: v for k, v in expected.items() if v[0] or table.ops[0] is not SUM}
     if found == expected:
         return
     wrong = {
@@ -583,6 +605,6 @@ def fenced(call: Callable[[], None]) -> None:
     try:
         call()
     except TidemillError as error:
-        assert error.number in ("TM1003", "TM1010"), error
+        assert error.number in ("TM1003", "TM1010", "TM1018"), error
     else:
         raise AssertionError("two writers have published")

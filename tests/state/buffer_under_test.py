@@ -38,29 +38,41 @@ GRACE = 100.0
 
 
 class LocalContext:
-    """Runs the functions of a Spark job in this process, one partition after the other."""
+    """Runs the functions of a Spark job in this process, one partition after the other, on hosts in turn."""
 
-    def __init__(self, data: Sequence[Any] = (), functions: tuple[Callable[..., Iterator[Any]], ...] = ()) -> None:
-        self._data = data
-        self._functions = functions
+    def __init__(self, hosts: int) -> None:
+        self.defaultParallelism = hosts
 
     def setLocalProperty(self, key: str, value: str) -> None:  # noqa: N802, as in Spark
         """Nothing has priorities here."""
 
-    def parallelize(self, data: Iterable[Any], slices: int) -> LocalContext:
+    def parallelize(self, data: Iterable[Any], slices: int) -> LocalRdd:
         """One item a partition, which is all that is used."""
         items = list(data)
         assert len(items) == slices
-        return LocalContext(items)
+        return LocalRdd(items, self.defaultParallelism)
 
-    def mapPartitionsWithIndex(self, function: Callable[..., Iterator[Any]]) -> LocalContext:  # noqa: N802
+
+@dataclass(frozen=True)
+class LocalRdd:
+    """What :class:`LocalContext` runs."""
+
+    items: list[Any]
+    hosts: int
+    function: Callable[..., Iterator[Any]] | None = None
+
+    def mapPartitionsWithIndex(self, function: Callable[..., Iterator[Any]]) -> LocalRdd:  # noqa: N802
         """One function a job."""
-        return LocalContext(self._data, (function,))
+        return replace(self, function=function)
 
     def collect(self) -> list[Any]:
         """Run it."""
-        (function,) = self._functions
-        return [found for i, item in enumerate(self._data) for found in function(i, iter([item]))]
+        assert self.function is not None
+        found = []
+        for i, item in enumerate(self.items):
+            with on_host(i % self.hosts):
+                found += self.function(i, iter([item]))
+        return found
 
 
 @dataclass
@@ -142,6 +154,11 @@ class Place:
     def forget(self) -> None:
         """Free the memory of a root that lies there."""
         objects_module._in_memory.pop(str(self.url), None)
+
+    def files(self) -> set[str]:
+        """Names of all run files, durable and not."""
+        store = self.store(self.objects())
+        return {name for name, _ in (*store.buffered(), *store.durable())}
 
     def newest(self) -> Manifest | None:
         """The newest manifest, as a reader finds it."""
@@ -226,12 +243,12 @@ class Buffer:
         self.store = place.store(self.objects)
         self.version = last.version if last else Version.empty()
         self.catalog: dict[str, Any] = last.catalog if last else {"epoch": 0, "token": 0}
-        context: Any = LocalContext()
+        context: Any = LocalContext(options.hosts)
         self.gate = Gate()
         self._uploads = Uploads(context, self.store, options.target_bytes)
         self.compactor = Compactor(context, self.store, options.partitions, options.most)
         self.checkpoints = Checkpoints(
-            self.log, self.store, last, 0.0, GRACE, self._upload, lambda: self._files_in_use()
+            self.log, self.store, last, 0.0, 0, GRACE, self._upload, lambda: self._files_in_use()
         )
         self.checkpoints._collect_in = 1 << 60  # garbage is collected when asked for
         self.submitted = self.version.epoch
@@ -328,6 +345,11 @@ class Buffer:
     def durable_epoch(self) -> int:
         """The newest epoch that is durable, as far as this process knows."""
         return self.checkpoints.durable_epoch
+
+    @property
+    def stopped(self) -> bool:
+        """Whether nothing will be written any more."""
+        return self.checkpoints._stopped
 
     def collect_garbage(self) -> int | None:
         """Delete what nobody needs."""

@@ -32,24 +32,24 @@ MODES = {
 
 
 class Faults:
-    """Counts steps; the one of number ``at`` goes wrong in the way ``mode`` says."""
+    """Counts steps, or those of one kind; the one of number ``at`` goes wrong in the way ``mode`` says."""
 
     def __init__(self) -> None:
         self.at = -1
-        self.mode = ""
+        self.mode = self.kind = ""
         self.steps: list[str] = []
         self.happened = False
         self.reached, self.release = threading.Event(), threading.Event()
 
-    def arm(self, at: int, mode: str) -> None:
+    def arm(self, at: int, mode: str, kind: str = "") -> None:
         """From now on."""
-        self.at, self.mode, self.steps, self.happened = at, mode, [], False
+        self.at, self.mode, self.kind, self.steps, self.happened = at, mode, kind, [], False
 
     def step(self, kind: str, do: Callable[[], T], torn: Callable[[], object] = lambda: None) -> T:
         """Do something, or let it go wrong."""
-        number = len(self.steps)
+        number = len(self.steps) if not self.kind else self.steps.count(kind)
         self.steps.append(kind)
-        if number != self.at:
+        if number != self.at or self.kind not in ("", kind):
             return do()
         self.happened = True
         if self.mode == "hangs":

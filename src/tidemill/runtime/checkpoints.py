@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import threading
 import time
@@ -16,7 +17,7 @@ from tidemill.state.version import Swap, Version
 
 _COLLECT_EVERY = 50
 _RETRY_SECONDS = 1.0
-_TRY_AGAIN = ("TM1014", "TM1017")
+_TRY_AGAIN = ("TM1012", "TM1014", "TM1017")
 
 
 @dataclass(frozen=True)
@@ -210,9 +211,9 @@ class Checkpoints:
         version = sealed.version.swapped(known)
         swaps = self._upload(version, self._number + 1)
         version = version.swapped(swaps)
-        self._log.publish(self._number + 1, version, sealed.catalog)
+        published = self._log.publish(self._number + 1, version, sealed.catalog)
         with self._condition:
-            self._number += 1
+            self._number = published.number
             self._swaps += swaps
             self._uploading = frozenset()
             self.durable = Sealed(version, sealed.catalog)
@@ -220,8 +221,9 @@ class Checkpoints:
         self._collect_in -= 1
 
     def _collect_sometimes(self) -> None:
-        if self._collect_in <= 0 and self.collect_garbage() is not None:
-            self._collect_in = _COLLECT_EVERY
+        with contextlib.suppress(OSError, TidemillError):  # it is tried again after the next checkpoint
+            if self._collect_in <= 0 and self.collect_garbage() is not None:
+                self._collect_in = _COLLECT_EVERY
 
     def collect_garbage(self) -> int | None:
         """Delete manifests and files that nobody can need any more.
