@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import threading
 import time
@@ -11,14 +12,14 @@ from typing import Any
 
 from tidemill.errors import TidemillError
 from tidemill.state.manifest import Manifest, ManifestLog
-from tidemill.state.store import RunStore, epoch_of
+from tidemill.state.store import SST, RunStore, epoch_of
 from tidemill.state.version import Swap, Version
 
 _COLLECT_EVERY = 50
 _RETRY_SECONDS = 1.0
 _LONGEST_RETRY_SECONDS = 30.0
 _PATIENCE = 5
-_TRY_AGAIN = ("TM1014", "TM1017")
+_TRY_AGAIN = ("TM1012", "TM1014", "TM1017")
 
 
 @dataclass(frozen=True)
@@ -73,6 +74,7 @@ class Checkpoints:
         self._kept: dict[int, frozenset[str]] = {self._number: last.version.files() if last else frozenset()}
         self._swaps: list[Swap] = []
         self._uploading: frozenset[str] = frozenset()
+        self._unneeded: dict[str, float] = {}
         self._pending: Sealed | None = None
         self._busy = False
         self._closing = False
@@ -226,9 +228,9 @@ class Checkpoints:
         version = sealed.version.swapped(known)
         swaps = self._upload(version, self._number + 1)
         version = version.swapped(swaps)
-        self._log.publish(self._number + 1, version, sealed.catalog)
+        published = self._log.publish(self._number + 1, version, sealed.catalog)
         with self._condition:
-            self._number += 1
+            self._number = published.number
             self._swaps += swaps
             self._uploading = frozenset()
             self.durable = Sealed(version, sealed.catalog)
@@ -236,15 +238,17 @@ class Checkpoints:
         self._collect_in -= 1
 
     def _collect_sometimes(self) -> None:
-        if self._collect_in <= 0 and self.collect_garbage() is not None:
-            self._collect_in = _COLLECT_EVERY
+        with contextlib.suppress(OSError, TidemillError):  # it is tried again after the next checkpoint
+            if self._collect_in <= 0 and self.collect_garbage() is not None:
+                self._collect_in = _COLLECT_EVERY
 
     def collect_garbage(self) -> int | None:
         """Delete manifests and files that nobody can need any more.
 
         A durable object goes when no manifest kept names it, a file of the buffer when the newest version does not;
-        either must be older than the grace period, so that whoever opened an older version finishes, and a file of the
-        buffer of a durable epoch, so that attempts in flight are left alone.
+        either must have been so for the grace period, so that whoever opened an older version finishes (an old file may
+        have been in use a moment ago), and a file of the buffer of a durable epoch, so that attempts in flight are left
+        alone.
 
         Returns
         -------
@@ -264,10 +268,12 @@ class Checkpoints:
         with self._condition:
             pending = self._pending.version.files() if self._pending else frozenset()
             needed = pending.union(in_use, self._uploading, *self._kept.values())
-        before = time.time() - self._grace
-        durable = [n for n, at in self._store.durable() if n not in needed and at < before]
-        buffered = [n for n, at in self._store.buffered() if n not in needed and at < before]
-        buffered = [n for n in buffered if epoch_of(n) <= self.durable_epoch]
+        now = time.time()
+        stored = [n for n, _ in (*self._store.durable(), *self._store.buffered()) if n not in needed]
+        self._unneeded = {n: self._unneeded.get(n, now) for n in stored}
+        gone = [n for n, since in self._unneeded.items() if since <= now - self._grace]
+        durable = [n for n in gone if n.endswith(SST)]
+        buffered = [n for n in gone if not n.endswith(SST) and epoch_of(n) <= self.durable_epoch]
         self._store.evict(buffered)
         self._store.remove(durable)
         return len(buffered) + len(durable)

@@ -66,8 +66,8 @@ class Uploads:
                 return swaps
             tasks = max(len(waiting), attempt * 2 * self._context.defaultParallelism)
             for host, done in self._job(waiting, number, tasks):
-                swaps += done
-                del waiting[host]
+                if waiting.pop(host, None):  # twice, if another process's job forgot the claim
+                    swaps += done
         for host in [h for h in waiting if h == this_host()]:
             swaps += self._store.combine(waiting.pop(host), number, self._target)
         if waiting:
