@@ -42,7 +42,9 @@ FORMAT_VERSION = 3
 WHOLE = 64 << 10
 """A section of at most so many bytes has one checksum and no index."""
 BLOCK = 1024
-"""Rows from one fence to the next, and the fewest that get a filter."""
+"""Rows from one fence to the next."""
+FILTERED = 1024
+"""The fewest rows that get a filter."""
 RUN, SST = ".run", ".sst"
 """Files of the buffer, which may be lost, and durable ones."""
 _MAGIC = b"TMRUN\x00\x00\x01"
@@ -201,7 +203,7 @@ def _section(part: Part, offset: int) -> tuple[pa.Buffer, bytes, Section]:
 def _write_index(sink: pa.BufferOutputStream, keys: Keys) -> Index:
     stream = sink.tell()
     fences = keys.take(np.append(np.arange(0, len(keys), BLOCK), len(keys) - 1))
-    words = filters.build(hash64(keys)) if len(keys) >= BLOCK else np.empty(0, np.uint64)
+    words = filters.build(hash64(keys)) if len(keys) >= FILTERED else np.empty(0, np.uint64)
     at = _pad(sink)
     sink.write(fences.offsets)
     sink.write(fences.data)
