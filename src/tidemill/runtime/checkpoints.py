@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import threading
 import time
@@ -10,13 +11,23 @@ from dataclasses import dataclass
 from typing import Any
 
 from tidemill.errors import TidemillError
+from tidemill.state.garbage import Listing, garbage
 from tidemill.state.manifest import Manifest, ManifestLog
-from tidemill.state.store import RunStore, epoch_of
+from tidemill.state.store import RunStore
 from tidemill.state.version import Swap, Version
 
 _COLLECT_EVERY = 50
 _RETRY_SECONDS = 1.0
 _TRY_AGAIN = ("TM1014", "TM1017")
+
+
+@dataclass(frozen=True)
+class InUse:
+    """Files of the newest sealed version, of older ones that somebody reads, and parts of names being written."""
+
+    files: frozenset[str]
+    pinned: tuple[frozenset[str], ...] = ()
+    in_flight: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -42,7 +53,7 @@ class Checkpoints:
     upload : callable
         Makes durable objects of what a version has in buffers only, for the checkpoint of a number.
     in_use : callable
-        The files of the newest sealed version, or None when nothing must be deleted now.
+        What is read or written beside checkpoints.
     """
 
     def __init__(
@@ -53,7 +64,7 @@ class Checkpoints:
         seconds: float,
         grace: float,
         upload: Callable[[Version, int], list[Swap]],
-        in_use: Callable[[], frozenset[str] | None],
+        in_use: Callable[[], InUse],
     ) -> None:
         self._log = log
         self._store = store
@@ -193,38 +204,37 @@ class Checkpoints:
         self._collect_in -= 1
 
     def _collect_sometimes(self) -> None:
-        if self._collect_in <= 0 and self.collect_garbage() is not None:
-            self._collect_in = _COLLECT_EVERY
+        if self._collect_in <= 0:
+            with contextlib.suppress(OSError, TidemillError):  # it is tried again with the next checkpoint
+                self.collect_garbage()
+                self._collect_in = _COLLECT_EVERY
 
-    def collect_garbage(self) -> int | None:
+    def collect_garbage(self) -> int:
         """Delete manifests and files that nobody can need any more.
 
-        A durable object goes when no manifest kept names it, a file of the buffer when the newest version does not;
-        either must be older than the grace period, so that whoever opened an older version finishes, and a file of the
-        buffer of a durable epoch, so that attempts in flight are left alone.
+        See :func:`tidemill.state.garbage.garbage`; needed are the files of kept manifests, of the newest sealed version
+        and of those that somebody reads. A manifest is kept as long as the grace period lets a reader who found it
+        newest finish.
 
         Returns
         -------
-        int or None
-            How many files went; None when it is not the moment.
+        int
+            How many files went.
         """
-        in_use = self._in_use()
-        if in_use is None:
-            return None
-        kept = set(self._log.prune())
+        listing = Listing.of(self._store)
+        now = time.time()
+        kept = set(self._log.prune(now - self._grace))
         self._kept = {n: f for n, f in self._kept.items() if n in kept}
         try:
             for number in kept - self._kept.keys():  # of an earlier process
                 self._kept[number] = self._log.read(number).version.files()
         except TidemillError:
             return 0  # what a damaged manifest names may be wanted to mend it
+        in_use = self._in_use()
         with self._condition:
             pending = self._pending.version.files() if self._pending else frozenset()
-            needed = pending.union(in_use, self._uploading, *self._kept.values())
-        before = time.time() - self._grace
-        durable = [n for n, at in self._store.durable() if n not in needed and at < before]
-        buffered = [n for n, at in self._store.buffered() if n not in needed and at < before]
-        buffered = [n for n in buffered if epoch_of(n) <= self.durable_epoch]
-        self._store.evict(buffered)
-        self._store.remove(durable)
-        return len(buffered) + len(durable)
+            uploading = self._uploading
+        versions = (pending, uploading, in_use.files, *self._kept.values())
+        found = garbage(listing, versions, in_use.pinned, in_use.in_flight, self.durable_epoch, now, self._grace)
+        found.remove(self._store)
+        return len(found)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import threading
 import time
+import weakref
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -31,7 +32,7 @@ from tidemill.plan.rules import rewrite
 from tidemill.plan.statements import CreateTable, CreateView
 from tidemill.runtime import replacements, small_tables
 from tidemill.runtime.catalog import NEXT, Catalog, View, check_properties
-from tidemill.runtime.checkpoints import Checkpoints, Sealed
+from tidemill.runtime.checkpoints import Checkpoints, InUse, Sealed
 from tidemill.runtime.compactor import Compactor
 from tidemill.runtime.epoch_job import EpochJobs, broadcast_program
 from tidemill.runtime.epoch_programs import EpochPrograms, Prepared
@@ -41,8 +42,9 @@ from tidemill.runtime.report import EpochReport, epoch_report
 from tidemill.runtime.snapshot import Snapshot
 from tidemill.runtime.superstep import EpochPlan, TaskReport
 from tidemill.runtime.uploads import Uploads
-from tidemill.runtime.view_frame import view_frame
+from tidemill.runtime.view_frame import pinning, view_frame
 from tidemill.sources.split import Split, SplitResult
+from tidemill.state.compaction import Policy
 from tidemill.state.expiry import Expiry
 from tidemill.state.manifest import ManifestLog
 from tidemill.state.objects import Objects
@@ -93,7 +95,13 @@ class Coordinator:
         self._outgrown: set[str] = set()
         self._written: tuple[Catalog, dict[str, Any]] | None = None
         self._lock = threading.RLock()
-        self._compactor = Compactor(self.spark.sparkContext, self.store, self.partitions, self.settings.compact_after)
+        self._compactor = Compactor(
+            self.spark.sparkContext,
+            self.store,
+            self.spark.sparkContext.defaultParallelism - 1,
+            Policy(self.settings.compact_after, self.settings.compact_bytes),
+        )
+        self._snapshots: list[weakref.ref[Snapshot]] = []
         self._checkpoints = Checkpoints(
             self._log,
             self.store,
@@ -101,7 +109,7 @@ class Coordinator:
             self.settings.checkpoint_seconds,
             self.settings.garbage_grace_seconds,
             Uploads(self.spark.sparkContext, self.store, self.settings.checkpoint_bytes).run,
-            self._files_in_use,
+            self._in_use,
         )
         self._jobs = EpochJobs(self.spark.sparkContext)
         self._claimed = False
@@ -110,9 +118,13 @@ class Coordinator:
         given = self.settings.buffer_directory
         return Path(given).expanduser().absolute() if given else default_buffer(self.objects)
 
-    def _files_in_use(self) -> frozenset[str] | None:
-        """Files of the newest sealed version; None while a merge has files that no version names."""
-        return self.version.files() if self._compactor.idle else None
+    def _in_use(self) -> InUse:
+        """What garbage collection must leave alone."""
+        in_flight, reading = self._compactor.in_flight(), self._compactor.reading()
+        version = self.version
+        alive = [found for ref in list(self._snapshots) if (found := ref()) is not None]
+        pinned = {id(s.version): s.version.files() for s in alive if s.version is not version}
+        return InUse(version.files(), (reading, *pinned.values()), in_flight)
 
     # -- statements ---------------------------------------------------------------------------------
 
@@ -331,14 +343,18 @@ class Coordinator:
         if (view is None and table is None) or epoch is not None:
             return frame
         if view is not None:
-            return marked_frame(frame, name, view.root.schema, self.catalyst.mark(name, view.uid))
-        assert table is not None
-        return marked_frame(frame, name, table.schema, self.catalyst.mark(name, table.uid))
+            marked = marked_frame(frame, name, view.root.schema, self.catalyst.mark(name, view.uid))
+        else:
+            assert table is not None
+            marked = marked_frame(frame, name, table.schema, self.catalyst.mark(name, table.uid))
+        return pinning(marked, snapshot)
 
     def snapshot(self) -> Snapshot:
         """The newest sealed version."""
         with self._lock:
-            return Snapshot(self.store, self.version, self.catalog, self._filling())
+            found = Snapshot(self.store, self.version, self.catalog, self._filling())
+            self._snapshots = [*(ref for ref in self._snapshots if ref() is not None), weakref.ref(found)]
+            return found
 
     def _filling(self) -> dict[str, int]:
         """Views that do not stand for all rows yet, with the bytes of history that remain.
@@ -462,7 +478,7 @@ class Coordinator:
     def close(self, checkpoint: bool = True) -> None:
         """Stop; the newest sealed epoch is made durable first unless told otherwise."""
         with self._lock:
-            self._compactor.wait()
+            self._compactor.close()
             try:
                 if checkpoint and self._claimed:
                     self.checkpoint()
@@ -556,9 +572,10 @@ class Coordinator:
         return runs
 
     def _evict(self) -> None:
-        """Read from durable objects what they have. Not while a merge is under way: it names the runs of before."""
-        if self._compactor.idle:
-            self.version = self.version.swapped(self._checkpoints.take_swaps())
+        """Read from durable objects what they have."""
+        swaps = self._checkpoints.take_swaps()
+        self.version = self.version.swapped(swaps)
+        self._compactor.swapped(swaps)
 
     def _settle(self, failed: dict[str, str]) -> None:
         """What the epoch just sealed means for the catalog: failures, views that are whole, replacements."""

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
+import itertools
 import json
+import math
 import os
 import socket
 import time
@@ -20,10 +22,11 @@ from tidemill.errors import TidemillError
 from tidemill.state.objects import Objects, UncertainError
 from tidemill.state.version import Version
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 _PREFIX = "manifest/"
 _LOCK_SECONDS = 0.5
 _KEEP = 16
+_STAGED_SECONDS = 60.0
 
 
 @dataclass(frozen=True)
@@ -64,8 +67,7 @@ class ManifestLog:
 
     def numbers(self) -> list[int]:
         """Numbers of the manifests present, ascending."""
-        names = (s.name.removeprefix(_PREFIX) for s in self.objects.list(_PREFIX))
-        return sorted(int(n.removesuffix(".json")) for n in names if n.endswith(".json") and n[:-5].isdecimal())
+        return sorted(n for s in self.objects.list(_PREFIX) if (n := _number(s.name)) is not None)
 
     def latest(self) -> Manifest | None:
         """The newest manifest, or None in a new root. Errors as :meth:`read`."""
@@ -149,12 +151,17 @@ class ManifestLog:
             hint="only one mill may write a root; this one stops, what it sealed after that is discarded",
         )
 
-    def prune(self) -> list[int]:
-        """Delete all but the newest manifests; returns the numbers kept."""
-        numbers = self.numbers()
-        self.objects.remove(f"{_PREFIX}{number:020d}.json" for number in numbers[:-_KEEP])
-        self.objects.sweep(_PREFIX)
-        return numbers[-_KEEP:]
+    def prune(self, before: float = math.inf) -> list[int]:
+        """Delete old manifests; returns the numbers kept.
+
+        The newest few stay, and those that were the newest at a time (seconds) or later: a reader may have begun then.
+        """
+        found = sorted((n, s.modified) for s in self.objects.list(_PREFIX) if (n := _number(s.name)) is not None)
+        numbers = [n for n, _ in found]
+        gone = [n for (n, _), (_, replaced) in itertools.pairwise(found[: 1 - _KEEP]) if replaced < before]
+        self.objects.remove(f"{_PREFIX}{number:020d}.json" for number in gone)
+        self.objects.sweep(_PREFIX, time.time() - _STAGED_SECONDS)
+        return [n for n in numbers if n not in set(gone)]
 
     def lock(self) -> None:
         """Take the root for writing, for as long as this process lives.
@@ -196,6 +203,12 @@ class ManifestLog:
         if self._lock is not None:
             self._lock.close()
             self._lock = None
+
+
+def _number(name: str) -> int | None:
+    """The number of a manifest by its name; None for another object."""
+    stem = name.removeprefix(_PREFIX).removesuffix(".json")
+    return int(stem) if stem.isdecimal() and name.endswith(".json") else None
 
 
 def no_root(objects: Objects) -> TidemillError:

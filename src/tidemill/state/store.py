@@ -6,6 +6,8 @@ host. What a checkpoint made of it lies among the objects of the root (``.sst``)
 
 from __future__ import annotations
 
+import bisect
+import contextlib
 import hashlib
 import os
 import re
@@ -15,19 +17,22 @@ import threading
 import uuid
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
 
 from tidemill.errors import TidemillError
 from tidemill.state import lookup, sst
+from tidemill.state.expiry import joint_spans
 from tidemill.state.keys import VNODES, Keys
 from tidemill.state.merge import MergeOp, Rows, merge
-from tidemill.state.objects import Objects, UncertainError
-from tidemill.state.sst import Part
+from tidemill.state.objects import STAGED, Objects, UncertainError
+from tidemill.state.sst import Part, Section
 from tidemill.state.version import Run, Swap
 
 SST = ".sst"
+RUN = ".run"
 OBJECTS = "sst/"
 _OPEN_FILES = 4096
 _NAME = re.compile(r"e(\d{10,})-([0-9a-f]{8})-.+\.run")
@@ -154,6 +159,16 @@ class RunStore:
                 found.append(Rows(rows.keys, rows.values, origin))
         return found
 
+    def open_between(self, table_runs: Iterable[Run], low: bytes, high: bytes) -> list[Rows]:
+        """Runs cut to keys ``low <= key < high``, in the order given, empty ones left out."""
+        found = []
+        for run in table_runs:
+            rows = self.open(run)
+            start, stop = _first(rows.keys, low), _first(rows.keys, high)
+            if start < stop:
+                found.append(rows if stop - start == len(rows) else rows.slice(start, stop))
+        return found
+
     def write(self, epoch: int, tables: Sequence[Part], label: str) -> list[Run]:
         """Seal tables into one new file of the buffer; empty ones are left out.
 
@@ -218,8 +233,40 @@ class RunStore:
                 bounds.append(_vnodes(rows.keys))
                 yield first.table, rows, ops
 
-        staged = self.path(f"{uuid.uuid4().hex}.staged") if self.objects.directory else self.path(name)
-        sections = sst.write(staged, parts())
+        sections = self._put(name, parts())
+        swaps = []
+        for i, (section, group, (low, high)) in enumerate(zip(sections, groups, bounds, strict=True)):
+            run = group[0]
+            place = (run.table, name, i, section.rows, section.length)
+            new = Run(*place, run.epoch_low, run.epoch_high, run.added, run.removed, low, high)
+            new = replace(new, spans=joint_spans([r.spans for r in group]))
+            swaps.append(Swap(tuple(group), new))
+        return swaps
+
+    def write_object(self, epoch: int, part: Part, label: str) -> Run:
+        """Write rows straight into a durable object; nobody knows it until a version names it.
+
+        Parameters
+        ----------
+        epoch : int
+            The newest whose changes the rows hold.
+        label : str
+            Part of the name, so that those who collect garbage can tell what is being written.
+
+        Raises
+        ------
+        TidemillError
+            TM1012, TM1014 or TM1015 when it cannot be written.
+        """
+        name = f"m{epoch:010d}-{this_host()}-{label}-{uuid.uuid4().hex}{SST}"
+        (section,) = self._put(name, [part])
+        low, high = _vnodes(part[1].keys)
+        place = (section.table, name, 0, section.rows, section.length)
+        return Run(*place, epoch, epoch, epoch, vnode_low=low, vnode_high=high)
+
+    def _put(self, name: str, parts: Iterable[Part]) -> tuple[Section, ...]:
+        staged = self.path(f"{uuid.uuid4().hex}{STAGED}") if self.objects.directory else self.path(name)
+        sections = sst.write(staged, parts)
         try:
             self.objects.put(OBJECTS + name, staged)
         except UncertainError as error:
@@ -239,13 +286,7 @@ class RunStore:
             ) from error
         if self.objects.directory is not None:
             staged.unlink()
-        swaps = []
-        for i, (section, group, (low, high)) in enumerate(zip(sections, groups, bounds, strict=True)):
-            run = group[0]
-            place = (run.table, name, i, section.rows, section.length)
-            new = Run(*place, run.epoch_low, run.epoch_high, run.added, run.removed, low, high)
-            swaps.append(Swap(tuple(group), new))
-        return swaps
+        return sections
 
     def verify(self, file: str) -> int:
         """Check every section of a file; returns how many there are. Errors as :meth:`open`."""
@@ -270,15 +311,42 @@ class RunStore:
 
     def buffered(self) -> list[tuple[str, float]]:
         """Names and modification times (seconds) of this host's run files; other files are not ours."""
-        if not self.buffer.exists():
-            return []
-        with os.scandir(self.buffer) as entries:
-            return [(e.name, e.stat().st_mtime) for e in entries if _NAME.fullmatch(e.name)]
+        return [(name, at) for name, at in _entries(self.buffer, RUN) if _NAME.fullmatch(name)]
+
+    def copies(self) -> list[tuple[str, float]]:
+        """Names and modification times of this host's copies of objects, where objects are no files."""
+        return [] if self.objects.directory is not None else _entries(self.buffer, SST)
+
+    def staged(self) -> list[tuple[str, float]]:
+        """Paths and modification times of what is being written on this host, or was when its writer died."""
+        places = [self.buffer] if self.objects.directory is None else [self.buffer, self.objects.directory / OBJECTS]
+        return [(str(place / name), at) for place in places for name, at in _entries(place, STAGED)]
+
+    def sweep(self, paths: Iterable[str]) -> None:
+        """Delete what :meth:`staged` gave."""
+        for path in paths:
+            Path(path).unlink(missing_ok=True)
 
     def durable(self) -> list[tuple[str, float]]:
         """Names and modification times (seconds) of the objects that checkpoints wrote."""
         stored = self.objects.list(OBJECTS)
         return [(s.name.removeprefix(OBJECTS), s.modified) for s in stored if s.name.endswith(SST)]
+
+
+def _entries(directory: Path, ending: str) -> list[tuple[str, float]]:
+    """Names and modification times of files in a directory, if there is one."""
+    found = []
+    with contextlib.suppress(FileNotFoundError), os.scandir(directory) as entries:
+        for entry in entries:
+            with contextlib.suppress(FileNotFoundError):  # it went meanwhile
+                if entry.name.endswith(ending):
+                    found.append((entry.name, entry.stat().st_mtime))
+    return found
+
+
+def _first(keys: Keys, bound: bytes) -> int:
+    """How many of sorted keys are below a bound."""
+    return bisect.bisect_left(range(len(keys)), bound, key=keys.__getitem__)
 
 
 def _vnodes(keys: Keys) -> tuple[int, int]:
