@@ -95,7 +95,7 @@ def level_run(name: str, low: int, high: int, size: int, level: int = DEEPEST, e
 
 def test_only_overlapping_runs_of_the_next_level_are_rewritten() -> None:
     deep = [level_run(f"d{i}", i * 16, i * 16 + 16, 100) for i in range(16)]
-    young = replace(generation(9, 250)[0], vnode_low=40, vnode_high=50)
+    young = replace(generation(9, 900)[0], vnode_low=40, vnode_high=50)
     (chosen,) = choose("t", [*deep, young], Policy(12, 200))
     assert (chosen.level, list(chosen.runs)) == (DEEPEST, [deep[2], deep[3], young])
     assert [s.full for s in chosen.slices] == [True] * len(chosen.slices)

@@ -4,11 +4,11 @@ Level 0 holds young runs. Those of the same epochs form a generation (one run a 
 generations all epochs of one are older. When there are too many, the newest are merged, taking in an older one as long
 as it is not much larger than all newer ones together, so each row is rewritten O(log n) times there.
 
-When level 0 has grown, its oldest generations go down: into the deepest level, ``DEEPEST``, while that is less than
-``fan_out`` times as large as what comes down, else into the level above it that takes a ``fan_out``-th of it, and so
-on; a level that is too large gives runs to the next one. Runs of one level have disjoint key ranges, so a reader meets
-one of each for any key, and deeper ones are older. Whatever the size of the table, a merge into a level takes only the
-runs of it that it overlaps, cut into slices of key ranges that can be merged apart.
+When level 0 has grown, its oldest generations go down: into the deepest level, ``DEEPEST``, while that is not much
+larger than what comes down, else into the level above it, which may have a ``fan_out``-th of it, and so on; a level
+that is too large gives runs to the next one. Runs of one level have disjoint key ranges, so a reader meets one of each
+for any key, and deeper ones are older. Whatever the size of the table, a merge into a level takes only the runs of it
+that it overlaps, cut into slices of key ranges that can be merged apart.
 
 The sizes of levels follow from the deepest, as in RocksDB (``level_compaction_dynamic_level_bytes``), so little of what
 is stored is out of date.
@@ -40,7 +40,8 @@ class Policy:
     most : int
         Generations that level 0 may have.
     run_bytes : int
-        Size of a run in a level, and of what comes down from level 0 in one go.
+        Size of a run in a level; level 0 goes down when it has as much, or several times as much if a large level is
+        rewritten then.
     fan_out : int
         How much larger a level is than the one above it.
     job_bytes : int
@@ -51,6 +52,11 @@ class Policy:
     run_bytes: int = 32 << 20
     fan_out: int = 10
     job_bytes: int = 256 << 20
+
+    @property
+    def down_bytes(self) -> int:
+        """Most bytes that level 0 waits for before it goes down."""
+        return 4 * self.run_bytes
 
     @property
     def slice_bytes(self) -> int:
@@ -295,19 +301,19 @@ class _Choice:
     def _base(self) -> int:
         """The level that level 0 goes down to: none above it holds anything, none below is too small."""
         base = DEEPEST
-        while base > 1 and self._deepest / self._policy.fan_out ** (DEEPEST - base + 1) >= self._policy.run_bytes:
+        while base > 1 and self._allowed(base - 1):
             base -= 1
         return min([base, *self._levels])
 
     def _allowed(self, level: int) -> float:
+        """How large a level above the deepest may be; 0 when it would be too small to be of use."""
         size = self._deepest / self._policy.fan_out ** (DEEPEST - level)
-        return size if size >= self._policy.run_bytes else 0.0
+        return size if 2 * size >= self._policy.down_bytes else 0.0
 
     def _trigger(self, base: int) -> float:
-        """How much level 0 holds before it goes down: less when the base is small, as that is rewritten."""
-        size = self._policy.run_bytes
+        """How much level 0 holds before it goes down: more when much is rewritten then, but not much beside that."""
         held = sum(r.bytes for r in self._levels.get(base, ()))
-        return max(1.0, min(size, max(size / 2, held / _RATIO)) if held else float(size))
+        return min(self._policy.down_bytes, max(self._policy.run_bytes, held / _RATIO))
 
     def _newest_free(self) -> list[list[Run]]:
         """The generations newer than any that is being merged."""
