@@ -115,7 +115,7 @@ def tidemill(place: str, keys: int, epochs: int, policy: dict[str, int]) -> dict
         if epoch % CHECKPOINT_EVERY == 0:
             groups = [g for held in buffered(version).values() for g in held]
             swaps = store.combine(groups, epoch, 256 << 20)
-            count["checkpoint"] += sum(s.new.bytes for s in swaps)
+            count["checkpoint"] += sum(r.bytes for s in swaps for r in s.new)
             version = version.swapped(swaps)
         unused = before - version.files()
         store.remove(name for name in unused if name.endswith(".sst"))

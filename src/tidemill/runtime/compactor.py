@@ -151,8 +151,8 @@ class Compactor:
                 old = set(map(_name, swap.old))
                 for job in jobs:
                     names = set(map(_name, job.compaction.runs))
-                    if job.compaction.table == swap.new.table and old <= names:
-                        job.replaced.update(dict.fromkeys(old, (swap.new,) if swap.new.rows else ()))
+                    if job.compaction.table == swap.old[0].table and old <= names:
+                        job.replaced.update(dict.fromkeys(old, tuple(r for r in swap.new if r.rows)))
 
     def in_flight(self) -> frozenset[str]:
         """Parts of the names of files that no version names yet."""
@@ -186,6 +186,13 @@ class Compactor:
         """Stop after the tasks that have begun."""
         self._closing = True
         self.wait()
+
+    def forget(self) -> None:
+        """Stop after the tasks that have begun, and do not use what was merged."""
+        self.close()
+        with self._lock:
+            self._taken += (*self._jobs, *self._finished)
+            self._jobs, self._finished, self._closing = [], [], False
 
     def _work(self) -> None:
         self._context.setLocalProperty("spark.scheduler.pool", POOL)

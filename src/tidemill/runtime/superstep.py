@@ -110,7 +110,7 @@ class _EpochContext:
 
     def write(self, table: StateTable, rows: Rows) -> None:
         if len(rows.keys):
-            self._writes.append((table.id, rows, table.ops))
+            self._writes.append(Part(table.id, rows, table.ops))
 
     def finished(self, result: SplitResult) -> None:
         self._report.splits.append(result)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tidemill.state.store import RunStore, epoch_of
 
@@ -52,6 +52,39 @@ class Garbage:
         store.remove(self.durable)
 
 
+class FirstSeen:
+    """Since when files have been of no use, as far as one process knows: their age says nothing of that."""
+
+    def __init__(self) -> None:
+        self._since: dict[str, float] = {}
+
+    def since(self, listing: Listing, unneeded: Collection[str], now: float) -> Listing:
+        """The listing with the times when files were first seen to be unneeded instead of when they were written."""
+        self._since = {name: self._since.get(name, now) for name in unneeded}
+
+        def dated(listed: Listed) -> Listed:
+            return tuple((name, self._since.get(name, at)) for name, at in listed)
+
+        return replace(
+            listing,
+            durable=dated(listing.durable),
+            buffered=dated(listing.buffered),
+            copies=dated(listing.copies),
+        )
+
+
+def unneeded(
+    listing: Listing,
+    kept: Iterable[Collection[str]],
+    pinned: Iterable[Collection[str]],
+    in_flight: Collection[str],
+) -> set[str]:
+    """Names of files that nothing that is given names."""
+    needed: set[str] = set().union(*kept, *pinned)
+    names = {name for name, _ in (*listing.durable, *listing.buffered, *listing.copies)} - needed
+    return {name for name in names if not any(part in name for part in in_flight)}
+
+
 def garbage(
     listing: Listing,
     kept: Iterable[Collection[str]],
@@ -74,19 +107,17 @@ def garbage(
     durable_epoch : int
         Newest epoch of a manifest. What the buffer has of a later one may belong to an attempt in flight.
     now, grace : float
-        Seconds: a file must be at least ``grace`` old.
+        Seconds: a file must be ``grace`` old, or have been of no use for so long by a listing that says that.
 
     Returns
     -------
     Garbage
         Nothing that is needed, young or in flight.
     """
-    needed: set[str] = set().union(*kept, *pinned)
-    before = now - grace
+    useless = unneeded(listing, kept, pinned, in_flight)
 
     def may_go(listed: Listed) -> tuple[str, ...]:
-        old = (name for name, at in listed if at < before and name not in needed)
-        return tuple(name for name in old if not any(part in name for part in in_flight))
+        return tuple(name for name, at in listed if at <= now - grace and name in useless)
 
     abandoned = now - max(grace, _STAGED_SECONDS)
     return Garbage(

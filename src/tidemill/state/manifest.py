@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
-import itertools
 import json
-import math
 import os
 import socket
 import time
@@ -26,7 +24,6 @@ FORMAT_VERSION = 2
 _PREFIX = "manifest/"
 _LOCK_SECONDS = 0.5
 _KEEP = 16
-_STAGED_SECONDS = 60.0
 
 
 @dataclass(frozen=True)
@@ -67,7 +64,8 @@ class ManifestLog:
 
     def numbers(self) -> list[int]:
         """Numbers of the manifests present, ascending."""
-        return sorted(n for s in self.objects.list(_PREFIX) if (n := _number(s.name)) is not None)
+        names = (s.name.removeprefix(_PREFIX) for s in self.objects.list(_PREFIX))
+        return sorted(int(n.removesuffix(".json")) for n in names if n.endswith(".json") and n[:-5].isdecimal())
 
     def latest(self) -> Manifest | None:
         """The newest manifest, or None in a new root. Errors as :meth:`read`."""
@@ -106,7 +104,8 @@ class ManifestLog:
         return Manifest(number, data["writer"], Version.from_json(data["version"]), data["catalog"])
 
     def publish(self, number: int, version: Version, catalog: dict[str, Any]) -> Manifest:
-        """Write manifest ``number``; it must not exist yet.
+        """Write manifest ``number``, which no other writer must have done; a later one if an attempt at it that was
+        told to have failed did write.
 
         Raises
         ------
@@ -123,14 +122,15 @@ class ManifestLog:
             separators=(",", ":"),
         ).encode()
         raw = hashlib.sha256(body).hexdigest().encode() + b"\n" + body
-        name = f"{_PREFIX}{number:020d}.json"
         try:
-            if any(present >= number for present in self.numbers()):
-                raise self._fenced()
+            number = self._next(number)
+            name = f"{_PREFIX}{number:020d}.json"
             self.objects.put(name, raw)
-        except FileExistsError as error:
+            if self.numbers()[-1] > number:  # others went on while this write hung, and pruned what was in its place
+                raise self._fenced()
+        except FileExistsError:
             if self.objects.get(name) != raw:  # else the answer to our own write was lost
-                raise self._fenced() from error
+                return self.publish(number, version, catalog)
         except UncertainError:
             raise
         except OSError as error:
@@ -142,6 +142,13 @@ class ManifestLog:
             ) from error
         return Manifest(number, self.writer, version, catalog)
 
+    def _next(self, number: int) -> int:
+        """The number, or the one after manifests of this writer that have been written without its knowing. TM1003."""
+        later = [present for present in self.numbers() if present >= number]
+        if any(self.read(present).writer != self.writer for present in later):
+            raise self._fenced()
+        return later[-1] + 1 if later else number
+
     def _fenced(self) -> TidemillError:
         newest = self.latest()
         return TidemillError(
@@ -151,17 +158,12 @@ class ManifestLog:
             hint="only one mill may write a root; this one stops, what it sealed after that is discarded",
         )
 
-    def prune(self, before: float = math.inf) -> list[int]:
-        """Delete old manifests; returns the numbers kept.
-
-        The newest few stay, and those that were the newest at a time (seconds) or later: a reader may have begun then.
-        """
-        found = sorted((n, s.modified) for s in self.objects.list(_PREFIX) if (n := _number(s.name)) is not None)
-        numbers = [n for n, _ in found]
-        gone = [n for (n, _), (_, replaced) in itertools.pairwise(found[: 1 - _KEEP]) if replaced < before]
-        self.objects.remove(f"{_PREFIX}{number:020d}.json" for number in gone)
-        self.objects.sweep(_PREFIX, time.time() - _STAGED_SECONDS)
-        return [n for n in numbers if n not in set(gone)]
+    def prune(self) -> list[int]:
+        """Delete all but the newest manifests; returns the numbers kept."""
+        numbers = self.numbers()
+        self.objects.remove(f"{_PREFIX}{number:020d}.json" for number in numbers[:-_KEEP])
+        self.objects.sweep(_PREFIX)
+        return numbers[-_KEEP:]
 
     def lock(self) -> None:
         """Take the root for writing, for as long as this process lives.
@@ -203,12 +205,6 @@ class ManifestLog:
         if self._lock is not None:
             self._lock.close()
             self._lock = None
-
-
-def _number(name: str) -> int | None:
-    """The number of a manifest by its name; None for another object."""
-    stem = name.removeprefix(_PREFIX).removesuffix(".json")
-    return int(stem) if stem.isdecimal() and name.endswith(".json") else None
 
 
 def no_root(objects: Objects) -> TidemillError:

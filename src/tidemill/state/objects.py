@@ -7,8 +7,8 @@ machine when it returns, and nobody ever sees a part of it.
 from __future__ import annotations
 
 import contextlib
-import math
 import os
+import time
 import uuid
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -127,9 +127,10 @@ class Objects:
             with _as_os_errors(name), contextlib.suppress(NotFoundError, FileNotFoundError):
                 obstore.delete(self._opened(), name)
 
-    def sweep(self, prefix: str, before: float = math.inf) -> None:
-        """Delete what writers that died were writing below ``prefix``, last before a time (seconds)."""
+    def sweep(self, prefix: str, seconds: float = 3600.0) -> None:
+        """Delete what writers that died were writing below ``prefix``: what nobody has touched for so long."""
         if self.directory is not None:
+            before = time.time() - seconds
             for staged in (self.directory / prefix).glob(f"*{STAGED}"):
                 with contextlib.suppress(FileNotFoundError):
                     if staged.stat().st_mtime < before:

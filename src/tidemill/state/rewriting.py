@@ -87,7 +87,7 @@ def rewrite(store: RunStore, work: Sequence[Rewrite], label: str, run_bytes: int
     for i, task in enumerate(work):
         found.append([])
         for low, rows, high in _pieces(store, task, run_bytes):
-            part = task.table, rows, task.ops
+            part = Part(task.table, rows, task.ops, task.epochs)
             noted = spans(rows, task.key, task.expired) if task.expired else ()
             if not task.level and _size(rows) < DIRECT_BYTES:
                 small.append(part)
