@@ -20,7 +20,7 @@ from tidemill.errors import TidemillError
 from tidemill.state.objects import Objects, UncertainError
 from tidemill.state.version import Version
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 _PREFIX = "manifest/"
 _LOCK_SECONDS = 0.5
 _KEEP = 16

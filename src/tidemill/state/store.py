@@ -6,6 +6,7 @@ host. What a checkpoint made of it lies among the objects of the root (``.sst``)
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import re
@@ -21,14 +22,16 @@ import pyarrow as pa
 
 from tidemill.errors import TidemillError
 from tidemill.state import lookup, sst
+from tidemill.state.expiry import joint_spans
 from tidemill.state.keys import VNODES
 from tidemill.state.merge import MergeOp, Rows
 from tidemill.state.merge_chunks import merge_chunks
-from tidemill.state.objects import Objects, UncertainError
+from tidemill.state.objects import STAGED, Objects, UncertainError
 from tidemill.state.sst import Part, Parts
 from tidemill.state.version import Run, Swap
 
 SST = ".sst"
+RUN = ".run"
 OBJECTS = "sst/"
 _CLAIM = ".claim"
 _OPEN_FILES = 4096
@@ -168,6 +171,16 @@ class RunStore:
                 found.append(rows.at((self._path(run.file), run.section, start, stop)))
         return found
 
+    def open_between(self, table_runs: Iterable[Run], low: bytes, high: bytes) -> list[Rows]:
+        """Runs cut to keys ``low <= key < high``, in the order given, empty ones left out."""
+        found = []
+        for run in table_runs:
+            rows = self.open(run)
+            start, stop = lookup.lower_bound(rows, low), lookup.lower_bound(rows, high)
+            if start < stop:
+                found.append(rows if stop - start == len(rows) else rows.slice(start, stop))
+        return found
+
     def write(self, epoch: int, tables: Parts, label: str) -> list[Run]:
         """Seal tables into one new file of the buffer; empty ones are left out.
 
@@ -218,7 +231,9 @@ class RunStore:
             for at, (i, section) in enumerate(zip(owners, sections, strict=True)):
                 old = groups[i][0]
                 epochs = (old.epoch_low, old.epoch_high, old.added, old.removed)
-                new[i].append(Run(old.table, name, at, section.rows, section.length, *epochs, *section.vnodes))
+                place = (old.table, name, at, section.rows, section.length)
+                spans = joint_spans([r.spans for r in groups[i]])
+                new[i].append(Run(*place, *epochs, *section.vnodes, spans=spans))
         return [Swap(tuple(group), tuple(runs)) for group, runs in zip(groups, new, strict=True)]
 
     def _merged(self, number: int, group: Sequence[Run], target_bytes: int) -> Iterator[tuple[int, Part]]:
@@ -229,9 +244,29 @@ class RunStore:
         for rows in merge_chunks(opened, ops, multiset, min(target_bytes, _CHUNK)):
             yield number, Part(first.table, rows, ops, (first.epoch_low, first.epoch_high))
 
+    def write_object(self, epoch: int, part: Part, label: str) -> Run:
+        """Write rows straight into a durable object; nobody knows it until a version names it.
+
+        Parameters
+        ----------
+        epoch : int
+            The newest whose changes the rows hold.
+        label : str
+            Part of the name, so that those who collect garbage can tell what is being written.
+
+        Raises
+        ------
+        TidemillError
+            TM1012, TM1014 or TM1015 when it cannot be written.
+        """
+        name = f"m{epoch:010d}-{this_host()}-{label}-{uuid.uuid4().hex}{SST}"
+        (section,) = self._put(name, [part])
+        place = (section.table, name, 0, section.rows, section.length)
+        return Run(*place, epoch, epoch, epoch, None, *section.vnodes)
+
     def _put(self, name: str, parts: Iterable[Part]) -> tuple[sst.Section, ...]:
         """Write a durable object."""
-        staged = self.path(f"{uuid.uuid4().hex}.staged") if self.objects.directory else self.path(name)
+        staged = self.path(f"{uuid.uuid4().hex}{STAGED}") if self.objects.directory else self.path(name)
         sections = sst.write(staged, parts)
         try:
             self.objects.put(OBJECTS + name, staged)
@@ -292,15 +327,37 @@ class RunStore:
 
     def buffered(self) -> list[tuple[str, float]]:
         """Names and modification times (seconds) of this host's run files; other files are not ours."""
-        if not self.buffer.exists():
-            return []
-        with os.scandir(self.buffer) as entries:
-            return [(e.name, e.stat().st_mtime) for e in entries if _NAME.fullmatch(e.name)]
+        return [(name, at) for name, at in _entries(self.buffer, RUN) if _NAME.fullmatch(name)]
+
+    def copies(self) -> list[tuple[str, float]]:
+        """Names and modification times of this host's copies of objects, where objects are no files."""
+        return [] if self.objects.directory is not None else _entries(self.buffer, SST)
+
+    def staged(self) -> list[tuple[str, float]]:
+        """Paths and modification times of what is being written on this host, or was when its writer died."""
+        places = [self.buffer] if self.objects.directory is None else [self.buffer, self.objects.directory / OBJECTS]
+        return [(str(place / name), at) for place in places for name, at in _entries(place, STAGED)]
+
+    def sweep(self, paths: Iterable[str]) -> None:
+        """Delete what :meth:`staged` gave."""
+        for path in paths:
+            Path(path).unlink(missing_ok=True)
 
     def durable(self) -> list[tuple[str, float]]:
         """Names and modification times (seconds) of the objects that checkpoints wrote."""
         stored = self.objects.list(OBJECTS)
         return [(s.name.removeprefix(OBJECTS), s.modified) for s in stored if s.name.endswith(SST)]
+
+
+def _entries(directory: Path, ending: str) -> list[tuple[str, float]]:
+    """Names and modification times of files in a directory, if there is one."""
+    found = []
+    with contextlib.suppress(FileNotFoundError), os.scandir(directory) as entries:
+        for entry in entries:
+            with contextlib.suppress(FileNotFoundError):  # it went meanwhile
+                if entry.name.endswith(ending):
+                    found.append((entry.name, entry.stat().st_mtime))
+    return found
 
 
 def _not_here(file: str, error: TidemillError) -> TidemillError:
