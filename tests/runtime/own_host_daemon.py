@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import runpy
+from pathlib import Path
 
 if __name__ == "__main__":
-    os.environ["TIDEMILL_HOST"] = os.getcwd()  # each executor of a local cluster has a directory
+    os.environ["TIDEMILL_HOST"] = str(Path.cwd())  # each executor of a local cluster has a directory
     runpy.run_module("tidemill.runtime.worker_daemon", run_name="__main__")

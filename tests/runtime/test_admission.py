@@ -1,35 +1,212 @@
-"""Back-pressure on admission."""
+"""Which files are admitted when: limits, late and replaced files, restarts, and no job for nothing."""
 
 from __future__ import annotations
 
-from tidemill.runtime.admission import Admission
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tidemill.errors import TidemillError
+from tidemill.mill import Mill
+
+Opener = Callable[..., Mill]
 
 
-def test_spilling_halves_what_was_admitted() -> None:
-    admission = Admission(1 << 20, 1 << 10)
-    admission.sealed(admitted=400_000, spilled=1)
-    assert admission.bytes == 200_000
-    admission.sealed(admitted=200_000, spilled=50)
-    assert admission.bytes == 100_000
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    directory = tmp_path / "data"
+    directory.mkdir()
+    return directory
 
 
-def test_never_below_the_least_nor_above_the_most() -> None:
-    admission = Admission(1 << 20, 1 << 10)
-    for _ in range(30):
-        admission.sealed(admitted=admission.bytes, spilled=1)
-    assert admission.bytes == 1 << 10
-    for _ in range(60):
-        admission.sealed(admitted=admission.bytes, spilled=0)
-    assert admission.bytes == 1 << 20
+def create(mill: Mill, data: Path, options: str = "") -> Mill:
+    mill.sql(f"CREATE TABLE t (k INT) USING csv OPTIONS (path '{data}'{options})")
+    mill.sql("CREATE MATERIALIZED VIEW v AS SELECT k FROM t")
+    return mill
 
 
-def test_limits_below_the_least() -> None:
-    admission = Admission(100, 1 << 10)
-    admission.sealed(admitted=100, spilled=1)
-    assert admission.bytes == 100
+def put(data: Path, name: str, *rows: int) -> Path:
+    path = data / name
+    path.write_text("".join(f"{r:07d}\n" for r in rows))
+    return path
 
 
-def test_an_epoch_of_history_alone_admits_less_next_time() -> None:
-    admission = Admission(1 << 20, 1 << 10)
-    admission.sealed(admitted=0, spilled=1)
-    assert admission.bytes == 1 << 10
+def rows(mill: Mill) -> list[int]:
+    return sorted(mill.read("v").column("k").to_pylist())
+
+
+def admitted(mill: Mill) -> list[list[str]]:
+    """Names of the files that each epoch reads, until nothing is left."""
+    return [[Path(path).name for _, path, _, _ in report.read] for report in mill.drain()]
+
+
+def jobs(mill: Mill) -> list[int]:
+    return sorted(mill.spark.sparkContext.statusTracker().getJobIdsForGroup(None))
+
+
+def test_nothing_to_do_runs_no_job(mill_factory: Opener, data: Path) -> None:
+    mill = create(mill_factory(), data)
+    before = jobs(mill)
+    assert mill.advance() is None
+    put(data, "a.csv", 1)
+    assert mill.advance() is not None
+    busy = jobs(mill)
+    assert len(busy) == len(before) + 1, "one job an epoch"
+    for _ in range(3):
+        assert mill.advance() is None
+    put(data, "_hidden.csv", 2)
+    put(data, ".hidden.csv", 2)
+    (data / "empty.csv").touch()
+    assert mill.advance() is None
+    assert (jobs(mill), mill.epoch, rows(mill)) == (busy, 1, [1])
+
+
+def test_files_that_appear_later_are_read_once(mill_factory: Opener, data: Path) -> None:
+    mill = create(mill_factory(), data)
+    put(data, "b.csv", 1)
+    assert admitted(mill) == [["b.csv"]]
+    put(data, "a.csv", 2)
+    (data / "empty.csv").touch()
+    assert admitted(mill) == [["a.csv"]]
+    put(data, "empty.csv", 3)
+    os.utime(data / "a.csv")
+    assert admitted(mill) == [["empty.csv"]]
+    assert rows(mill) == [1, 2, 3]
+
+
+def test_each_file_once_across_restarts(mill_factory: Opener, data: Path) -> None:
+    for number in range(4):
+        put(data, f"{number}.csv", number)
+        mill = mill_factory()
+        mill.script(
+            f"CREATE TABLE t (k INT) USING csv OPTIONS (path '{data}');CREATE MATERIALIZED VIEW v AS SELECT k FROM t"
+        )
+        assert admitted(mill) == [[f"{number}.csv"]]
+        assert rows(mill) == list(range(number + 1))
+        mill.close()
+
+
+def test_max_files_per_trigger(mill_factory: Opener, data: Path) -> None:
+    for number in range(5):
+        put(data, f"{number}.csv", number)
+    mill = create(mill_factory(), data, ", maxFilesPerTrigger 2")
+    assert admitted(mill) == [["0.csv", "1.csv"], ["2.csv", "3.csv"], ["4.csv"]]
+    assert rows(mill) == list(range(5))
+
+
+def test_max_bytes_per_trigger(mill_factory: Opener, data: Path) -> None:
+    put(data, "a.csv", *range(10))
+    mill = create(mill_factory(), data, ", maxBytesPerTrigger '24b'")
+    sizes = [report.bytes_in for report in mill.drain()]
+    assert sizes == [24, 24, 24, 8]
+    assert rows(mill) == list(range(10))
+
+
+def test_most_bytes_of_an_epoch(mill_factory: Opener, data: Path) -> None:
+    put(data, "a.csv", *range(20))
+    mill = create(mill_factory(epoch_bytes=50, split_bytes=20), data)
+    reports = list(mill.drain())
+    assert max(r.bytes_in for r in reports) == 50
+    assert [s for r in reports for s in sorted(r.read)][:4] == [
+        ("t", str(data / "a.csv"), start, end) for start, end in ((0, 20), (20, 40), (40, 50), (50, 70))
+    ]
+    assert rows(mill) == list(range(20))
+
+
+def test_backlog_is_what_waits(mill_factory: Opener, data: Path) -> None:
+    put(data, "a.csv", 1, 2, 3)
+    mill = create(mill_factory(epoch_bytes=8), data)
+    assert mill.backlog() == 24
+    mill.advance()
+    assert mill.backlog() == 16
+
+
+def test_file_replaced_before_it_was_read(mill_factory: Opener, data: Path) -> None:
+    path = put(data, "a.csv", 1, 2)
+    mill = create(mill_factory(), data)
+    assert mill.backlog() == 16
+    put(data, "a.csv", 7)
+    os.utime(path, ns=(5, 5))
+    assert admitted(mill) == [["a.csv"]]
+    assert rows(mill) == [7]
+
+
+def test_file_removed_before_it_was_read(mill_factory: Opener, data: Path) -> None:
+    path = put(data, "a.csv", 1, 2)
+    put(data, "b.csv", 3)
+    mill = create(mill_factory(), data)
+    assert mill.backlog() == 24
+    path.unlink()
+    assert admitted(mill) == [["b.csv"]]
+    assert rows(mill) == [3]
+
+
+def test_file_replaced_in_the_middle(mill_factory: Opener, data: Path) -> None:
+    path = put(data, "a.csv", 1, 2, 3)
+    mill = create(mill_factory(epoch_bytes=8), data)
+    mill.advance()
+    listed = path.stat().st_mtime_ns
+    put(data, "a.csv", 7, 8, 9)
+    os.utime(path, ns=(listed + 1, listed + 1))
+    for _ in range(2):
+        with pytest.raises(TidemillError, match="TM5003") as caught:
+            mill.advance()
+        assert str(path) in caught.value.got
+    assert (mill.epoch, rows(mill)) == (1, [1])
+    put(data, "a.csv", 1, 2, 3)
+    os.utime(path, ns=(listed, listed))
+    list(mill.drain())
+    assert rows(mill) == [1, 2, 3], "the file that was listed is back"
+
+
+def test_file_removed_in_the_middle(mill_factory: Opener, data: Path) -> None:
+    path = put(data, "a.csv", 1, 2)
+    mill = create(mill_factory(epoch_bytes=8), data)
+    mill.advance()
+    path.rename(data / "_away")
+    with pytest.raises(TidemillError, match="TM5001"):
+        mill.advance()
+    assert (mill.epoch, rows(mill)) == (1, [1])
+    (data / "_away").rename(path)
+    list(mill.drain())
+    assert rows(mill) == [1, 2]
+
+
+def test_paths_that_do_not_exist(mill_factory: Opener, tmp_path: Path) -> None:
+    mill = mill_factory()
+    for path, number in ((tmp_path / "none", "TM5001"), ("s4://bucket/x", "TM5002")):
+        with pytest.raises(TidemillError, match=number):
+            mill.sql(f"CREATE TABLE t (k INT) USING csv OPTIONS (path '{path}')")
+    with pytest.raises(TidemillError, match="TM5005"):
+        mill.sql("CREATE TABLE t (k INT) USING csv")
+    mill.sql(f"CREATE TABLE t (k INT) USING csv OPTIONS (path '{tmp_path}/none-yet-*.csv')")
+
+
+@pytest.mark.parametrize("text", ["0", "-1", "many", "1.5m", ""])
+def test_bad_limits(mill_factory: Opener, data: Path, text: str) -> None:
+    for option in ("maxFilesPerTrigger", "maxBytesPerTrigger"):
+        with pytest.raises(TidemillError, match="TM4003") as caught:
+            create(mill_factory(name=option), data, f", {option} '{text}'")
+        assert option in caught.value.what
+
+
+def test_history_and_new_rows_take_turns(mill_factory: Opener, data: Path) -> None:
+    mill = create(mill_factory(epoch_bytes=16), data)
+    put(data, "a.csv", *range(8))
+    assert len(admitted(mill)) == 4
+    mill.sql("CREATE MATERIALIZED VIEW late AS SELECT k % 2 AS d, COUNT(*) AS n FROM t GROUP BY k % 2")
+    found, whole = [], []
+    for number in range(8, 15):
+        if number not in (11, 12):
+            put(data, f"b{number}.csv", number)
+        report = mill.advance()
+        assert report is not None
+        found.append((report.rows_in, report.backfilled))
+        whole.append("late" not in mill.snapshot().filling)
+    assert found == [(0, 2), (2, 0), (0, 2), (1, 0), (0, 2), (1, 0), (0, 2)]
+    assert whole == [False] * 6 + [True]
+    assert admitted(mill) == [["b14.csv"]]
+    assert rows(mill) == [*range(11), 13, 14]
+    assert {r["d"]: r["n"] for r in mill.read("late").to_pylist()} == {0: 7, 1: 6}

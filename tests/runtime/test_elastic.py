@@ -1,4 +1,4 @@
-"""A root opened again with other numbers of partitions and on another host: the same files, read by ranges of vnodes."""
+"""A root opened again with another number of partitions, on another host: the same files, read by ranges of vnodes."""
 
 from __future__ import annotations
 

@@ -17,6 +17,8 @@ from tidemill.state.version import Swap, Version
 
 _COLLECT_EVERY = 50
 _RETRY_SECONDS = 1.0
+_LONGEST_RETRY_SECONDS = 30.0
+_PATIENCE = 5
 _TRY_AGAIN = ("TM1012", "TM1014", "TM1017")
 
 
@@ -34,7 +36,8 @@ class Checkpoints:
     A newer sealed version replaces one that has not been started: epochs in between become durable with
     it. Numbers are given in the order of sealing, so manifests are always in epoch order.
 
-    A manifest that could not be written is tried again, with a newer version if there is one by then.
+    What could not be written is tried again, with a newer version if there is one by then, after pauses that grow. The
+    first failures in a row are warnings; from the fifth on epochs stop with the error.
     After any other failure (another writer, a file that is gone, a file that the disk may not hold)
     nothing is written any more: the mill has to be opened again and continues from the last manifest.
 
@@ -78,6 +81,8 @@ class Checkpoints:
         self._last_start = -math.inf
         self._last_epoch = last.version.epoch if last else 0
         self._error: TidemillError | None = None
+        self._failures = 0
+        self._told: list[str] = []
         self._stopped = False
         self._condition = threading.Condition()
         self._collect_in = 1
@@ -92,7 +97,7 @@ class Checkpoints:
             self._condition.notify_all()
 
     def check(self) -> None:
-        """Raise what went wrong in the background, each failure once if it is tried again.
+        """Raise what went wrong in the background, if trying again has not helped, each failure once.
 
         Raises
         ------
@@ -100,7 +105,14 @@ class Checkpoints:
             As :meth:`flush`.
         """
         with self._condition:
-            self._raise()
+            if self._stopped or self._failures >= _PATIENCE:
+                self._raise()
+
+    def warnings(self) -> tuple[str, ...]:
+        """Failures since the last call that are tried again."""
+        with self._condition:
+            told, self._told = self._told, []
+        return tuple(told)
 
     def flush(self, sealed: Sealed) -> None:
         """Make a version durable now, and wait for it. When it fails it is not tried again by itself.
@@ -120,6 +132,7 @@ class Checkpoints:
             failed = self._condition.wait_for(lambda: self._error or (self._pending is None and not self._busy))
             if isinstance(failed, TidemillError):
                 self._pending = None
+                self._told.clear()
             self._raise()
 
     def hurry(self) -> None:
@@ -137,8 +150,8 @@ class Checkpoints:
     def take_swaps(self, until: int | None = None) -> list[Swap]:
         """What has become durable since the last call: durable runs for those of buffers; up to an epoch, if given."""
         with self._condition:
-            taken = [s for s in self._swaps if until is None or s.new.epoch_high <= until]
-            self._swaps = [s for s in self._swaps if until is not None and s.new.epoch_high > until]
+            taken = [s for s in self._swaps if until is None or s.old[0].epoch_high <= until]
+            self._swaps = [s for s in self._swaps if until is not None and s.old[0].epoch_high > until]
         return taken
 
     def close(self, error: TidemillError | None = None) -> None:
@@ -173,6 +186,9 @@ class Checkpoints:
             with self._condition:
                 self._busy = False
                 self._error = error
+                self._failures = 0 if error is None else self._failures + 1
+                if error is not None:
+                    self._told.append(error.message())
                 self._stopped = error is not None and error.number not in _TRY_AGAIN
                 if error is not None and self._pending is None:
                     self._pending = sealed
@@ -184,8 +200,9 @@ class Checkpoints:
     def _pause(self) -> float:
         """Seconds until the next checkpoint is to begin."""
         assert self._pending is not None
-        if self._error is not None:
-            return self._last_start + _RETRY_SECONDS - time.monotonic()
+        if self._failures:
+            pause = min(_RETRY_SECONDS * float(2 ** (self._failures - 1)), _LONGEST_RETRY_SECONDS)
+            return self._last_start + pause - time.monotonic()
         if self._epochs and self._pending.version.epoch - self._last_epoch >= self._epochs:
             return 0.0
         return self._last_start + self._seconds - time.monotonic()

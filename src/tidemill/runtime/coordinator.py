@@ -491,6 +491,7 @@ class Coordinator:
                 self.version.epoch, current.program, reports, results, written, milliseconds, failed, redone
             )
             noted, self._warnings = self._warnings, []
+            noted += self._checkpoints.warnings()
             found = (*noted, *self._compactor.warnings(), *appeared, *self._newly_outgrown(programs))
             return replace(report, warnings=found)
 
