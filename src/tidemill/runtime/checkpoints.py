@@ -16,7 +16,7 @@ from tidemill.state.version import Swap, Version
 
 _COLLECT_EVERY = 50
 _RETRY_SECONDS = 1.0
-_TRY_AGAIN = ("TM1014", "TM1017")
+_TRY_AGAIN = ("TM1012", "TM1014", "TM1017")
 
 
 @dataclass(frozen=True)

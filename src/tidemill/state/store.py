@@ -25,7 +25,7 @@ from tidemill.state.keys import VNODES, Keys
 from tidemill.state.merge import MergeOp, Rows, merge
 from tidemill.state.objects import Objects, UncertainError
 from tidemill.state.sst import Part
-from tidemill.state.version import Run, Swap
+from tidemill.state.version import Run, Swap, Version
 
 SST = ".sst"
 OBJECTS = "sst/"
@@ -247,8 +247,21 @@ class RunStore:
             swaps.append(Swap(tuple(group), new))
         return swaps
 
+    def check_present(self, version: Version) -> None:
+        """TM1010 when a durable file that a version names is not there; OSError when nobody can tell."""
+        gone = {f for f in version.files() if f.endswith(SST)} - {name for name, _ in self.durable()}
+        if gone:
+            more = f" and {len(gone) - 1} more" if len(gone) > 1 else ""
+            raise sst.missing(f"{self.objects}/{OBJECTS}{min(gone)}{more}")
+
+    def sections(self, file: str) -> tuple[sst.Section, ...]:
+        """What lies in a file, by its footer. Errors as :meth:`open`."""
+        return self._file(file).sections
+
     def verify(self, file: str) -> int:
-        """Check every section of a file; returns how many there are. Errors as :meth:`open`."""
+        """Check every section of a file anew; returns how many there are. Errors as :meth:`open`."""
+        with _lock:
+            _open.pop(self._path(file), None)
         opened = self._file(file)
         for index in range(len(opened.sections)):
             opened.rows(index)
