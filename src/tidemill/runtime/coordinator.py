@@ -79,7 +79,7 @@ class Coordinator:
         last = self._log.latest()
         self.store = RunStore(self.objects, self._buffer())
         self.version = last.version if last else Version.empty()
-        self.store.check_present(self.version)
+        self.store.check_present(self.version.files())
         self.catalog = Catalog.from_json(last.catalog["catalog"]) if last else Catalog()
         self._fresh: set[str] = set(last.catalog["fresh"]) if last else set()
         stored = last.catalog if last else {"history": []}

@@ -239,9 +239,8 @@ def _unneeded(log: ManifestLog, store: RunStore, before: float) -> tuple[list[Un
     numbers = log.numbers()
     needed: set[str] = set()
     for number in numbers[-KEEP:]:
-        version = log.read(number).version
-        store.check_present(version)
-        needed |= version.files()
+        needed |= log.read(number).version.files()
+    store.check_present(needed, listed)
     old = {log.name(n) for n in numbers[:-KEEP]}
     found = [Unneeded(s.name, "manifest", s.bytes, "older") for s in log.objects.list("manifest/") if s.name in old]
     candidates = [
@@ -255,7 +254,7 @@ def _unneeded(log: ManifestLog, store: RunStore, before: float) -> tuple[list[Un
         copied = remote and path.suffix == SST
         if path.name not in needed and (copied or path.name in runs):
             stat = path.stat()
-            why = "copy of what nobody needs" if copied else "not durable, and its mill ended"
+            why = "no manifest names what it is a copy of" if copied else "no manifest names it"
             candidates.append((Unneeded(path.name, "buffer", stat.st_size, why), stat.st_mtime))
     candidates += _staged(log.objects, store)
     found += [file for file, modified in candidates if modified < before]

@@ -14,7 +14,7 @@ import tempfile
 import threading
 import uuid
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -25,7 +25,7 @@ from tidemill.state.keys import VNODES, Keys
 from tidemill.state.merge import MergeOp, Rows, merge
 from tidemill.state.objects import Objects, UncertainError
 from tidemill.state.sst import Part
-from tidemill.state.version import Run, Swap, Version
+from tidemill.state.version import Run, Swap
 
 SST = ".sst"
 OBJECTS = "sst/"
@@ -247,12 +247,13 @@ class RunStore:
             swaps.append(Swap(tuple(group), new))
         return swaps
 
-    def check_present(self, version: Version) -> None:
-        """TM1010 when a durable file that a version names is not there; OSError when nobody can tell."""
-        gone = {f for f in version.files() if f.endswith(SST)} - {name for name, _ in self.durable()}
+    def check_present(self, files: Iterable[str], present: Collection[str] | None = None) -> None:
+        """TM1010 when a durable one of some files is not ``present``, as listed now. OSError when nobody can tell."""
+        listed = {name for name, _ in self.durable()} if present is None else present
+        gone = sorted(f for f in files if f.endswith(SST) and f not in listed)
         if gone:
             more = f" and {len(gone) - 1} more" if len(gone) > 1 else ""
-            raise sst.missing(f"{self.objects}/{OBJECTS}{min(gone)}{more}")
+            raise sst.missing(f"{self.objects}/{OBJECTS}{gone[0]}{more}")
 
     def sections(self, file: str) -> tuple[sst.Section, ...]:
         """What lies in a file, by its footer. Errors as :meth:`open`."""
