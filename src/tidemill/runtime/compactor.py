@@ -94,6 +94,11 @@ class Compactor:
         if self._thread is not None:
             self._thread.join()
 
+    def forget(self) -> None:
+        """Wait for the merge under way, and do not use what it gives."""
+        self.wait()
+        self._result = []
+
     def _run(
         self,
         chosen: list[Compaction],

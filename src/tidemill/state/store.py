@@ -29,6 +29,7 @@ from tidemill.state.version import Run, Swap
 
 SST = ".sst"
 OBJECTS = "sst/"
+_CLAIM = ".claim"
 _OPEN_FILES = 4096
 _NAME = re.compile(r"e(\d{10,})-([0-9a-f]{8})-.+\.run")
 _open: OrderedDict[str, sst.RunFile] = OrderedDict()
@@ -78,15 +79,20 @@ class RunStore:
     objects : Objects
         Where checkpoints go.
     buffer : Path
-        Directory of this host for what is not durable yet, and for copies of objects that are not files.
+        Directory of this host for what is not durable yet, and for copies of objects that are not files. ``{host}``
+        in it stands for the host's name, in whichever process the store is opened.
     """
 
     def __init__(self, objects: Objects, buffer: Path) -> None:
         self.objects = objects
-        self.buffer = buffer
-        self._prefix = f"{buffer}{os.sep}"
+        self.buffer = Path(str(buffer).replace("{host}", this_host()))
+        self._prefix = f"{self.buffer}{os.sep}"
+        self._given = buffer
         durable = objects.path(OBJECTS)
         self._durable = self._prefix if durable is None else f"{durable}{os.sep}"
+
+    def __reduce__(self) -> tuple[type[RunStore], tuple[Objects, Path]]:
+        return (RunStore, (self.objects, self._given))
 
     def path(self, file: str) -> Path:
         """Where a file lies, or its copy on this host would."""
@@ -101,14 +107,20 @@ class RunStore:
         Raises
         ------
         TidemillError
-            TM1010 when the file is missing, TM1011 when it is corrupt, TM1002 for another format.
+            TM1010 when the file is missing, TM1011 when it is corrupt, TM1002 for another format; TM1018 and TM1019
+            for a file of a buffer that is missing or corrupt here.
         """
         try:
             return self._file(run.file).rows(run.section)
         except TidemillError:
             with _lock:
                 _open.pop(self._path(run.file), None)
+        try:
             return self._file(run.file).rows(run.section)  # it may have been mended since it was mapped
+        except TidemillError as error:
+            if run.file.endswith(SST) or error.number == "TM1002":
+                raise
+            raise _not_here(run.file, error) from error
 
     def _file(self, name: str) -> sst.RunFile:
         key = self._path(name)
@@ -211,8 +223,8 @@ class RunStore:
         def parts() -> Iterator[Part]:
             for group in groups:
                 first = group[0]
-                ops = self._file(first.file).sections[first.section].ops
                 opened = [self.open(run) for run in group]
+                ops = self._file(first.file).sections[first.section].ops
                 multiset = ops == (MergeOp.SUM,) and opened[0].values[0].type == pa.int64()
                 rows = merge(opened, ops, drop_zero=multiset)
                 bounds.append(_vnodes(rows.keys))
@@ -268,6 +280,22 @@ class RunStore:
             opened.rows(index)
         return len(opened.sections)
 
+    def reachable(self, file: str) -> bool:
+        """Whether a file can be read here, as far as can be told without trying."""
+        return file.endswith(SST) or host_of(file) == this_host() or self.path(file).exists()
+
+    def claim(self, job: str) -> bool:
+        """Whether this is the first process of this host that claims a job. Claims of earlier jobs are forgotten."""
+        self.buffer.mkdir(parents=True, exist_ok=True)
+        for old in self.buffer.glob(f"*{_CLAIM}"):
+            if old.name != f"{job}{_CLAIM}":
+                old.unlink(missing_ok=True)
+        try:
+            (self.buffer / f"{job}{_CLAIM}").touch(exist_ok=False)
+        except FileExistsError:
+            return False
+        return True
+
     def evict(self, files: Iterable[str]) -> None:
         """Delete files of the buffer, and copies of objects; a process that has one mapped can go on reading it."""
         for name in files:
@@ -293,6 +321,24 @@ class RunStore:
         """Names and modification times (seconds) of the objects that checkpoints wrote."""
         stored = self.objects.list(OBJECTS)
         return [(s.name.removeprefix(OBJECTS), s.modified) for s in stored if s.name.endswith(SST)]
+
+
+def _not_here(file: str, error: TidemillError) -> TidemillError:
+    """What it means that a file of a buffer cannot be read in this process."""
+    if error.number == "TM1010" and host_of(file) != this_host():
+        return TidemillError(
+            "TM1019",
+            "sealed state lies in the buffer of another host",
+            got=error.got,
+            hint="the mill makes it durable and repeats the epoch by itself; hosts that share a buffer directory are "
+            "one host: give them the same TIDEMILL_HOST",
+        )
+    return TidemillError(
+        "TM1018",
+        "sealed state that was not durable yet is lost",
+        got=error.got,
+        hint="the mill goes back to the last durable epoch by itself, and reads again what came after it",
+    )
 
 
 def _vnodes(keys: Keys) -> tuple[int, int]:
