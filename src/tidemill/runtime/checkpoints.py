@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import threading
 import time
@@ -236,8 +237,9 @@ class Checkpoints:
         self._collect_in -= 1
 
     def _collect_sometimes(self) -> None:
-        if self._collect_in <= 0 and self.collect_garbage() is not None:
-            self._collect_in = _COLLECT_EVERY
+        with contextlib.suppress(OSError):  # it is tried again after the next checkpoint
+            if self._collect_in <= 0 and self.collect_garbage() is not None:
+                self._collect_in = _COLLECT_EVERY
 
     def collect_garbage(self) -> int | None:
         """Delete manifests and files that nobody can need any more.

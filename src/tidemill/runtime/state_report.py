@@ -21,7 +21,7 @@ from tidemill.state.manifest import Manifest, ManifestLog, no_root
 from tidemill.state.merge import Rows, merge
 from tidemill.state.objects import Objects, Stored
 from tidemill.state.sst import RunFile, Section
-from tidemill.state.store import OBJECTS, SST, RunStore, default_buffer, epoch_of
+from tidemill.state.store import OBJECTS, SST, RunStore, default_buffer, epoch_of, not_fetched
 from tidemill.state.version import Run
 from tidemill.task.program import StateTable
 
@@ -250,8 +250,11 @@ def opened(root: str | os.PathLike[str], buffer: str | None = None) -> tuple[Man
 
 
 def durable(objects: Objects) -> dict[str, Stored]:
-    """The durable state files of a root by their names in manifests."""
-    return {s.name.removeprefix(OBJECTS): s for s in objects.list(OBJECTS) if s.name.endswith(SST)}
+    """The durable state files of a root by their names in manifests. TM1016 when they cannot be listed."""
+    try:
+        return {s.name.removeprefix(OBJECTS): s for s in objects.list(OBJECTS) if s.name.endswith(SST)}
+    except OSError as error:
+        raise not_fetched(error) from error
 
 
 def _literal(value: Any) -> str:

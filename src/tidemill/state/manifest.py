@@ -6,6 +6,7 @@ only one can publish a given number; the other learns that it has been fenced an
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import hashlib
 import json
@@ -228,10 +229,11 @@ class ManifestLog:
                 got=f"{directory} is held by {holder or 'an unknown process'}",
                 hint="stop it first, or use another root; `tidemill query` and `tail` work beside it",
             ) from error
-        file.truncate(0)
-        file.write(self.writer)
-        file.flush()
         self._lock = file
+        with contextlib.suppress(OSError):  # a full disk: who holds the lock is only told to people
+            file.truncate(0)
+            file.write(self.writer)
+            file.flush()
 
     def unlock(self) -> None:
         """Give the root back."""

@@ -143,12 +143,7 @@ class RunStore:
         except FileNotFoundError as error:
             raise sst.missing(f"{self.objects}/{OBJECTS}{name}") from error
         except OSError as error:
-            raise TidemillError(
-                "TM1016",
-                "a state file could not be fetched",
-                got=str(error),
-                hint="nothing was changed; it is tried again with the next epoch or query",
-            ) from error
+            raise not_fetched(error) from error
 
     def open_range(self, table_runs: Iterable[Run], low: int, high: int) -> list[Rows]:
         """Runs cut to the vnodes ``low <= v < high``, oldest first, empty ones left out."""
@@ -260,8 +255,11 @@ class RunStore:
         return swaps
 
     def check_present(self, files: Iterable[str], present: Collection[str] | None = None) -> None:
-        """TM1010 when a durable one of some files is not ``present``, as listed now. OSError when nobody can tell."""
-        listed = {name for name, _ in self.durable()} if present is None else present
+        """TM1010 when a durable one of some files is not ``present``, as listed now; TM1016 when nobody can tell."""
+        try:
+            listed = {name for name, _ in self.durable()} if present is None else present
+        except OSError as error:
+            raise not_fetched(error) from error
         gone = sorted(f for f in files if f.endswith(SST) and f not in listed)
         if gone:
             more = f" and {len(gone) - 1} more" if len(gone) > 1 else ""
@@ -338,6 +336,16 @@ def _not_here(file: str, error: TidemillError) -> TidemillError:
         "sealed state that was not durable yet is lost",
         got=error.got,
         hint="the mill goes back to the last durable epoch by itself, and reads again what came after it",
+    )
+
+
+def not_fetched(error: OSError) -> TidemillError:
+    """TM1016: a durable state file, or the list of them, cannot be had now."""
+    return TidemillError(
+        "TM1016",
+        "a state file could not be fetched",
+        got=str(error).splitlines()[0],
+        hint="nothing was changed; it is tried again with the next epoch or query",
     )
 
 
