@@ -50,6 +50,7 @@ RUN, SST = ".run", ".sst"
 _MAGIC = b"TMRUN\x00\x00\x01"
 _ALIGN = 64
 _TAIL = 16 + len(_MAGIC)
+_MEND = "restore the file from a copy of the root; nothing was changed. `tidemill state verify` says what is intact"
 
 
 class Part(NamedTuple):
@@ -259,6 +260,13 @@ class RunFile:
             self._map = pa.memory_map(str(path), "r").read_buffer()
         except FileNotFoundError as error:
             raise missing(path) from error
+        except PermissionError as error:
+            raise TidemillError(
+                "TM1016",
+                "a state file could not be fetched",
+                got=f"{path}: {error.strerror}",
+                hint="check its permissions; nothing was changed",
+            ) from error
         except OSError as error:
             raise _corrupt(path, f"it cannot be mapped: {error}") from error
         footer = self._footer()
@@ -358,7 +366,7 @@ def missing(path: Path | str) -> TidemillError:
         "TM1010",
         "a state file named by the manifest is missing",
         got=str(path),
-        hint="restore the file from a copy of the root; nothing was changed",
+        hint=_MEND,
     )
 
 
@@ -369,7 +377,7 @@ def _corrupt(path: Path, why: str) -> TidemillError:
         "TM1011",
         "a state file is corrupt",
         got=f"{path}: {why}",
-        hint="restore the file from a copy of the root; nothing was changed",
+        hint=_MEND,
     )
 
 
