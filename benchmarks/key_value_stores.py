@@ -18,7 +18,7 @@ import pyarrow as pa
 from benchmarks.turns import Clock
 from tidemill.state import lookup
 from tidemill.state.compaction import choose
-from tidemill.state.keys import KeyColumn, encode, prefix, sort
+from tidemill.state.keys import KeyColumn, Keys, encode, sort
 from tidemill.state.merge import MergeOp, consolidate, merge
 from tidemill.state.objects import Objects
 from tidemill.state.store import RunStore
@@ -182,11 +182,10 @@ class StateTable(Store):
     def _scan(self, heads: list[bytes], clock: Clock) -> tuple[int, bytes]:
         def read() -> pa.Array:
             runs = self._store.open_range(self._version.runs("t"), 0, 256)
-            full = prefix([pa.array(heads, pa.binary())], self._layout, 0)
-            size = 4 + len(heads[0])  # vnode, tag, flag; then the first bytes of the first group
-            cut = type(full).concat([full.slice(i, i + 1) for i in range(0)] or [full])
-            data = np.concatenate([cut.data[o : o + size] for o in cut.offsets[:-1]])
-            prefixes = type(full)(np.arange(len(heads) + 1) * size, data)
+            # A prefix of the first group of a string's bytes: what comes before them is the same in all keys.
+            whole = encode([pa.array(heads, pa.binary())], self._layout, 0)
+            before = whole[0][:4]
+            prefixes = Keys.from_arrow(pa.array([before + head for head in heads], pa.large_binary()))
             _, rows = lookup.scan_prefix(runs, prefixes, [MergeOp.LAST], False, self._value_types)
             return rows.values[0]
 

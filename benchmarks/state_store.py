@@ -28,7 +28,9 @@ STORES = (
 def cell(place: Path, core: int, rows: int, key: int, value: int, batch: int, turns: int) -> list[list[object]]:
     """One line a store: thousand rows per second of upserts and lookups, and how much slower than Tidemill it is."""
     sides = [
-        Contestant(n, core, "benchmarks.key_value_stores", kind, place=str(place / n), key_size=key, value_size=value, **o)
+        Contestant(
+            n, core, "benchmarks.key_value_stores", kind, place=str(place / n), key_size=key, value_size=value, **o
+        )
         for n, kind, o in STORES
     ]
     try:
