@@ -65,12 +65,14 @@ def root(tmp_path: Path) -> Root:
 def open_checkpoints(root: Root) -> Iterator[Opener]:
     opened: list[Checkpoints] = []
 
-    def opener(seconds: float = 0.0, grace: float = 0.0, quiet: Callable[[], bool] = lambda: True) -> Checkpoints:
+    def opener(
+        seconds: float = 0.0, epochs: int = 0, grace: float = 0.0, quiet: Callable[[], bool] = lambda: True
+    ) -> Checkpoints:
         def in_use() -> frozenset[str] | None:
             return root.version.files() if quiet() else None
 
         last = root.log.latest()
-        opened.append(Checkpoints(root.log, root.store, last, seconds, grace, root.upload, in_use))
+        opened.append(Checkpoints(root.log, root.store, last, seconds, epochs, grace, root.upload, in_use))
         return opened[-1]
 
     yield opener
@@ -124,6 +126,34 @@ def test_a_pause_between_checkpoints_joins_epochs(root: Root, open_checkpoints: 
     assert [root.log.read(n).version.epoch for n in root.log.numbers()] == [1, 7]
 
 
+def test_epochs_make_a_checkpoint_due(root: Root, open_checkpoints: Opener) -> None:
+    checkpoints = open_checkpoints(seconds=1000.0, epochs=3)
+    checkpoints.flush(root.seal())
+    for _ in range(2):
+        checkpoints.submit(root.seal())
+        time.sleep(0.05)
+        assert checkpoints.durable_epoch == 1
+    checkpoints.submit(root.seal())
+    wait_until(lambda: checkpoints.durable_epoch == 4)
+
+
+def test_hurry_ends_a_pause(root: Root, open_checkpoints: Opener) -> None:
+    checkpoints = open_checkpoints(seconds=1000.0)
+    checkpoints.flush(root.seal())
+    checkpoints.submit(root.seal())
+    checkpoints.hurry()
+    wait_until(lambda: checkpoints.durable_epoch == 2)
+
+
+def test_swaps_of_young_epochs_can_be_left(root: Root, open_checkpoints: Opener) -> None:
+    checkpoints = open_checkpoints(seconds=1000.0)
+    for _ in range(3):
+        checkpoints.flush(root.seal())
+    assert [s.old[0].epoch_high for s in checkpoints.take_swaps(until=2)] == [1, 2]
+    assert [s.old[0].epoch_high for s in checkpoints.take_swaps()] == [3]
+    assert checkpoints.take_swaps() == []
+
+
 def test_another_writer_stops_it_for_good(root: Root, open_checkpoints: Opener) -> None:
     checkpoints = open_checkpoints()
     checkpoints.flush(root.seal())
@@ -145,7 +175,7 @@ def test_lost_run_file_is_never_referenced(root: Root, open_checkpoints: Opener)
     sealed = root.seal()
     for name in sealed.version.files() - root.log.read(1).version.files():
         root.store.path(name).unlink()
-    with pytest.raises(TidemillError, match="TM1010"):
+    with pytest.raises(TidemillError, match="TM1018"):
         checkpoints.flush(sealed)
     assert root.log.numbers() == [1]
 
@@ -156,12 +186,17 @@ def test_manifest_that_cannot_be_written_is_tried_again(
     checkpoints = open_checkpoints()
     checkpoints.flush(root.seal())
     put = root.log.objects.put
+    monkeypatch.setattr("tidemill.runtime.checkpoints._RETRY_SECONDS", 0.01)
     monkeypatch.setattr(root.log.objects, "put", no_space)
     checkpoints.submit(root.seal())
-    wait_until(lambda: checkpoints._error is not None)
-    with pytest.raises(TidemillError, match="TM1014"):
-        checkpoints.check()
+    told: list[str] = []
     checkpoints.check()
+    wait_until(lambda: not told.extend(checkpoints.warnings()) and len(told) >= 5)
+    assert {message.split(":")[0] for message in told} == {"TM1014"}
+    with pytest.raises(TidemillError, match="TM1014"):
+        for _ in range(100):
+            time.sleep(0.01)
+            checkpoints.check()
     with pytest.raises(TidemillError, match="TM1014"):
         checkpoints.flush(root.seal())
     assert root.log.numbers() == [1]

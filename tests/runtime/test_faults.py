@@ -17,7 +17,7 @@ from tidemill.runtime.snapshot import Snapshot
 from tidemill.state import store as run_store
 from tidemill.state.manifest import ManifestLog
 from tidemill.state.objects import Objects
-from tidemill.state.runs import RunFile
+from tidemill.state.sst import RunFile
 from tidemill.state.store import RunStore
 
 _SCRIPT = """

@@ -14,7 +14,7 @@ from tidemill.errors import TidemillError
 from tidemill.state.compaction import Compaction, choose
 from tidemill.state.expiry import Expiry, without_expired
 from tidemill.state.merge import MergeOp, merge
-from tidemill.state.runs import Part
+from tidemill.state.sst import Part
 from tidemill.state.store import RunStore, partition_vnodes
 from tidemill.state.version import Run, Version
 from tidemill.task.program import StateTable
@@ -94,6 +94,11 @@ class Compactor:
         if self._thread is not None:
             self._thread.join()
 
+    def forget(self) -> None:
+        """Wait for the merge under way, and do not use what it gives."""
+        self.wait()
+        self._result = []
+
     def _run(
         self,
         chosen: list[Compaction],
@@ -143,7 +148,8 @@ def _merge_partition(
             settled = table.id not in filling
             drop = table.is_multiset or (counted and compaction.full and bool(table.key) and settled)
             rows = merge(runs, table.ops, drop_zero=drop)
-            merged.append((table.id, without_expired(rows, table.key, expired) if expired else rows, table.ops))
+            rows = without_expired(rows, table.key, expired) if expired else rows
+            merged.append(Part(table.id, rows, table.ops, spans[table.id]))
     epoch = max(span[1] for span in spans.values())
     for run in store.write(epoch, merged, f"m-{index}"):
         first, last = spans[run.table]

@@ -38,9 +38,9 @@ from tidemill.runtime.epoch_programs import EpochPrograms, Prepared
 from tidemill.runtime.epoch_work import failed_views, must_begin, share_out, snapshot_steps, tables_of
 from tidemill.runtime.intake import Intake
 from tidemill.runtime.report import EpochReport, epoch_report
-from tidemill.runtime.snapshot import Snapshot
+from tidemill.runtime.snapshot import Snapshot, from_manifest
 from tidemill.runtime.superstep import EpochPlan, TaskReport
-from tidemill.runtime.uploads import Uploads
+from tidemill.runtime.uploads import Uploads, buffered_bytes
 from tidemill.runtime.view_frame import view_frame
 from tidemill.sources.split import Split, SplitResult
 from tidemill.state.expiry import Expiry
@@ -50,6 +50,10 @@ from tidemill.state.store import RunStore, default_buffer
 from tidemill.state.version import Run, Version
 from tidemill.task.expressions import Ref
 from tidemill.task.program import ScanStep, StateTable
+
+_ATTEMPTS = 3
+_LOSSES = ("TM1015", "TM1018")
+_HURRY = 0.8
 
 
 class Coordinator:
@@ -67,6 +71,13 @@ class Coordinator:
         self.settings = settings
         self.spark = spark
         self._log = ManifestLog(self.objects, create=True)
+        self._lock = threading.RLock()
+        self._jobs = EpochJobs(spark.sparkContext)
+        self._claimed = False
+        self._scattered = False
+        self._warnings: list[str] = []
+        self.went_back: list[int] = []
+        """The epochs to which it went back, each time that sealed ones were lost."""
         self._log.lock()
         try:
             self._recover()
@@ -92,19 +103,17 @@ class Coordinator:
         self._current: EpochPrograms | None = None
         self._outgrown: set[str] = set()
         self._written: tuple[Catalog, dict[str, Any]] | None = None
-        self._lock = threading.RLock()
         self._compactor = Compactor(self.spark.sparkContext, self.store, self.partitions, self.settings.compact_after)
         self._checkpoints = Checkpoints(
             self._log,
             self.store,
             last,
             self.settings.checkpoint_seconds,
+            self.settings.checkpoint_epochs,
             self.settings.garbage_grace_seconds,
             Uploads(self.spark.sparkContext, self.store, self.settings.checkpoint_bytes).run,
             self._files_in_use,
         )
-        self._jobs = EpochJobs(self.spark.sparkContext)
-        self._claimed = False
 
     def _buffer(self) -> Path:
         given = self.settings.buffer_directory
@@ -287,9 +296,11 @@ class Coordinator:
         intake = self._intake.copy()
         try:
             yield
-        except BaseException:
+        except BaseException as error:
             self.catalog, self.version, self._fresh, self._current = catalog, version, fresh, current
             self._intake = intake
+            if isinstance(error, TidemillError) and error.number in _LOSSES:
+                self._roll_back(error)
             raise
 
     def _change(self, catalog: Catalog) -> None:
@@ -335,9 +346,12 @@ class Coordinator:
         assert table is not None
         return marked_frame(frame, name, table.schema, self.catalyst.mark(name, table.uid))
 
-    def snapshot(self) -> Snapshot:
-        """The newest sealed version."""
+    def snapshot(self, durable: bool = False) -> Snapshot:
+        """The newest sealed version, or the newest that a crash cannot take back."""
         with self._lock:
+            if durable and self._checkpoints.durable.catalog:
+                last = self._checkpoints.durable
+                return from_manifest(self.store, last.version, last.catalog)
             return Snapshot(self.store, self.version, self.catalog, self._filling())
 
     def _filling(self) -> dict[str, int]:
@@ -400,9 +414,48 @@ class Coordinator:
         return self._epoch(time.perf_counter())
 
     def _epoch(self, started: float) -> EpochReport | None:
+        """Run an epoch; after the loss of what was not durable, go back to what is, and run one from there."""
+        with self._lock:
+            for _ in range(_ATTEMPTS):
+                try:
+                    return self._attempt(started)
+                except TidemillError as error:
+                    if error.number == "TM1019" and not self._scattered:
+                        self._scattered = True
+                    elif error.number in _LOSSES:
+                        self._roll_back(error)
+                    else:
+                        raise
+            return self._attempt(started)
+
+    def _roll_back(self, error: TidemillError) -> None:
+        """As after a crash: take up the last durable epoch. What was admitted after it waits to be admitted again."""
+        newest = self.version.epoch
+        self._compactor.wait()
+        self._checkpoints.close(error)
+        self._recover()
+        self._intake.list_files(0)
+        self.went_back.append(self.version.epoch)
+        self._warnings.append(f"{error.message()}\n  went back from epoch {newest} to epoch {self.version.epoch}")
+
+    def _waiting_bytes(self) -> int:
+        """How much of what has been sealed is not durable."""
+        return buffered_bytes(self.version, self.durable_epoch)
+
+    def _gather(self) -> None:
+        """Make all that is sealed durable and read it from there, so that hosts need no buffers but their own."""
+        self._checkpoints.flush(self._sealed())
+        self._compactor.forget()
+        self._evict(all_epochs=True)
+
+    def _attempt(self, started: float) -> EpochReport | None:
         with self._lock:
             self._checkpoints.check()
             self._claim()
+            if self._scattered and self._waiting_bytes():
+                self._gather()
+            elif self._waiting_bytes() > self.settings.buffer_bytes:
+                self._checkpoints.flush(self._sealed())
             programs = self._programs()
             current = programs.usual
             used = {s.operation.source.name for s in current.program.steps if isinstance(s.operation, ScanStep)}
@@ -437,7 +490,10 @@ class Coordinator:
             report = epoch_report(
                 self.version.epoch, current.program, reports, results, written, milliseconds, failed, redone
             )
-            return replace(report, warnings=(*self._compactor.warnings(), *appeared, *self._newly_outgrown(programs)))
+            noted, self._warnings = self._warnings, []
+            noted += self._checkpoints.warnings()
+            found = (*noted, *self._compactor.warnings(), *appeared, *self._newly_outgrown(programs))
+            return replace(report, warnings=found)
 
     def _newly_outgrown(self, programs: EpochPrograms) -> tuple[str, ...]:
         """What is to be said, once, of tables that were small."""
@@ -548,17 +604,24 @@ class Coordinator:
         self._evict()
         self._fresh.clear()
         self._settle(failed)
-        self._checkpoints.submit(self._sealed())
+        self._scattered |= any(not self.store.reachable(file) for file in {run.file for run in runs})
+        if self._scattered:
+            self._gather()
+        else:
+            self._checkpoints.submit(self._sealed())
+            if self._waiting_bytes() > _HURRY * self.settings.buffer_bytes:
+                self._checkpoints.hurry()
         filling = self._filling()
         unsettled = {t for name in filling for t in state_tables(current.program, name)}
         stored = {**current.tables, **self._intake.state_tables()}
         self._compactor.start(self.version, stored, self._expired(current), unsettled)
         return runs
 
-    def _evict(self) -> None:
+    def _evict(self, all_epochs: bool = False) -> None:
         """Read from durable objects what they have. Not while a merge is under way: it names the runs of before."""
         if self._compactor.idle:
-            self.version = self.version.swapped(self._checkpoints.take_swaps())
+            until = None if all_epochs else self.version.epoch - self.settings.buffer_epochs
+            self.version = self.version.swapped(self._checkpoints.take_swaps(until))
 
     def _settle(self, failed: dict[str, str]) -> None:
         """What the epoch just sealed means for the catalog: failures, views that are whole, replacements."""

@@ -18,10 +18,10 @@ from pyspark import Broadcast
 
 from tidemill.errors import EvaluationError, TidemillError
 from tidemill.sources.split import Split, SplitResult
-from tidemill.state import lookup, runs
+from tidemill.state import lookup, sst
 from tidemill.state.keys import VNODES
 from tidemill.state.merge import Rows
-from tidemill.state.runs import Part
+from tidemill.state.sst import Part
 from tidemill.state.store import RunStore, partition_vnodes
 from tidemill.state.version import Run
 from tidemill.task.operator import OperatorStats
@@ -110,7 +110,7 @@ class _EpochContext:
 
     def write(self, table: StateTable, rows: Rows) -> None:
         if len(rows.keys):
-            self._writes.append((table.id, rows, table.ops))
+            self._writes.append(Part(table.id, rows, table.ops))
 
     def finished(self, result: SplitResult) -> None:
         self._report.splits.append(result)
@@ -224,7 +224,7 @@ def _record(sent: _Sent) -> Record:
 def _pack(parcel: _Parcel) -> _Packed:
     item = parcel.item
     if isinstance(item, Keyed):
-        data: bytes = runs.to_bytes(item.rows).to_pybytes()
+        data: bytes = sst.to_bytes(item.rows).to_pybytes()
     else:
         weights = pa.array(item.explicit_weights())
         data = _ipc(batch_of([*item.batch.columns, weights], len(item)))
@@ -233,7 +233,7 @@ def _pack(parcel: _Parcel) -> _Packed:
 
 def _unpack(packed: _Packed) -> Item:
     if packed.keyed:
-        return Keyed(runs.from_bytes(packed.data))
+        return Keyed(sst.from_bytes(packed.data))
     batch = pa.ipc.open_stream(packed.data).read_next_batch()
     columns = batch.columns
     return Delta(batch_of(columns[:-1], batch.num_rows), columns[-1].to_numpy())

@@ -8,8 +8,9 @@ import numpy as np
 import pyarrow as pa
 
 from tidemill.state.keys import Keys
+from tidemill.state.lookup import rows_with
 from tidemill.state.merge import MergeOp, Rows, merge
-from tidemill.state.searching import expand, locate, locate_prefixes, owners_of
+from tidemill.state.searching import expand, locate, owners_of
 from tidemill.state.words import Bools, Ints
 
 Enough = Callable[[Ints, tuple[pa.Array, ...], int], Bools]
@@ -41,7 +42,7 @@ def scan_beginnings(runs: Sequence[Rows], prefixes: Keys, ops: Sequence[MergeOp]
     -----
     A key is certain once it does not lie behind the end of what was read of any run.
     """
-    ranges = [locate_prefixes(r.keys.offsets, r.keys.data, prefixes.offsets, prefixes.data) for r in runs]
+    ranges = [rows_with(run, prefixes) for run in runs]
     asked = np.arange(len(prefixes))
     found: list[tuple[Rows, Ints]] = []
     while True:
@@ -54,7 +55,7 @@ def scan_beginnings(runs: Sequence[Rows], prefixes: Keys, ops: Sequence[MergeOp]
         for run, (_, highs), end in zip(runs, ranges, ends, strict=True):
             cut = np.flatnonzero(end < highs)
             if len(cut):
-                last = run.keys.take(end[cut] - 1)
+                last = run.take_keys(end[cut] - 1)
                 places = locate(rows.keys.offsets, rows.keys.data, last.offsets, last.data)
                 certain[cut] = np.minimum(certain[cut], places + 1)
                 complete[cut] = False

@@ -2,7 +2,8 @@
 
 Everywhere: runs are oldest first and sorted with unique keys, probes and prefixes are sorted and unique, and
 the first value column is the weight. A probe searches from where the one before it ended (exponential
-search), so a batch of probes costs about log(gap) comparisons each and touches only the pages it needs.
+search), so a batch of probes costs about log(gap) comparisons each and touches only the pages it needs. Of a larger
+run in a file the index is asked first, and only the blocks that can have a probe are checked and read.
 """
 
 from __future__ import annotations
@@ -17,10 +18,19 @@ from tidemill.state.columns import column
 from tidemill.state.combining import MergeOp, columns_by_op, combine, summable
 from tidemill.state.encoding import fixed
 from tidemill.state.extremes import take_or_null
-from tidemill.state.keys import Keys
+from tidemill.state.keys import Keys, hash64
+from tidemill.state.mapped import Mapped
 from tidemill.state.merge import Rows, merge
-from tidemill.state.searching import append_byte, expand, first_rows, locate, locate_prefixes, owners_of
-from tidemill.state.words import Bools, Ints
+from tidemill.state.searching import (
+    append_byte,
+    expand,
+    first_rows,
+    locate,
+    locate_prefixes,
+    owners_of,
+    prefix_ranges,
+)
+from tidemill.state.words import Bools, Ints, Words
 
 
 def _absent(op: MergeOp, type_: pa.DataType, rows: int) -> pa.Array:
@@ -47,11 +57,8 @@ def _combine_hits(
     """Combine the rows hit in each run (by probe, -1 where none), by default dropping zero weights; by probe."""
     chosen = [np.flatnonzero(rows >= 0) for rows in hits]
     owners = np.concatenate(chosen)
-    taken = [column(rows[which]) for rows, which in zip(hits, chosen)]
-    values = [
-        pa.concat_arrays([column.take(index) for column, index in zip(columns, taken)])
-        for columns in zip(*(run.values for run in runs))
-    ]
+    taken = [run.take_values(rows[which]) for run, rows, which in zip(runs, hits, chosen)]
+    values = [pa.concat_arrays(columns) for columns in zip(*taken)]
     order = np.argsort(owners, kind="stable")
     owners = owners[order]
     starts = np.flatnonzero(np.concatenate([[True], owners[1:] != owners[:-1]])) if len(owners) else owners
@@ -67,6 +74,35 @@ def _nothing(
 ) -> tuple[Bools, tuple[pa.Array, ...]]:
     columns = [_absent(op, value_types[at + i], probes) for op, at in columns_by_op(ops) for i in range(op.columns)]
     return np.zeros(probes, np.bool_), tuple(columns)
+
+
+class _Hashes:
+    """The hashes of some keys, once they are wanted."""
+
+    def __init__(self, keys: Keys) -> None:
+        self._keys = keys
+        self._hashes: Words | None = None
+
+    def __call__(self) -> Words:
+        if self._hashes is None:
+            self._hashes = hash64(self._keys)
+        return self._hashes
+
+
+def _locate(run: Rows, probes: Keys, hashes: _Hashes) -> Ints:
+    if isinstance(run, Mapped):
+        return run.locate(probes, hashes)
+    return locate(run.keys.offsets, run.keys.data, probes.offsets, probes.data)
+
+
+def rows_with(run: Rows, prefixes: Keys) -> tuple[Ints, Ints]:
+    """For each prefix (ascending, unique, none a prefix of another) its first row in a run, and the one after the last.
+
+    Both int64[n]. Of a run in a file no more is read than that takes.
+    """
+    if isinstance(run, Mapped):
+        return run.bounds(prefixes, False), run.bounds(prefixes, True)
+    return locate_prefixes(run.keys.offsets, run.keys.data, prefixes.offsets, prefixes.data)
 
 
 def get(
@@ -101,7 +137,8 @@ def get(
     filled = [run for run in runs if len(run)]
     if not filled:
         return _nothing(ops, value_types, len(probes))
-    hits = [locate(run.keys.offsets, run.keys.data, probes.offsets, probes.data) for run in filled]
+    hashes = _Hashes(probes)
+    hits = [_locate(run, probes, hashes) for run in filled]
     return _combine_hits(filled, hits, ops, len(probes), drop_zero)
 
 
@@ -110,7 +147,7 @@ def _types(runs: Sequence[Rows], value_types: Sequence[pa.DataType] | None) -> S
         return value_types
     if not runs:
         raise ValueError("without runs the types of the values must be given")
-    return [column.type for column in runs[0].values]
+    return runs[0].value_types()
 
 
 def scan_prefix(
@@ -144,8 +181,7 @@ def scan_prefix(
     """
     selected = []
     for run in runs:
-        lows, highs = locate_prefixes(run.keys.offsets, run.keys.data, prefixes.offsets, prefixes.data)
-        rows = expand(lows, highs)
+        rows = expand(*rows_with(run, prefixes))
         if len(rows) and rows[-1] - rows[0] + 1 == len(rows):
             selected.append(run.slice(int(rows[0]), int(rows[-1]) + 1))
         elif len(rows):
@@ -204,19 +240,7 @@ def first_with_prefix(
         found, values = _nothing(ops, _types(runs, value_types), n)
         return found, Keys(np.zeros(n + 1, np.int64), np.empty(0, np.uint8)), values
     lows = Keys(*append_byte(prefixes.offsets, prefixes.data, 1)) if skip_null else prefixes
-    weights = [summable(run.values[0], np.int64) for run in filled]
-    rows = first_rows(
-        np.array([_address(run.keys.offsets) for run in filled], np.uint64),
-        np.array([_address(run.keys.data) for run in filled], np.uint64),
-        np.array([_address(weight) for weight in weights], np.uint64),
-        np.array([len(run) for run in filled]),
-        np.array([len(run.keys.data) for run in filled]),
-        lows.offsets,
-        lows.data,
-        prefixes.offsets,
-        prefixes.data,
-        reverse,
-    )
+    rows = _first_rows(filled, lows, prefixes, reverse)
     hits = [np.ascontiguousarray(rows[:, r]) for r in range(len(filled))]
     found, values = _combine_hits(filled, hits, ops, n)
     parts = [Keys(np.zeros(2, np.int64), np.empty(0, np.uint8))]
@@ -224,10 +248,78 @@ def first_with_prefix(
     count = 1
     for run, hit in zip(filled, hits):
         which = np.flatnonzero(hit >= 0)
-        parts.append(run.keys.take(hit[which]))
+        parts.append(run.take_keys(hit[which]))
         source[which] = count + np.arange(len(which))
         count += len(which)
     return found, Keys.concat(parts).take(source), values
+
+
+def _first_rows(runs: Sequence[Rows], lows: Keys, prefixes: Keys, reverse: bool) -> Ints:
+    """Row of the winner of each prefix in each run (int64[prefixes, runs]), -1 where a run does not have it."""
+    bodies = [run.body if isinstance(run, Mapped) and not run.body.pages.complete else None for run in runs]
+    keys = [run.unchecked_keys if isinstance(run, Mapped) else run.keys for run in runs]
+    weights = [
+        run.values[0] if body is None or not isinstance(run, Mapped) else body.values[0].slice(run.start, len(run))
+        for run, body in zip(runs, bodies)
+    ]
+    numbers = [summable(w, np.int64) for w in weights]
+    offsets, data = _addresses([k.offsets for k in keys]), _addresses([k.data for k in keys])
+    sizes, data_sizes = np.array([len(run) for run in runs]), np.array([len(k.data) for k in keys])
+    here = sizes if not any(bodies) else np.array([0 if b else len(run) for b, run in zip(bodies, runs)])
+    begin, finish = prefix_ranges(
+        offsets, data, here, data_sizes, lows.offsets, lows.data, prefixes.offsets, prefixes.data
+    )
+    opened = [_OPEN] * len(runs)
+    block_sizes, starts = np.full(len(runs), _NEVER), np.zeros(len(runs), np.int64)
+    for r, (run, body) in enumerate(zip(runs, bodies)):
+        if body is not None and isinstance(run, Mapped):
+            begin[:, r], finish[:, r] = run.bounds(lows, False), run.bounds(prefixes, True)
+            first = np.flatnonzero(begin[:, r] < finish[:, r])
+            edge = finish[first, r] - 1 if reverse else begin[first, r]
+            body.open_blocks((edge + run.start) // body.block)
+            opened[r], block_sizes[r], starts[r] = body.walkable, body.block, run.start
+    found = np.full(begin.shape, -1, np.int64)
+    columns = (offsets, data, _addresses(numbers), sizes, data_sizes)
+    blocks = (_addresses(opened), block_sizes, starts)
+    at, ahead = 0, 1
+    while True:
+        at, r = first_rows(found, *columns, *blocks, begin, finish, reverse, at)
+        if at < 0:
+            return found
+        body = bodies[r]
+        assert body is not None
+        block = int(found[at, r] + starts[r]) // body.block
+        more = block - np.arange(ahead) if reverse else block + np.arange(ahead)
+        body.open_blocks(more[(more >= 0) & (more < len(body.walkable))])
+        ahead *= 2
+
+
+_OPEN = np.ones(1, np.uint8)
+_NEVER = np.iinfo(np.int64).max
+
+
+def _addresses(arrays: Sequence[Any]) -> Words:
+    return np.array([_address(array) for array in arrays], np.uint64)
+
+
+def lower_bound(run: Rows, key: bytes) -> int:
+    """The first row of a run whose key is not less than another."""
+    probe = Keys(np.array([0, len(key)], np.int64), np.frombuffer(key, np.uint8))
+    if isinstance(run, Mapped):
+        return int(run.bounds(probe, False)[0])
+    return int(locate_prefixes(run.keys.offsets, run.keys.data, probe.offsets, probe.data)[0][0])
+
+
+def vnode_rows(run: Rows, low: int, high: int) -> tuple[int, int]:
+    """As :func:`vnode_range`, of a run."""
+    if not isinstance(run, Mapped):
+        return vnode_range(run.keys, low, high)
+    if low >= high:
+        return 0, 0
+    offsets = np.arange(0, 6, 2)
+    ends = b"".join(min(vnode, 0xFFFF).to_bytes(2, "big") for vnode in (low, high))
+    start, stop = run.bounds(Keys(offsets, np.frombuffer(ends, np.uint8)), False).tolist()
+    return start, len(run) if high > 0xFFFF else stop
 
 
 def vnode_range(keys: Keys, low: int, high: int) -> tuple[int, int]:

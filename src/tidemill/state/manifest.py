@@ -104,7 +104,8 @@ class ManifestLog:
         return Manifest(number, data["writer"], Version.from_json(data["version"]), data["catalog"])
 
     def publish(self, number: int, version: Version, catalog: dict[str, Any]) -> Manifest:
-        """Write manifest ``number``; it must not exist yet.
+        """Write manifest ``number``, which no other writer must have done; a later one if an attempt at it that was
+        told to have failed did write.
 
         Raises
         ------
@@ -121,14 +122,15 @@ class ManifestLog:
             separators=(",", ":"),
         ).encode()
         raw = hashlib.sha256(body).hexdigest().encode() + b"\n" + body
-        name = f"{_PREFIX}{number:020d}.json"
         try:
-            if any(present >= number for present in self.numbers()):
-                raise self._fenced()
+            number = self._next(number)
+            name = f"{_PREFIX}{number:020d}.json"
             self.objects.put(name, raw)
-        except FileExistsError as error:
+            if self.numbers()[-1] > number:  # others went on while this write hung, and pruned what was in its place
+                raise self._fenced()
+        except FileExistsError:
             if self.objects.get(name) != raw:  # else the answer to our own write was lost
-                raise self._fenced() from error
+                return self.publish(number, version, catalog)
         except UncertainError:
             raise
         except OSError as error:
@@ -139,6 +141,13 @@ class ManifestLog:
                 hint="free space or fix permissions and run again: the last checkpoint is intact",
             ) from error
         return Manifest(number, self.writer, version, catalog)
+
+    def _next(self, number: int) -> int:
+        """The number, or the one after manifests of this writer that have been written without its knowing. TM1003."""
+        later = [present for present in self.numbers() if present >= number]
+        if any(self.read(present).writer != self.writer for present in later):
+            raise self._fenced()
+        return later[-1] + 1 if later else number
 
     def _fenced(self) -> TidemillError:
         newest = self.latest()

@@ -55,14 +55,37 @@ class Rows:
     def __len__(self) -> int:
         return len(self.keys)
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes of keys and values."""
+        keys = self.keys
+        size = 8 * len(keys) + int(keys.offsets[-1] - keys.offsets[0])
+        return size + sum(int(column.nbytes) for column in self.values)
+
     def slice(self, start: int, stop: int) -> Rows:
         """Rows ``start`` to ``stop - 1``, zero copy."""
         return Rows(self.keys.slice(start, stop), tuple(v.slice(start, stop - start) for v in self.values))
 
+    def at(self, origin: Origin) -> Rows:
+        """The same rows, known under an origin."""
+        return Rows(self.keys, self.values, origin)
+
     def take(self, rows: Ints) -> Rows:
         """The given rows (int64), copied."""
+        return Rows(self.take_keys(rows), self.take_values(rows))
+
+    def take_keys(self, rows: Ints) -> Keys:
+        """The keys of the given rows (int64), copied."""
+        return self.keys.take(rows)
+
+    def take_values(self, rows: Ints) -> tuple[pa.Array, ...]:
+        """The values of the given rows (int64), copied."""
         index = column(rows)
-        return Rows(self.keys.take(rows), tuple(v.take(index) for v in self.values))
+        return tuple(v.take(index) for v in self.values)
+
+    def value_types(self) -> list[pa.DataType]:
+        """Types of the value columns."""
+        return [v.type for v in self.values]
 
 
 @kernel(I64_OUT, I64, U8)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import time
 import uuid
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -126,11 +127,14 @@ class Objects:
             with _as_os_errors(name), contextlib.suppress(NotFoundError, FileNotFoundError):
                 obstore.delete(self._opened(), name)
 
-    def sweep(self, prefix: str) -> None:
-        """Delete what writers that died were writing below ``prefix``. Only for who is its one writer."""
+    def sweep(self, prefix: str, seconds: float = 3600.0) -> None:
+        """Delete what writers that died were writing below ``prefix``: what nobody has touched for so long."""
         if self.directory is not None:
+            before = time.time() - seconds
             for staged in (self.directory / prefix).glob(f"*{_STAGED}"):
-                staged.unlink(missing_ok=True)
+                with contextlib.suppress(FileNotFoundError):
+                    if staged.stat().st_mtime < before:
+                        staged.unlink()
 
     def path(self, name: str) -> Path | None:
         """The file that an object is, where objects are files."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numba import carray, types
 
+from tidemill.state.filters import has
 from tidemill.state.words import (
     I64,
     I64_OUT,
@@ -94,6 +95,75 @@ def locate_prefixes(offsets: Ints, data: Bytes, probe_offsets: Ints, probes: Byt
     return lows, highs
 
 
+@kernel(I64_OUT, I64, U8, I64, U8, U64, U64)
+def block_of(
+    offsets: Ints, data: Bytes, probe_offsets: Ints, probes: Bytes, filter_words: Words, hashes: Words
+) -> Ints:
+    """The block where each probe would be, -1 if in none; given the first key of each block, then the last of all.
+
+    The filter, if there is one, is asked too.
+    """
+    blocks = np.empty(probe_offsets.size - 1, np.int64)
+    last = offsets.size - 2
+    at = 0
+    for p in range(blocks.size):
+        start = probe_offsets[p]
+        end = probe_offsets[p + 1]
+        at = _search(offsets, data, at, last, probes, start, end, False)
+        if at < last and equal(data, offsets[at], offsets[at + 1], probes, start, end):
+            blocks[p] = at
+        elif at == last and compare(data, offsets[last], offsets[last + 1], probes, start, end) < 0:
+            blocks[p] = -1
+        else:
+            blocks[p] = at - 1
+        if filter_words.size and blocks[p] >= 0 and not has(filter_words, hashes[p]):
+            blocks[p] = -1
+    return blocks
+
+
+@kernel(I64_OUT, I64, U8, I64, U8, I64, types.int64)
+def locate_within(offsets: Ints, data: Bytes, probe_offsets: Ints, probes: Bytes, blocks: Ints, size: int) -> Ints:
+    """Row of each probe in its block of ``size`` rows, -1 where absent or where the block is -1."""
+    rows = np.full(probe_offsets.size - 1, -1, np.int64)
+    n = offsets.size - 1
+    at = 0
+    for p in range(rows.size):
+        if blocks[p] < 0:
+            continue
+        start = probe_offsets[p]
+        end = probe_offsets[p + 1]
+        high = min((blocks[p] + 1) * size, n)
+        at = _search(offsets, data, max(at, blocks[p] * size), high, probes, start, end, False)
+        if at < high and equal(data, offsets[at], offsets[at + 1], probes, start, end):
+            rows[p] = at
+    return rows
+
+
+@kernel(I64_OUT, I64, U8, types.int64, I64, U8, types.boolean)
+def fence_bounds(offsets: Ints, data: Bytes, count: int, probe_offsets: Ints, probes: Bytes, past_prefix: bool) -> Ints:
+    """The first of ``count`` fences not less than each probe, or greater than all keys that start with it."""
+    found = np.empty(probe_offsets.size - 1, np.int64)
+    at = 0
+    for p in range(found.size):
+        at = _search(offsets, data, at, count, probes, probe_offsets[p], probe_offsets[p + 1], past_prefix)
+        found[p] = at
+    return found
+
+
+@kernel(I64_OUT, I64, U8, I64, U8, I64, types.int64, types.boolean)
+def bounds_within(
+    offsets: Ints, data: Bytes, probe_offsets: Ints, probes: Bytes, fences: Ints, size: int, past_prefix: bool
+) -> Ints:
+    """The row that :func:`fence_bounds` tells the block of: the block before that fence is searched."""
+    rows = np.empty(probe_offsets.size - 1, np.int64)
+    n = offsets.size - 1
+    for p in range(rows.size):
+        low = max(fences[p] - 1, 0) * size
+        high = min(fences[p] * size, n)
+        rows[p] = _search(offsets, data, low, high, probes, probe_offsets[p], probe_offsets[p + 1], past_prefix)
+    return rows
+
+
 @kernel(I64_OUT, I64, I64)
 def expand(lows: Ints, highs: Ints) -> Ints:
     """All rows of the given ranges."""
@@ -138,39 +208,68 @@ def append_byte(offsets: Ints, data: Bytes, byte: int) -> tuple[Ints, Bytes]:
     return starts, result
 
 
-@kernel(I64_GRID, U64, U64, U64, I64, I64, I64, U8, I64, U8, types.boolean)
-def first_rows(
+@kernel(types.Tuple((I64_GRID, I64_GRID)), U64, U64, I64, I64, I64, U8, I64, U8)
+def prefix_ranges(
     offset_addresses: Words,
     data_addresses: Words,
-    weight_addresses: Words,
     sizes: Ints,
     data_sizes: Ints,
     low_offsets: Ints,
     lows: Bytes,
     prefix_offsets: Ints,
     prefixes: Bytes,
-    reverse: bool,
-) -> Ints:
-    """Row of the winner of each prefix in each run, -1 where the run does not have it.
+) -> tuple[Ints, Ints]:
+    """In each run the first row not less than each low, and the row behind all with each prefix.
 
-    Runs are given by address, since a kernel cannot take a varying number of arrays.
+    Runs are given by address, since a kernel cannot take a varying number of arrays. One of no rows is left out.
+    """
+    probes = prefix_offsets.size - 1
+    begin = np.zeros((probes, sizes.size), np.int64)
+    finish = np.zeros((probes, sizes.size), np.int64)
+    for r in range(sizes.size):
+        if sizes[r] == 0:
+            continue
+        offsets = carray(as_pointer(offset_addresses[r]), sizes[r] + 1, np.int64)
+        data = carray(as_pointer(data_addresses[r]), data_sizes[r], np.uint8)
+        at = 0
+        for p in range(probes):
+            start = low_offsets[p]
+            begin[p, r] = _search(offsets, data, at, sizes[r], lows, start, low_offsets[p + 1], False)
+            start = prefix_offsets[p]
+            at = _search(offsets, data, begin[p, r], sizes[r], prefixes, start, prefix_offsets[p + 1], True)
+            finish[p, r] = at
+    return begin, finish
+
+
+@kernel(
+    types.UniTuple(types.int64, 2), I64_GRID, U64, U64, U64, I64, I64, U64, I64, I64, I64_GRID, I64_GRID,
+    types.boolean, types.int64,
+)  # fmt: skip
+def first_rows(
+    found: Ints,
+    offset_addresses: Words,
+    data_addresses: Words,
+    weight_addresses: Words,
+    sizes: Ints,
+    data_sizes: Ints,
+    open_addresses: Words,
+    block_sizes: Ints,
+    block_starts: Ints,
+    begin: Ints,
+    finish: Ints,
+    reverse: bool,
+    first: int,
+) -> tuple[int, int]:
+    """Fill in the row of the winner of each prefix from ``first`` on in each run, -1 where the run does not have it.
+
+    Row i of a run may be read when the byte of block ``(i + start) // size`` is set. Stops where it must read another
+    and gives back the prefix and the run; else -1 and -1.
     """
     runs = sizes.size
-    probes = prefix_offsets.size - 1
-    found = np.full((probes, runs), -1, np.int64)
-    begin = np.zeros(runs, np.int64)
-    finish = np.zeros(runs, np.int64)
     cursor = np.zeros(runs, np.int64)
-    for p in range(probes):
-        start = prefix_offsets[p]
-        end = prefix_offsets[p + 1]
+    for p in range(first, begin.shape[0]):
         for r in range(runs):
-            offsets = carray(as_pointer(offset_addresses[r]), sizes[r] + 1, np.int64)
-            data = carray(as_pointer(data_addresses[r]), data_sizes[r], np.uint8)
-            low = _search(offsets, data, finish[r], sizes[r], lows, low_offsets[p], low_offsets[p + 1], False)
-            begin[r] = low
-            finish[r] = _search(offsets, data, low, sizes[r], prefixes, start, end, True)
-            cursor[r] = finish[r] - 1 if reverse else low
+            cursor[r] = finish[p, r] - 1 if reverse else begin[p, r]
         while True:
             best = -1
             b0 = 0
@@ -179,8 +278,12 @@ def first_rows(
             best_data = carray(as_pointer(data_addresses[0]), data_sizes[0], np.uint8)
             for r in range(runs):
                 found[p, r] = -1
-                if cursor[r] < begin[r] or cursor[r] >= finish[r]:
+                if cursor[r] < begin[p, r] or cursor[r] >= finish[p, r]:
                     continue
+                block = (cursor[r] + block_starts[r]) // block_sizes[r]
+                if carray(as_pointer(open_addresses[r]), block + 1, np.uint8)[block] == 0:
+                    found[p, r] = cursor[r]
+                    return p, r
                 offsets = carray(as_pointer(offset_addresses[r]), sizes[r] + 1, np.int64)
                 data = carray(as_pointer(data_addresses[r]), data_sizes[r], np.uint8)
                 weights = carray(as_pointer(weight_addresses[r]), sizes[r], np.int64)
@@ -205,4 +308,4 @@ def first_rows(
             for r in range(runs):
                 if found[p, r] >= 0:
                     cursor[r] += -1 if reverse else 1
-    return found
+    return -1, -1

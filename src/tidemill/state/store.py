@@ -20,18 +20,22 @@ from pathlib import Path
 import pyarrow as pa
 
 from tidemill.errors import TidemillError
-from tidemill.state import lookup, runs
-from tidemill.state.keys import VNODES, Keys
-from tidemill.state.merge import MergeOp, Rows, merge
+from tidemill.state import lookup, sst
+from tidemill.state.keys import VNODES
+from tidemill.state.merge import MergeOp, Rows
+from tidemill.state.merge_chunks import merge_chunks
 from tidemill.state.objects import Objects, UncertainError
-from tidemill.state.runs import Part
+from tidemill.state.sst import Part, Parts
 from tidemill.state.version import Run, Swap
 
 SST = ".sst"
 OBJECTS = "sst/"
+_CLAIM = ".claim"
 _OPEN_FILES = 4096
+_CHUNK = 64 << 20
+"""Bytes that go into one merge of a checkpoint."""
 _NAME = re.compile(r"e(\d{10,})-([0-9a-f]{8})-.+\.run")
-_open: OrderedDict[str, runs.RunFile] = OrderedDict()
+_open: OrderedDict[str, sst.RunFile] = OrderedDict()
 _lock = threading.Lock()
 
 
@@ -78,15 +82,20 @@ class RunStore:
     objects : Objects
         Where checkpoints go.
     buffer : Path
-        Directory of this host for what is not durable yet, and for copies of objects that are not files.
+        Directory of this host for what is not durable yet, and for copies of objects that are not files. ``{host}``
+        in it stands for the host's name, in whichever process the store is opened.
     """
 
     def __init__(self, objects: Objects, buffer: Path) -> None:
         self.objects = objects
-        self.buffer = buffer
-        self._prefix = f"{buffer}{os.sep}"
+        self.buffer = Path(str(buffer).replace("{host}", this_host()))
+        self._prefix = f"{self.buffer}{os.sep}"
+        self._given = buffer
         durable = objects.path(OBJECTS)
         self._durable = self._prefix if durable is None else f"{durable}{os.sep}"
+
+    def __reduce__(self) -> tuple[type[RunStore], tuple[Objects, Path]]:
+        return (RunStore, (self.objects, self._given))
 
     def path(self, file: str) -> Path:
         """Where a file lies, or its copy on this host would."""
@@ -101,24 +110,30 @@ class RunStore:
         Raises
         ------
         TidemillError
-            TM1010 when the file is missing, TM1011 when it is corrupt, TM1002 for another format.
+            TM1010 when the file is missing, TM1011 when it is corrupt, TM1002 for another format; TM1018 and TM1019
+            for a file of a buffer that is missing or corrupt here.
         """
         try:
             return self._file(run.file).rows(run.section)
         except TidemillError:
             with _lock:
                 _open.pop(self._path(run.file), None)
+        try:
             return self._file(run.file).rows(run.section)  # it may have been mended since it was mapped
+        except TidemillError as error:
+            if run.file.endswith(SST) or self.path(run.file).exists():
+                raise
+            raise _not_here(run.file, error) from error
 
-    def _file(self, name: str) -> runs.RunFile:
+    def _file(self, name: str) -> sst.RunFile:
         key = self._path(name)
         with _lock:
             file = _open.get(key)
-            if file is None:
+            if file is None or file.damaged:  # it may have been mended since it was mapped
                 path = Path(key)
                 if name.endswith(SST) and self.objects.directory is None and not path.exists():
                     self._fetch(name, path)
-                file = _open[key] = runs.RunFile(path)
+                file = _open[key] = sst.RunFile(path)
                 if len(_open) > _OPEN_FILES:
                     _open.popitem(last=False)
             else:
@@ -129,7 +144,7 @@ class RunStore:
         try:
             self.objects.download(OBJECTS + name, path)
         except FileNotFoundError as error:
-            raise runs.missing(f"{self.objects}/{OBJECTS}{name}") from error
+            raise sst.missing(f"{self.objects}/{OBJECTS}{name}") from error
         except OSError as error:
             raise TidemillError(
                 "TM1016",
@@ -147,14 +162,13 @@ class RunStore:
             rows = self.open(run)
             start, stop = 0, len(rows)
             if run.vnode_low < low or run.vnode_high > high:
-                start, stop = lookup.vnode_range(rows.keys, low, high)
+                start, stop = lookup.vnode_rows(rows, low, high)
                 rows = rows.slice(start, stop)
-            if len(rows.keys):
-                origin = (self._path(run.file), run.section, start, stop)
-                found.append(Rows(rows.keys, rows.values, origin))
+            if len(rows):
+                found.append(rows.at((self._path(run.file), run.section, start, stop)))
         return found
 
-    def write(self, epoch: int, tables: Sequence[Part], label: str) -> list[Run]:
+    def write(self, epoch: int, tables: Parts, label: str) -> list[Run]:
         """Seal tables into one new file of the buffer; empty ones are left out.
 
         Returns
@@ -162,64 +176,63 @@ class RunStore:
         list of Run
             One per non-empty table, visible from ``epoch`` on, holding changes of ``epoch``.
         """
-        full = [part for part in tables if len(part[1].keys)]
+        full = [Part(*part) for part in tables if len(part[1])]
         if not full:
             return []
         name = f"e{epoch:010d}-{this_host()}-{label}-{uuid.uuid4().hex}.run"
-        sections = runs.write(self.path(name), full)
+        sections = sst.write(self.path(name), (p if p.epochs[1] else p._replace(epochs=(epoch, epoch)) for p in full))
         written = []
-        for i, (section, (_, rows, _)) in enumerate(zip(sections, full, strict=True)):
-            low, high = _vnodes(rows.keys)
+        for i, section in enumerate(sections):
             place = (section.table, name, i, section.rows, section.length)
-            written.append(Run(*place, epoch, epoch, epoch, vnode_low=low, vnode_high=high))
+            written.append(Run(*place, epoch, epoch, epoch, None, *section.vnodes))
         return written
 
     def combine(self, groups: Sequence[Sequence[Run]], number: int, target_bytes: int) -> list[Swap]:
         """Make durable objects of runs of the buffer: one, or more when it would be larger than ``target_bytes``.
 
+        Merges and writes as it reads: of no group more than a part is in memory.
+
         Parameters
         ----------
         groups : sequence of sequences of Run
-            The runs of a group hold changes of the same epochs of one table; they become one.
+            The runs of a group hold changes of the same epochs of one table; they are merged.
         number : int
             Of the checkpoint; for the name.
 
         Returns
         -------
         list of Swap
-            For each group the run that takes its place.
+            For each group the runs that take its place: one, unless the rows of the group are many.
 
         Raises
         ------
         TidemillError
             TM1010 and TM1011 when a run cannot be read, TM1012 when an object cannot be written.
         """
-        swaps: list[Swap] = []
-        left = list(groups)
-        while left:
-            size, count = 0, 0
-            while count < len(left) and (not count or size + sum(r.bytes for r in left[count]) <= target_bytes):
-                size += sum(r.bytes for r in left[count])
-                count += 1
-            swaps += self._combined(left[:count], f"c{number:010d}-{this_host()}-{uuid.uuid4().hex}{SST}")
-            left = left[count:]
-        return swaps
+        new: list[list[Run]] = [[] for _ in groups]
+        merged = _Ahead(part for i, group in enumerate(groups) for part in self._merged(i, group, target_bytes))
+        while merged.more():
+            name = f"c{number:010d}-{this_host()}-{uuid.uuid4().hex}{SST}"
+            owners: list[int] = []
+            sections = self._put(name, _parts(merged, owners, target_bytes))
+            for at, (i, section) in enumerate(zip(owners, sections, strict=True)):
+                old = groups[i][0]
+                epochs = (old.epoch_low, old.epoch_high, old.added, old.removed)
+                new[i].append(Run(old.table, name, at, section.rows, section.length, *epochs, *section.vnodes))
+        return [Swap(tuple(group), tuple(runs)) for group, runs in zip(groups, new, strict=True)]
 
-    def _combined(self, groups: Sequence[Sequence[Run]], name: str) -> list[Swap]:
-        bounds: list[tuple[int, int]] = []
+    def _merged(self, number: int, group: Sequence[Run], target_bytes: int) -> Iterator[tuple[int, Part]]:
+        first = group[0]
+        opened = [self.open(run) for run in group]
+        ops = self._file(first.file).sections[first.section].ops
+        multiset = ops == (MergeOp.SUM,) and opened[0].value_types() == [pa.int64()]
+        for rows in merge_chunks(opened, ops, multiset, min(target_bytes, _CHUNK)):
+            yield number, Part(first.table, rows, ops, (first.epoch_low, first.epoch_high))
 
-        def parts() -> Iterator[Part]:
-            for group in groups:
-                first = group[0]
-                ops = self._file(first.file).sections[first.section].ops
-                opened = [self.open(run) for run in group]
-                multiset = ops == (MergeOp.SUM,) and opened[0].values[0].type == pa.int64()
-                rows = merge(opened, ops, drop_zero=multiset)
-                bounds.append(_vnodes(rows.keys))
-                yield first.table, rows, ops
-
+    def _put(self, name: str, parts: Iterable[Part]) -> tuple[sst.Section, ...]:
+        """Write a durable object."""
         staged = self.path(f"{uuid.uuid4().hex}.staged") if self.objects.directory else self.path(name)
-        sections = runs.write(staged, parts())
+        sections = sst.write(staged, parts)
         try:
             self.objects.put(OBJECTS + name, staged)
         except UncertainError as error:
@@ -239,20 +252,29 @@ class RunStore:
             ) from error
         if self.objects.directory is not None:
             staged.unlink()
-        swaps = []
-        for i, (section, group, (low, high)) in enumerate(zip(sections, groups, bounds, strict=True)):
-            run = group[0]
-            place = (run.table, name, i, section.rows, section.length)
-            new = Run(*place, run.epoch_low, run.epoch_high, run.added, run.removed, low, high)
-            swaps.append(Swap(tuple(group), new))
-        return swaps
+        return sections
 
     def verify(self, file: str) -> int:
-        """Check every section of a file; returns how many there are. Errors as :meth:`open`."""
+        """Check every byte of a file; returns how many sections it has. Errors as :meth:`open`."""
         opened = self._file(file)
-        for index in range(len(opened.sections)):
-            opened.rows(index)
+        opened.verify()
         return len(opened.sections)
+
+    def reachable(self, file: str) -> bool:
+        """Whether a file can be read here, as far as can be told without trying."""
+        return file.endswith(SST) or host_of(file) == this_host() or self.path(file).exists()
+
+    def claim(self, job: str) -> bool:
+        """Whether this is the first process of this host that claims a job. Claims of earlier jobs are forgotten."""
+        self.buffer.mkdir(parents=True, exist_ok=True)
+        for old in self.buffer.glob(f"*{_CLAIM}"):
+            if old.name != f"{job}{_CLAIM}":
+                old.unlink(missing_ok=True)
+        try:
+            (self.buffer / f"{job}{_CLAIM}").touch(exist_ok=False)
+        except FileExistsError:
+            return False
+        return True
 
     def evict(self, files: Iterable[str]) -> None:
         """Delete files of the buffer, and copies of objects; a process that has one mapped can go on reading it."""
@@ -281,8 +303,50 @@ class RunStore:
         return [(s.name.removeprefix(OBJECTS), s.modified) for s in stored if s.name.endswith(SST)]
 
 
-def _vnodes(keys: Keys) -> tuple[int, int]:
-    """The range of vnodes of sorted keys, the upper end excluded."""
-    if not len(keys):
-        return 0, 0
-    return int.from_bytes(keys[0][:2], "big"), int.from_bytes(keys[len(keys) - 1][:2], "big") + 1
+def _not_here(file: str, error: TidemillError) -> TidemillError:
+    """The error for a file of a buffer that is missing in this process, when it is another host's."""
+    if error.number != "TM1018" or host_of(file) == this_host():
+        return error
+    return TidemillError(
+        "TM1019",
+        "sealed state lies in the buffer of another host",
+        got=error.got,
+        hint="the mill makes it durable and repeats the epoch by itself; hosts that share a buffer directory are "
+        "one host: give them the same TIDEMILL_HOST",
+    )
+
+
+class _Ahead:
+    """An iterator that tells whether there is more."""
+
+    def __init__(self, parts: Iterable[tuple[int, Part]]) -> None:
+        self._parts = iter(parts)
+        self._next = next(self._parts, None)
+
+    def more(self) -> bool:
+        """Whether :meth:`take` has something to give."""
+        return self._next is not None
+
+    def take(self) -> tuple[int, Part]:
+        """The next one."""
+        assert self._next is not None
+        taken, self._next = self._next, None
+        return taken
+
+    def go_on(self) -> None:
+        """Make the one after that."""
+        self._next = next(self._parts, None)
+
+
+def _parts(merged: _Ahead, owners: list[int], target_bytes: int) -> Iterator[Part]:
+    """What goes into one object; notes whose it is."""
+    size = 0
+    while merged.more():
+        owner, part = merged.take()
+        size += part.rows.nbytes
+        owners.append(owner)
+        yield part
+        del part
+        merged.go_on()
+        if size >= target_bytes:
+            return

@@ -43,10 +43,13 @@ class Run:
 
 @dataclass(frozen=True)
 class Swap:
-    """Runs of the same epochs of one table, and the one that holds the same rows in their place."""
+    """Runs of the same epochs of one table, and those that hold the same rows in their place.
+
+    No two of the new ones have a key in common; there is none when no row is left.
+    """
 
     old: tuple[Run, ...]
-    new: Run
+    new: tuple[Run, ...]
 
 
 @dataclass(frozen=True)
@@ -101,7 +104,7 @@ class Version:
         given = list(swaps)
         number = {(r.table, r.file, r.section): i for i, swap in enumerate(given) for r in swap.old}
         here: list[list[Run]] = [[] for _ in given]
-        concerned = {swap.new.table for swap in given}
+        concerned = {swap.old[0].table for swap in given}
         for table in concerned:
             for run in self._all(table):
                 at = number.get((table, run.file, run.section))
@@ -114,10 +117,9 @@ class Version:
                 runs = kept.get(table, ())
                 kept[table] = tuple(r for r in runs if number.get((table, r.file, r.section)) not in done)
         for i in sorted(done):
-            new = replace(given[i].new, removed=here[i][0].removed)
-            if new.rows:
-                kept = tables if new.removed is None else retired
-                kept[new.table] = _in_order((*kept[new.table], new))
+            removed, table = here[i][0].removed, given[i].old[0].table
+            kept = tables if removed is None else retired
+            kept[table] = _in_order((*kept[table], *(replace(r, removed=removed) for r in given[i].new if r.rows)))
         return Version(
             self.epoch,
             {t: runs for t, runs in tables.items() if runs},

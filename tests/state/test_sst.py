@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 from tidemill.errors import TidemillError
-from tidemill.state import runs
+from tidemill.state import sst
 from tidemill.state.keys import KeyColumn, encode
 from tidemill.state.merge import MergeOp, Rows, consolidate
 
@@ -37,8 +37,8 @@ def content(rows: Rows) -> list[tuple[bytes, ...]]:
 @pytest.fixture
 def two_tables(tmp_path: Path) -> Path:
     """A run file with two sections."""
-    path = tmp_path / "runs" / "e0000000001-0-0-x.run"
-    runs.write(path, [("a", rows_of({i: i * i for i in range(20)}), SUM), ("b", rows_of({7: 1, -7: -1}), SUM)])
+    path = tmp_path / "runs" / "e0000000001-0-0-x.sst"
+    sst.write(path, [("a", rows_of({i: i * i for i in range(20)}), SUM), ("b", rows_of({7: 1, -7: -1}), SUM)])
     return path
 
 
@@ -54,7 +54,7 @@ def small_files_only() -> Iterator[None]:
 
 
 def test_sections_are_read_back(two_tables: Path) -> None:
-    file = runs.RunFile(two_tables)
+    file = sst.RunFile(two_tables)
     assert [(s.table, s.rows) for s in file.sections] == [("a", 20), ("b", 2)]
     assert content(file.rows(0)) == content(rows_of({i: i * i for i in range(20)}))
     assert content(file.rows(1)) == content(rows_of({-7: -1, 7: 1}))
@@ -63,29 +63,29 @@ def test_sections_are_read_back(two_tables: Path) -> None:
 
 def test_bytes_round_trip() -> None:
     rows = rows_of({3: 1, 1: 2})
-    assert content(runs.from_bytes(runs.to_bytes(rows))) == content(rows)
+    assert content(sst.from_bytes(sst.to_bytes(rows))) == content(rows)
 
 
 def test_strings_and_nulls_round_trip(tmp_path: Path) -> None:
     keys = encode([pa.array(["", None, "Zoë"])], (KeyColumn(pa.string()),), 1)
     rows = consolidate(keys, [pa.array([1, None, 3], pa.int64())], [MergeOp.LAST], drop_zero=False)
-    path = tmp_path / "a.run"
-    runs.write(path, [("t", rows, (MergeOp.LAST,))])
-    assert content(runs.RunFile(path).rows(0)) == content(rows)
+    path = tmp_path / "a.sst"
+    sst.write(path, [("t", rows, (MergeOp.LAST,))])
+    assert content(sst.RunFile(path).rows(0)) == content(rows)
 
 
 def test_every_changed_byte_is_detected_or_harmless(two_tables: Path, seed: int) -> None:
-    original, raw = runs.RunFile(two_tables), two_tables.read_bytes()
+    original, raw = sst.RunFile(two_tables), two_tables.read_bytes()
     expected = [content(original.rows(i)) for i in range(2)]
     chance = random.Random(seed)
     harmless = 0
     for position in range(len(raw)):
         damaged = bytearray(raw)
         damaged[position] ^= chance.randrange(1, 256)
-        path = two_tables.with_name(f"{position}.run")
+        path = two_tables.with_name(f"{position}.sst")
         path.write_bytes(damaged)
         try:
-            file = runs.RunFile(path)
+            file = sst.RunFile(path)
             assert [content(file.rows(i)) for i in range(2)] == expected, f"byte {position} of {len(raw)}"
             harmless += 1
         except TidemillError as error:
@@ -97,46 +97,46 @@ def test_every_changed_byte_is_detected_or_harmless(two_tables: Path, seed: int)
 def test_every_truncation_is_detected(two_tables: Path) -> None:
     raw = two_tables.read_bytes()
     for length in range(0, len(raw), 7):
-        path = two_tables.with_name(f"{length}.run")
+        path = two_tables.with_name(f"{length}.sst")
         path.write_bytes(raw[:length])
         with pytest.raises(TidemillError) as caught:
-            runs.RunFile(path)
+            sst.RunFile(path)
         assert caught.value.number == "TM1011", f"cut to {length} of {len(raw)} bytes"
 
 
 def test_bytes_after_the_end_are_detected(two_tables: Path) -> None:
-    path = two_tables.with_name("longer.run")
+    path = two_tables.with_name("longer.sst")
     path.write_bytes(two_tables.read_bytes() + b"x")
     with pytest.raises(TidemillError, match="TM1011"):
-        runs.RunFile(path)
+        sst.RunFile(path)
 
 
 def test_missing_file(tmp_path: Path) -> None:
     with pytest.raises(TidemillError, match="TM1010") as caught:
-        runs.RunFile(tmp_path / "gone.run")
-    assert "gone.run" in caught.value.got
+        sst.RunFile(tmp_path / "gone.sst")
+    assert "gone.sst" in caught.value.got
 
 
 def test_directory_in_place_of_a_file(tmp_path: Path) -> None:
     with pytest.raises(TidemillError, match="TM1011"):
-        runs.RunFile(tmp_path)
+        sst.RunFile(tmp_path)
 
 
 def test_newer_format(tmp_path: Path) -> None:
-    footer = json.dumps({"format": runs.FORMAT_VERSION + 1, "sections": []}).encode()
+    footer = json.dumps({"format": sst.FORMAT_VERSION + 1, "sections": []}).encode()
     magic = b"TMRUN\x00\x00\x01"
     tail = zlib.crc32(footer).to_bytes(8, "little") + len(footer).to_bytes(8, "little") + magic
-    path = tmp_path / "new.run"
+    path = tmp_path / "new.sst"
     path.write_bytes(magic + footer + tail)
     with pytest.raises(TidemillError, match="TM1002") as caught:
-        runs.RunFile(path)
-    assert f"format {runs.FORMAT_VERSION + 1}" in caught.value.got
+        sst.RunFile(path)
+    assert f"format {sst.FORMAT_VERSION + 1}" in caught.value.got
 
 
 def test_full_disk_leaves_nothing_behind(tmp_path: Path) -> None:
-    path = tmp_path / "big.run"
+    path = tmp_path / "big.sst"
     with pytest.raises(TidemillError, match="TM1012") as caught, small_files_only():
-        runs.write(path, [("t", rows_of(dict.fromkeys(range(5000), 1)), SUM)])
+        sst.write(path, [("t", rows_of(dict.fromkeys(range(5000), 1)), SUM)])
     assert "previous epoch is intact" in caught.value.hint
     assert list(tmp_path.iterdir()) == []
 
@@ -144,5 +144,5 @@ def test_full_disk_leaves_nothing_behind(tmp_path: Path) -> None:
 def test_file_where_the_directory_should_be(tmp_path: Path) -> None:
     (tmp_path / "runs").write_text("in the way")
     with pytest.raises(TidemillError, match="TM1012"):
-        runs.write(tmp_path / "runs" / "a.run", [("t", rows_of({1: 1}), SUM)])
+        sst.write(tmp_path / "runs" / "a.sst", [("t", rows_of({1: 1}), SUM)])
     assert (tmp_path / "runs").read_text() == "in the way"

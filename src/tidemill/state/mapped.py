@@ -1,0 +1,248 @@
+"""Rows of a mapped file, of which only what is touched is checked and read.
+
+Who takes ``keys`` or ``values`` gets bytes that have been checked, all rows of them. Lookups ask with the methods below
+instead: these use the first key of each block of rows (fences) and a Bloom filter, and check the pages of the few
+blocks where a key can be.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from tidemill.state.columns import column
+from tidemill.state.keys import Keys
+from tidemill.state.merge import Origin, Rows
+from tidemill.state.pages import Pages
+from tidemill.state.searching import block_of, bounds_within, fence_bounds, locate, locate_prefixes, locate_within
+from tidemill.state.spans import check_rows
+from tidemill.state.words import Ints, Words
+
+EDGE = 64
+"""Bytes of the smallest and the greatest key that a footer has."""
+_DENSE = 16
+"""With a probe for every so many rows all keys are read in turn."""
+_FEW, _SMALL = 256, 32 << 10
+"""With fewer probes, or fewer rows, the index takes longer than a search of keys that are checked anyway."""
+_NARROW = 256
+"""Bytes of a row below which rows are checked by the block."""
+_NO_WORDS = np.empty(0, np.uint64)
+
+
+@dataclass(frozen=True)
+class Fences:
+    """Where the index of a section lies, from the start of the section.
+
+    ``count`` keys: the first of every ``block`` rows, then the last key of all. ``filter_words`` is 0 where there is
+    no filter.
+    """
+
+    block: int
+    at: int
+    count: int
+    bytes: int
+    filter_at: int
+    filter_words: int
+
+
+class Body:
+    """The columns of a section with its index. Nothing here has been checked unless the name says so.
+
+    Parameters
+    ----------
+    array : pa.Array
+        The keys (large_binary, no NULLs).
+    low, high : bytes
+        At most :data:`EDGE` bytes of the smallest and of the greatest key.
+    """
+
+    def __init__(
+        self, pages: Pages, array: pa.Array, values: Sequence[pa.Array], fences: Fences, low: bytes, high: bytes
+    ) -> None:
+        self.pages = pages
+        self.keys = Keys.from_arrow(array)
+        self.values = tuple(values)
+        self.block = fences.block
+        self.walkable = np.zeros(fences.count - 1, np.uint8)
+        """Per block whether its keys and first values are checked."""
+        self._known_keys = np.zeros(fences.count - 1, np.bool_)
+        self._known_values = np.zeros(fences.count - 1, np.bool_)
+        self.bytes = fences.at
+        self._narrow = fences.at < _NARROW * len(array)
+        self._array = array
+        self._fences = fences
+        self._low, self._high = low, high
+        self._base = pages.data.address
+        self._index: tuple[Keys, Words] | None = None
+
+    def check_all_keys(self, start: int, stop: int) -> None:
+        """Check the keys of a range of rows."""
+        check_rows(self.pages, self._base, self._array, np.array([start]), np.array([stop]))
+
+    def check_all_values(self, start: int, stop: int) -> None:
+        """Check the values of a range of rows."""
+        for array in self.values:
+            check_rows(self.pages, self._base, array, np.array([start]), np.array([stop]))
+
+    def check_blocks(self, blocks: Ints) -> None:
+        """Check the keys of some blocks."""
+        blocks = blocks[~self._known_keys[blocks]]
+        if len(blocks) and not self.pages.complete:
+            check_rows(self.pages, self._base, self._array, *self._rows_of(blocks))
+            self._known_keys[blocks] = True
+
+    def check_values(self, rows: Ints) -> None:
+        """Check the values of some rows, of narrow ones those beside them too."""
+        if self.pages.complete:
+            return
+        if not self._narrow:
+            for array in self.values:
+                check_rows(self.pages, self._base, array, rows, rows + 1)
+            return
+        blocks = rows // self.block
+        blocks = blocks[~self._known_values[blocks]]
+        if len(blocks):
+            for array in self.values:
+                check_rows(self.pages, self._base, array, *self._rows_of(blocks))
+            self._known_values[blocks] = True
+
+    def open_blocks(self, blocks: Ints) -> None:
+        """Check the keys and first values of some blocks."""
+        blocks = blocks[self.walkable[blocks] == 0]
+        if len(blocks):
+            self.check_blocks(blocks)
+            check_rows(self.pages, self._base, self.values[0], *self._rows_of(blocks))
+            self.walkable[blocks] = 1
+
+    @property
+    def index(self) -> tuple[Keys, Words]:
+        """The fences and the words of the filter, checked."""
+        if self._index is None:
+            f = self._fences
+            start = f.at + 8 * (f.count + 1)
+            self.pages.check(f.at, f.filter_at + 8 * f.filter_words)
+            data = self.pages.data
+            fences = Keys(
+                np.frombuffer(data, np.int64, f.count + 1, f.at), np.frombuffer(data, np.uint8, f.bytes, start)
+            )
+            self._index = fences, np.frombuffer(data, np.uint64, f.filter_words, f.filter_at)
+        return self._index
+
+    def misses(self, probes: Keys) -> bool:
+        """Whether all of some ascending probes lie before the first key or behind the last."""
+        return probes[len(probes) - 1] < self._low or probes[0][:EDGE] > self._high
+
+    def locate(self, probes: Keys, hashes: Callable[[], Words]) -> Ints:
+        """Row of each probe (ascending and unique), -1 where absent, by the index; ``hashes`` gives their hashes."""
+        (fences, words), keys = self.index, self.keys
+        wanted = hashes() if len(words) else _NO_WORDS
+        blocks = block_of(fences.offsets, fences.data, probes.offsets, probes.data, words, wanted)
+        self.check_blocks(blocks[blocks >= 0])
+        return locate_within(keys.offsets, keys.data, probes.offsets, probes.data, blocks, self.block)
+
+    def bounds(self, probes: Keys, past_prefix: bool) -> Ints:
+        """The first row not less than each probe, or with ``past_prefix`` behind all that start with it."""
+        fences, keys = self.index[0], self.keys
+        blocks = fence_bounds(fences.offsets, fences.data, len(self.walkable), probes.offsets, probes.data, past_prefix)
+        self.check_blocks(np.maximum(blocks - 1, 0))
+        return bounds_within(keys.offsets, keys.data, probes.offsets, probes.data, blocks, self.block, past_prefix)
+
+    def _rows_of(self, blocks: Ints) -> tuple[Ints, Ints]:
+        return blocks * self.block, np.minimum((blocks + 1) * self.block, len(self.keys))
+
+
+class Mapped(Rows):
+    """Rows ``start`` to ``stop - 1`` of a section."""
+
+    body: Body
+    start: int
+
+    def __init__(self, body: Body, start: int, stop: int, origin: Origin | None = None) -> None:
+        self.__dict__.update(body=body, start=start, _stop=stop, origin=origin, _keys=None, _values=None)
+
+    @property
+    def keys(self) -> Keys:
+        """All keys, checked. TM1011 when one is corrupt."""
+        keys: Keys | None = self.__dict__["_keys"]
+        if keys is None:
+            self.body.check_all_keys(self.start, self.start + len(self))
+            keys = self.__dict__["_keys"] = self.unchecked_keys
+        return keys
+
+    @property
+    def values(self) -> tuple[pa.Array, ...]:
+        """All values, checked. TM1011 when one is corrupt."""
+        values: tuple[pa.Array, ...] | None = self.__dict__["_values"]
+        if values is None:
+            self.body.check_all_values(self.start, self.start + len(self))
+            values = self.__dict__["_values"] = tuple(v.slice(self.start, len(self)) for v in self.body.values)
+        return values
+
+    @property
+    def estimate(self) -> int:
+        """Bytes, were all rows of the section as large."""
+        return self.body.bytes * len(self) // max(1, len(self.body.keys))
+
+    @property
+    def unchecked_keys(self) -> Keys:
+        """All keys as the file has them; for who checks what is read of them."""
+        return self.body.keys.slice(self.start, self.start + len(self))
+
+    def __len__(self) -> int:
+        return int(self.__dict__["_stop"]) - self.start
+
+    def slice(self, start: int, stop: int) -> Mapped:
+        """Rows ``start`` to ``stop - 1``; nothing is read."""
+        if not 0 <= start <= stop <= len(self):
+            raise IndexError(f"rows {start}..{stop} of {len(self)}")
+        return Mapped(self.body, self.start + start, self.start + stop)
+
+    def at(self, origin: Origin) -> Mapped:
+        """The same rows, known under an origin."""
+        return Mapped(self.body, self.start, self.start + len(self), origin)
+
+    def take_keys(self, rows: Ints) -> Keys:
+        """The keys of the given rows (int64), checked and copied."""
+        index = np.ascontiguousarray(rows, np.int64) + self.start
+        self.body.check_blocks(index // self.body.block)
+        return self.body.keys.take(index)
+
+    def take_values(self, rows: Ints) -> tuple[pa.Array, ...]:
+        """The values of the given rows (int64), checked and copied."""
+        index = np.ascontiguousarray(rows, np.int64) + self.start
+        self.body.check_values(index)
+        taken = column(index)
+        return tuple(v.take(taken) for v in self.body.values)
+
+    def value_types(self) -> list[pa.DataType]:
+        """Types of the value columns."""
+        return [v.type for v in self.body.values]
+
+    def locate(self, probes: Keys, hashes: Callable[[], Words]) -> Ints:
+        """Row of each probe (ascending and unique), -1 where absent; ``hashes`` gives those of the probes."""
+        body, n = self.body, len(self)
+        if not n or not len(probes) or body.misses(probes):
+            return np.full(len(probes), -1, np.int64)
+        known = self.__dict__["_keys"] is not None
+        if len(probes) * _DENSE > n or (known and (len(probes) < _FEW or n < _SMALL)):
+            keys = self.keys
+            return locate(keys.offsets, keys.data, probes.offsets, probes.data)
+        rows = body.locate(probes, hashes)
+        if n < len(body.keys):
+            rows[(rows < self.start) | (rows >= self.start + n)] = -1
+            rows[rows >= 0] -= self.start
+        return rows
+
+    def bounds(self, probes: Keys, past_prefix: bool) -> Ints:
+        """The first row not less than each probe, or with ``past_prefix`` behind all that start with it.
+
+        Probes are ascending; with ``past_prefix`` none is a prefix of another.
+        """
+        known = self.__dict__["_keys"] is not None
+        if len(probes) * _DENSE > len(self) or (known and (len(probes) < _FEW or len(self) < _SMALL)):
+            keys = self.keys
+            return locate_prefixes(keys.offsets, keys.data, probes.offsets, probes.data)[past_prefix]
+        return np.clip(self.body.bounds(probes, past_prefix) - self.start, 0, len(self))
