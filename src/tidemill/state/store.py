@@ -6,6 +6,7 @@ host. What a checkpoint made of it lies among the objects of the root (``.sst``)
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import re
@@ -200,7 +201,8 @@ class RunStore:
             size = path.stat().st_size
             return sst.RunFile(path).rows(0), size
         finally:
-            path.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):
+                path.unlink()
 
     def combine(self, groups: Sequence[Sequence[Run]], number: int, target_bytes: int) -> list[Swap]:
         """Make durable objects of runs of the buffer: one, or more when it would be larger than ``target_bytes``.
