@@ -53,6 +53,9 @@ class Settings:
         How old an unreferenced state file must be before it is deleted.
     listing_seconds : float
         Least time between two listings of a table's files while known ones wait to be read.
+    memory_bytes : int
+        What a task may hold in memory of what it writes and waits for in an epoch; above it, the largest part goes into
+        a file. 0 for a quarter of the machine's memory divided by the number of tasks that run at the same time.
     spark_conf : dict
         More Spark settings.
     """
@@ -74,4 +77,5 @@ class Settings:
     compact_bytes: int = 32 << 20
     garbage_grace_seconds: float = 120.0
     listing_seconds: float = 1.0
+    memory_bytes: int = 0
     spark_conf: dict[str, str] = field(default_factory=dict)

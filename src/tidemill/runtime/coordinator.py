@@ -48,6 +48,7 @@ from tidemill.sources.split import Split, SplitResult
 from tidemill.state.compaction import Policy
 from tidemill.state.expiry import Expiry
 from tidemill.state.manifest import ManifestLog
+from tidemill.state.memory import default_limit
 from tidemill.state.objects import Objects
 from tidemill.state.store import RunStore, default_buffer
 from tidemill.state.version import Run, Version
@@ -571,6 +572,7 @@ class Coordinator:
             self.store,
             current.broadcast,
             {t: self.version.runs(t) for t in current.reads},
+            self.settings.memory_bytes or default_limit(self.spark.sparkContext.defaultParallelism),
         )
         redone = 0
         while True:

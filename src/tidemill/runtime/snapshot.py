@@ -24,7 +24,7 @@ from tidemill.task.changed_groups import changed_groups
 from tidemill.task.changed_rows import changed_rows
 from tidemill.task.operators.calculate import calculate
 from tidemill.task.program import ReadPlan
-from tidemill.task.read_view import empty_rows, finish_rows, read_view, zero_row
+from tidemill.task.read_view import empty_rows, finish_rows, read_view, reader_of, zero_row
 from tidemill.task.streams import Delta
 
 
@@ -150,7 +150,7 @@ class Snapshot:
         self.check_readable(name, epoch)
         plan = self.plan(name, epoch)
         opened = [self.store.open(r) for r in self.runs(plan, epoch)]
-        return to_table(plan, read_view(plan, opened, single_row=plan.single))
+        return to_table(plan, read_view(plan, reader_of(plan.table, opened), single_row=plan.single))
 
     def changes(self, name: str, epoch: int) -> pa.Table:
         """What one epoch changed in a view.
@@ -209,7 +209,9 @@ class Snapshot:
         rows = _merged(plan, changed, drop_zero=False)
         if plan.single and not before:
             before = [zero_row(plan.table)]  # what a reader saw before there was any state
-        delta = changed_groups(plan.table, plan.layout, plan.input_types, before, rows, single=plan.single)
+        delta = changed_groups(
+            plan.table, plan.layout, plan.input_types, reader_of(plan.table, before), rows, single=plan.single
+        )
         for step in plan.steps:
             delta = calculate(step, delta)
         return _net(_weighted(plan, delta))

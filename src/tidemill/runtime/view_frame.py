@@ -15,7 +15,7 @@ from tidemill.runtime.snapshot import Snapshot, to_table
 from tidemill.state.store import RunStore, partition_vnodes
 from tidemill.state.version import Run
 from tidemill.task.program import ReadPlan
-from tidemill.task.read_view import read_view
+from tidemill.task.read_view import read_view, reader_of
 
 _ROWS_PER_PARTITION = 250_000
 _ROWS_PER_BATCH = 65_536
@@ -119,5 +119,5 @@ class _Reader:
                 low, high = partition_vnodes(partition, self.partitions)
                 opened = self.store.open_range(self.runs, low, high)
                 single = self.plan.single and partition == 0
-                table = to_table(self.plan, read_view(self.plan, opened, single_row=single))
+                table = to_table(self.plan, read_view(self.plan, reader_of(self.plan.table, opened), single_row=single))
                 yield from table.to_batches(max_chunksize=_ROWS_PER_BATCH)

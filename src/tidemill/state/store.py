@@ -16,6 +16,7 @@ import threading
 import uuid
 from collections import OrderedDict
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 
 import pyarrow as pa
@@ -184,16 +185,43 @@ class RunStore:
         list of Run
             One per non-empty table, visible from ``epoch`` on, holding changes of ``epoch``.
         """
-        full = [Part(*part) for part in tables if len(part[1])]
-        if not full:
+        full = (Part(*part) for part in tables if len(part[1]))
+        first = next(full, None)
+        if first is None:
             return []
         name = f"e{epoch:010d}-{this_host()}-{label}-{uuid.uuid4().hex}.run"
-        sections = sst.write(self.path(name), (p if p.epochs[1] else p._replace(epochs=(epoch, epoch)) for p in full))
+        parts = (p if p.epochs[1] else p._replace(epochs=(epoch, epoch)) for p in chain((first,), full))
+        del first  # written parts are not kept
+        sections = sst.write(self.path(name), parts)
         written = []
         for i, section in enumerate(sections):
             place = (section.table, name, i, section.rows, section.length)
             written.append(Run(*place, epoch, epoch, epoch, None, *section.vnodes))
         return written
+
+    def spill(self, epoch: int, part: Part) -> tuple[Rows, int]:
+        """Put rows into a file of the buffer that has no name any more: it goes with the last process that maps it.
+
+        Returns
+        -------
+        rows : Rows
+            The same rows, mapped.
+        size : int
+            Bytes of the file.
+
+        Raises
+        ------
+        TidemillError
+            TM1012 when it cannot be written.
+        """
+        path = self.path(f"e{epoch:010d}-{this_host()}-spill-{uuid.uuid4().hex}.run")
+        try:
+            sst.write(path, [part])
+            size = path.stat().st_size
+            return sst.RunFile(path).rows(0), size
+        finally:
+            with contextlib.suppress(OSError):
+                path.unlink()
 
     def combine(self, groups: Sequence[Sequence[Run]], number: int, target_bytes: int) -> list[Swap]:
         """Make durable objects of runs of the buffer: one, or more when it would be larger than ``target_bytes``.
