@@ -54,8 +54,10 @@ class Settings:
     listing_seconds : float
         Least time between two listings of a table's files while known ones wait to be read.
     memory_bytes : int
-        What a task may hold in memory of what it writes and waits for in an epoch; above it, the largest part goes into
-        a file. 0 for a quarter of the machine's memory divided by the number of tasks that run at the same time.
+        What the tasks of a host may hold in memory of state, shared evenly by those that run at the same time: three
+        quarters for what an epoch writes and waits for, of which the largest part goes into a file when it is more, and
+        a quarter for caches. After an epoch that had to do so, the next one admits half as much. 0 for a quarter of the
+        machine's memory.
     spark_conf : dict
         More Spark settings.
     """

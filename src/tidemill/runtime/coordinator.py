@@ -31,6 +31,7 @@ from tidemill.plan.explain import QUERY, explain
 from tidemill.plan.rules import rewrite
 from tidemill.plan.statements import CreateTable, CreateView
 from tidemill.runtime import replacements, small_tables
+from tidemill.runtime.admission import Admission
 from tidemill.runtime.catalog import NEXT, Catalog, View, check_properties
 from tidemill.runtime.checkpoints import Checkpoints, InUse, Sealed
 from tidemill.runtime.compactor import Compactor
@@ -48,7 +49,7 @@ from tidemill.sources.split import Split, SplitResult
 from tidemill.state.compaction import Policy
 from tidemill.state.expiry import Expiry
 from tidemill.state.manifest import ManifestLog
-from tidemill.state.memory import default_limit
+from tidemill.state.memory import share_of_task
 from tidemill.state.objects import Objects
 from tidemill.state.store import RunStore, default_buffer
 from tidemill.state.version import Run, Version
@@ -78,6 +79,7 @@ class Coordinator:
         self._log = ManifestLog(self.objects, create=True)
         self._lock = threading.RLock()
         self._jobs = EpochJobs(spark.sparkContext)
+        self._admission = Admission(settings.epoch_bytes, settings.split_bytes)
         self._claimed = False
         self._scattered = False
         self._warnings: list[str] = []
@@ -469,7 +471,7 @@ class Coordinator:
             programs = self._programs()
             current = programs.usual
             used = {s.operation.source.name for s in current.program.steps if isinstance(s.operation, ScanStep)}
-            limits = (self.settings.epoch_bytes, self.settings.split_bytes, used, self.partitions)
+            limits = (self._admission.bytes, self.settings.split_bytes, used, self.partitions)
             apart = () if self._fresh else programs.small
             splits = self._intake.admit(*limits, apart, self.settings.small_epoch_bytes)
             snapshots = snapshot_steps(current.program, {self.catalog.everything[v].born for v in self._fresh})
@@ -500,6 +502,7 @@ class Coordinator:
             report = epoch_report(
                 self.version.epoch, current.program, reports, results, written, milliseconds, failed, redone
             )
+            self._admission.sealed(sum(s.end - s.start for s in splits), report.spilled_bytes)
             noted, self._warnings = self._warnings, []
             noted += self._checkpoints.warnings()
             found = (*noted, *self._compactor.warnings(), *appeared, *self._newly_outgrown(programs))
@@ -572,7 +575,7 @@ class Coordinator:
             self.store,
             current.broadcast,
             {t: self.version.runs(t) for t in current.reads},
-            self.settings.memory_bytes or default_limit(self.spark.sparkContext.defaultParallelism),
+            share_of_task(self.settings.memory_bytes, self.spark.sparkContext.defaultParallelism),
         )
         redone = 0
         while True:

@@ -19,7 +19,7 @@ from pyspark import Broadcast
 
 from tidemill.errors import EvaluationError, TidemillError
 from tidemill.sources.split import Split, SplitResult
-from tidemill.state import lookup, sst
+from tidemill.state import derived, lookup, sst
 from tidemill.state.keys import VNODES
 from tidemill.state.memory import MemoryBudget
 from tidemill.state.memtable import Memtable
@@ -42,8 +42,8 @@ _TASKS_KEPT = 16
 class EpochPlan:
     """What every task of an epoch needs to know.
 
-    ``tables`` are the runs, as of the epoch before, of the tables that steps look up. ``memory_bytes`` is what the
-    memtables of one task may hold before they spill, 0 for as much as it takes.
+    ``tables`` are the runs, as of the epoch before, of the tables that steps look up. ``memory_bytes`` is what one
+    task may hold of state in memory, 0 for as much as it takes.
     """
 
     epoch: int
@@ -110,7 +110,9 @@ class _EpochContext:
         self._plan = plan
         self._store = plan.store
         self._report = report
-        self.budget = MemoryBudget(plan.memory_bytes)
+        self.budget = MemoryBudget(-(-plan.memory_bytes * 3 // 4))
+        if plan.memory_bytes:
+            derived.keep(plan.memory_bytes // 4)
         self._states: dict[tuple[str, bool], tuple[StateTable, TableState]] = {}
 
     def state(self, table: StateTable, everywhere: bool = False) -> TableState:

@@ -17,13 +17,20 @@ import numpy.typing as npt
 from tidemill.state.merge import Rows
 
 LIMIT = 256 << 20
-"""Bytes kept per process. The newest entry stays even when it alone is larger."""
+"""Most bytes kept per process. The newest entry stays even when it alone is larger."""
 
 Arrays = tuple[npt.NDArray[Any], ...]
 
 _kept: OrderedDict[Hashable, Arrays] = OrderedDict()
 _lock = threading.Lock()
 _bytes = 0
+_limit = LIMIT
+
+
+def keep(most: int) -> None:
+    """Keep no more than so many bytes in this process from now on, nor than ``LIMIT``."""
+    global _limit
+    _limit = most
 
 
 def derived(run: Rows, name: Hashable, make: Callable[[], Arrays]) -> Arrays:
@@ -49,7 +56,7 @@ def derived(run: Rows, name: Hashable, make: Callable[[], Arrays]) -> Arrays:
         if key not in _kept:
             _kept[key] = arrays
             _bytes += _size(arrays)
-        while _bytes > LIMIT and len(_kept) > 1:
+        while _bytes > min(_limit, LIMIT) and len(_kept) > 1:
             _bytes -= _size(_kept.popitem(last=False)[1])
     return arrays
 

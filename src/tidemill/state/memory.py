@@ -65,8 +65,16 @@ class MemoryBudget:
             self.spilled += largest.spill()
 
 
-def default_limit(slots: int) -> int:
-    """A quarter of the machine's memory, shared by the tasks that run at the same time; bytes."""
+def share_of_task(host: int, slots: int) -> int:
+    """What a task may hold of what its host may, 0 for a quarter of the machine's memory; bytes.
+
+    Parameters
+    ----------
+    slots : int
+        How many tasks run at the same time.
+    """
+    if host:
+        return max(1, host // max(1, slots))
     memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     with contextlib.suppress(OSError, ValueError):  # no limit, or none that can be seen
         memory = min(memory, int(_CGROUP.read_text()))
