@@ -25,6 +25,7 @@ NAMES = (
     "nexmark",
     "ordered_index",
     "finance",
+    "recovery",
 )
 
 
