@@ -28,20 +28,34 @@ class Settings:
         with, is looked up where the rows of that are, without an exchange, in epochs in which it does not change.
         0 for no table but those with the option ``broadcast 'true'``.
     checkpoint_seconds : float
-        Least time between two checkpoints; sealed epochs in between are replayed after a crash.
+        Time between the beginnings of two checkpoints; epochs sealed in between are replayed after a crash.
+    checkpoint_epochs : int
+        A checkpoint also begins when so many epochs have been sealed since the last one began; 0 for time alone.
     checkpoint_bytes : int
         A checkpoint makes one object of what a host has sealed, and more when that is larger than this.
     buffer_directory : str
         Where each host keeps what is sealed and not durable yet; by default ``buffer`` in a local root, else a
-        directory below the system's temporary one. Memory (``/dev/shm``) or a fast disk serve best.
+        directory below the system's temporary one. Memory (``/dev/shm``) or a fast disk serve best. ``{host}`` in it
+        stands for the name of the host.
+    buffer_epochs : int
+        How many of the newest epochs are still read from the buffer when they are durable.
+    buffer_bytes : int
+        Most bytes of sealed state that is not durable. A checkpoint begins at 80 % of it, and when it is full no epoch
+        admits anything until one has ended.
     history_epochs : int
         How many epochs back a view's changes, and the view as it was, can still be read.
     compact_after : int
-        How many runs a state table may have before they are merged.
+        How many epochs' runs a state table may have before they are merged.
+    compact_bytes : int
+        How large young runs of a state table become, together, before they go down into levels, and about how large a
+        run is there. A merge takes several times as much, not more, whatever the size of the table.
     garbage_grace_seconds : float
         How old an unreferenced state file must be before it is deleted.
     listing_seconds : float
         Least time between two listings of a table's files while known ones wait to be read.
+    memory_bytes : int
+        What a task may hold in memory of what it writes and waits for in an epoch; above it, the largest part goes into
+        a file. 0 for a quarter of the machine's memory divided by the number of tasks that run at the same time.
     spark_conf : dict
         More Spark settings.
     """
@@ -53,10 +67,15 @@ class Settings:
     small_epoch_bytes: int = 1 << 20
     broadcast_bytes: int = 10 << 20
     checkpoint_seconds: float = 1.0
+    checkpoint_epochs: int = 0
     checkpoint_bytes: int = 256 << 20
     buffer_directory: str = ""
+    buffer_epochs: int = 0
+    buffer_bytes: int = 1 << 30
     history_epochs: int = 128
     compact_after: int = 12
+    compact_bytes: int = 32 << 20
     garbage_grace_seconds: float = 120.0
     listing_seconds: float = 1.0
+    memory_bytes: int = 0
     spark_conf: dict[str, str] = field(default_factory=dict)

@@ -251,8 +251,8 @@ class Mill:
         """Name and incremental plan of every view."""
         return [(name, self._open().explain_view(name)) for name in self._open().catalog.views]
 
-    def query(self, text: str) -> DataFrame:
-        """Any Spark SQL over the views, at one sealed epoch.
+    def query(self, text: str, *, durable: bool = False) -> DataFrame:
+        """Any Spark SQL over the views, at one sealed epoch, or at the newest durable one (see :meth:`snapshot`).
 
         Raises
         ------
@@ -261,7 +261,7 @@ class Mill:
             that are still being filled.
         """
         coordinator = self._open()
-        return query_views(self.spark, coordinator.snapshot(), text, frame_of=coordinator.view_frame)
+        return query_views(self.spark, coordinator.snapshot(durable), text, frame_of=coordinator.view_frame)
 
     def _show(self, kind: str) -> DataFrame:
         return self.spark.createDataFrame(self._open().snapshot().show(kind))
@@ -377,12 +377,23 @@ class Mill:
         """The newest sealed epoch; 0 before the first."""
         return self._coordinator.version.epoch
 
-    def snapshot(self) -> Snapshot:
-        """The newest sealed epoch, for reading without Spark."""
-        return self._coordinator.snapshot()
+    @property
+    def durable_epoch(self) -> int:
+        """The newest epoch that no crash and no loss of a host can take back."""
+        return self._coordinator.durable_epoch
 
-    def table(self, name: str, epoch: int | None = None) -> DataFrame:
+    def snapshot(self, *, durable: bool = False) -> Snapshot:
+        """The newest sealed epoch, for reading without Spark; with ``durable`` the newest that cannot be lost.
+
+        What is sealed and not durable may be lost with a host. The mill then goes back to the last durable epoch and
+        reads the same input again, in epochs that may be cut otherwise.
+        """
+        return self._coordinator.snapshot(durable)
+
+    def table(self, name: str, epoch: int | None = None, *, durable: bool = False) -> DataFrame:
         """A view as a Spark DataFrame of one sealed epoch (the newest by default), or a table to query.
+
+        With ``durable`` the newest epoch is the newest that cannot be lost (see :meth:`snapshot`).
 
         What is built on it can be given to :meth:`create_view`, unless ``epoch`` was given. The rows of a
         table without PRIMARY KEY cannot be read by themselves: executing its DataFrame fails with TM1034.
@@ -397,7 +408,7 @@ class Mill:
         table = coordinator.catalog.tables.get(name.lower())
         if table is not None and not table.keyed:
             return coordinator.relation(name.lower())
-        return coordinator.view_frame(self.spark, coordinator.snapshot(), name.lower(), epoch)
+        return coordinator.view_frame(self.spark, coordinator.snapshot(durable), name.lower(), epoch)
 
     def relation(self, name: str) -> DataFrame:
         """A table or view, filled or not, as a DataFrame to build queries of; it cannot be executed.
@@ -409,9 +420,9 @@ class Mill:
         """
         return self._open().relation(name.lower())
 
-    def read(self, view: str, epoch: int | None = None) -> pa.Table:
-        """A view as an Arrow table, read in this process. Errors as :meth:`table`."""
-        return self._coordinator.snapshot().read(view.lower(), epoch)
+    def read(self, view: str, epoch: int | None = None, *, durable: bool = False) -> pa.Table:
+        """A view as an Arrow table, read in this process. Parameters and errors as :meth:`table`."""
+        return self._coordinator.snapshot(durable).read(view.lower(), epoch)
 
     def count(self, view: str) -> int:
         """Number of rows of a view; a large view is counted in Spark tasks. Errors as :meth:`table`."""
@@ -423,7 +434,7 @@ class Mill:
         return int(view_frame(self.spark, snapshot, view).count())
 
     def subscribe(
-        self, view: str, from_epoch: int = 0, *, timeout: float | None = 0.0
+        self, view: str, from_epoch: int = 0, *, timeout: float | None = 0.0, durable: bool = False
     ) -> Iterator[tuple[int, pa.Table]]:
         """The changes of a view, epoch by epoch, each exactly once and in order.
 
@@ -434,6 +445,8 @@ class Mill:
             number begins with the changes after that epoch.
         timeout : float or None
             Seconds to wait for another epoch when all have been given; 0 ends at once, None never.
+        durable : bool
+            Whether to give epochs only when they cannot be lost any more.
 
         Yields
         ------
@@ -445,33 +458,53 @@ class Mill:
         Raises
         ------
         TidemillError
-            TM1031 when changes after ``from_epoch`` are no longer remembered; otherwise as :meth:`table`.
+            TM1031 when changes after ``from_epoch`` are no longer remembered; TM1036 when epochs that were given have
+            been lost with a host before they were durable; otherwise as :meth:`table`.
         """
         view = view.lower()
         epoch = from_epoch
+        losses = len(self._coordinator.went_back)
         if epoch == 0:
-            snapshot = self._coordinator.snapshot()
+            snapshot = self._coordinator.snapshot(durable)
             epoch = snapshot.first_epoch(view)
             start = first_rows(snapshot, view, epoch)
             if start.num_rows:
                 yield epoch, start
         while True:
-            snapshot = self._coordinator.snapshot()
+            snapshot = self._coordinator.snapshot(durable)
+            self._check_given(view, epoch, losses)
             while epoch < snapshot.version.epoch:
                 epoch += 1
                 for delta in snapshot.change_tables(view, epoch):
                     yield epoch, delta
-            if not self._wait_beyond(epoch, timeout):
+            if not self._wait_beyond(epoch, timeout, durable, losses):
+                self._check_given(view, epoch, losses)
                 return
 
-    def _wait_beyond(self, epoch: int, timeout: float | None) -> bool:
+    def _check_given(self, view: str, epoch: int, losses: int) -> None:
+        """TM1036 when the mill went back behind an epoch, beyond the first ``losses`` times that it did."""
+        last = min(self._coordinator.went_back[losses:], default=epoch)
+        if last < epoch:
+            raise TidemillError(
+                "TM1036",
+                "epochs whose changes were given have been lost before they were durable",
+                got=f"{view}: epochs {last + 1} to {epoch}",
+                hint=f"take back what these gave and subscribe again from epoch {last}; with durable=True only what "
+                "cannot be lost is given",
+            )
+
+    def _wait_beyond(self, epoch: int, timeout: float | None, durable: bool, losses: int) -> bool:
+        """Wait for an epoch after this one, or for a loss; tells whether to go on."""
         deadline = None if timeout is None else time.monotonic() + timeout
+        longest = 0.05 if durable else 0.5
         with self._sealed:
-            while self.epoch <= epoch:
+            while (self.durable_epoch if durable else self.epoch) <= epoch:
+                if len(self._coordinator.went_back) > losses and self._coordinator.went_back[-1] < epoch:
+                    return True
                 left = None if deadline is None else deadline - time.monotonic()
                 if self._failure is not None:
                     raise self._failure
                 if self._closed or (left is not None and left <= 0):
                     return False
-                self._sealed.wait(0.5 if left is None else min(left, 0.5))
+                self._sealed.wait(longest if left is None else min(left, longest))
         return True

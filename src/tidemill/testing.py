@@ -19,7 +19,10 @@ from tidemill.errors import EvaluationError
 from tidemill.schema import WEIGHT, nullable_type
 from tidemill.sources.split import SplitResult
 from tidemill.state.keys import decode
+from tidemill.state.memory import MemoryBudget
+from tidemill.state.memtable import Memtable
 from tidemill.state.merge import Rows
+from tidemill.state.reader import TableState
 from tidemill.task.program import StateTable
 from tidemill.task.streams import Delta, Keyed, batch_of
 
@@ -118,25 +121,25 @@ def keyed_rows(table: StateTable, keyed: Keyed | Rows) -> list[Row]:
 class MemoryContext:
     """What an epoch gives to operators, with state tables in memory.
 
-    What an operator writes is seen by ``runs`` after :meth:`seal`, as in an epoch of a mill.
+    What an operator writes is seen by ``runs`` after :meth:`seal`, as in an epoch of a mill. With ``memory_bytes``
+    memtables spill, into memory.
 
     Attributes
     ----------
     tables : dict
         Sealed runs per table id, oldest first.
-    written : dict
-        Runs of the epoch in progress per table id.
     splits : list of SplitResult
     failures : dict
         Step number to error.
     """
 
-    def __init__(self, partition: int = 0, partitions: int = 1) -> None:
+    def __init__(self, partition: int = 0, partitions: int = 1, memory_bytes: int = 0) -> None:
         self.epoch = 1
         self.partition = partition
         self.partitions = partitions
         self.tables: dict[str, list[Rows]] = {}
-        self.written: dict[str, list[Rows]] = {}
+        self.budget = MemoryBudget(memory_bytes)
+        self._states: dict[str, TableState] = {}
         self.splits: list[SplitResult] = []
         self.failures: dict[int, EvaluationError] = {}
 
@@ -144,10 +147,28 @@ class MemoryContext:
         """Sealed runs of a table, oldest first."""
         return list(self.tables.get(table.id, ()))
 
+    @property
+    def written(self) -> dict[str, Rows]:
+        """What the epoch in progress has written, per table id."""
+        return {table: rows for table, state in self._states.items() if len(rows := state.changes())}
+
     def write(self, table: StateTable, rows: Rows) -> None:
-        """Append a run; an empty one is left out."""
-        if len(rows.keys):
-            self.written.setdefault(table.id, []).append(rows)
+        """Write to a table beside the operators."""
+        self.state(table).write(rows)
+
+    def state(self, table: StateTable, everywhere: bool = False) -> TableState:
+        """A table; what is written to it is sealed with the epoch."""
+        if table.id not in self._states:
+            self._states[table.id] = self._state(table, table.drops_zero)
+        return self._states[table.id]
+
+    def hold(self, table: StateTable, everywhere: bool = False) -> TableState:
+        """A table with a memtable that is not sealed."""
+        return self._state(table, table.is_multiset)
+
+    def _state(self, table: StateTable, drop_zero: bool) -> TableState:
+        memtable = Memtable(table.ops, table.value_types, drop_zero, self.budget, lambda rows: (rows, rows.nbytes))
+        return TableState(lambda: self.runs(table), table.ops, table.value_types, memtable)
 
     def finished(self, result: SplitResult) -> None:
         """Note a split as read."""
@@ -159,9 +180,10 @@ class MemoryContext:
 
     def seal(self) -> None:
         """End the epoch: what was written becomes readable."""
-        for table, runs in self.written.items():
-            self.tables.setdefault(table, []).extend(runs)
-        self.written = {}
+        for table, rows in self.written.items():
+            self.tables.setdefault(table, []).append(rows)
+        self._states = {}
+        self.budget = MemoryBudget(self.budget.limit)
         self.epoch += 1
 
 

@@ -138,10 +138,13 @@ def test_files_with_other_names_are_ignored(log: ManifestLog) -> None:
 def test_prune_keeps_the_newest_and_clears_what_a_crash_left(log: ManifestLog) -> None:
     for number in range(1, 21):
         log.publish(number, VERSION, {})
-    (directory_of(log) / "manifest" / "host-1-abc.staged").write_text("half a mani")
+    left, written = (directory_of(log) / "manifest" / f"host-1-{name}.staged" for name in ("abc", "def"))
+    left.write_text("half a mani")
+    os.utime(left, (0, 0))
+    written.write_text("another writer's, whose")
     assert log.prune() == list(range(5, 21))
     assert log.numbers() == list(range(5, 21))
-    assert not list((directory_of(log) / "manifest").glob("*.staged"))
+    assert list((directory_of(log) / "manifest").glob("*.staged")) == [written]
 
 
 def test_no_root(tmp_path: Path) -> None:

@@ -37,7 +37,7 @@ def content(rows: Rows) -> list[tuple[bytes, ...]]:
 @pytest.fixture
 def two_tables(tmp_path: Path) -> Path:
     """A run file with two sections."""
-    path = tmp_path / "runs" / "e0000000001-0-0-x.run"
+    path = tmp_path / "runs" / "e0000000001-0-0-x.sst"
     sst.write(path, [("a", rows_of({i: i * i for i in range(20)}), SUM), ("b", rows_of({7: 1, -7: -1}), SUM)])
     return path
 
@@ -69,7 +69,7 @@ def test_bytes_round_trip() -> None:
 def test_strings_and_nulls_round_trip(tmp_path: Path) -> None:
     keys = encode([pa.array(["", None, "Zoë"])], (KeyColumn(pa.string()),), 1)
     rows = consolidate(keys, [pa.array([1, None, 3], pa.int64())], [MergeOp.LAST], drop_zero=False)
-    path = tmp_path / "a.run"
+    path = tmp_path / "a.sst"
     sst.write(path, [("t", rows, (MergeOp.LAST,))])
     assert content(sst.RunFile(path).rows(0)) == content(rows)
 
@@ -82,7 +82,7 @@ def test_every_changed_byte_is_detected_or_harmless(two_tables: Path, seed: int)
     for position in range(len(raw)):
         damaged = bytearray(raw)
         damaged[position] ^= chance.randrange(1, 256)
-        path = two_tables.with_name(f"{position}.run")
+        path = two_tables.with_name(f"{position}.sst")
         path.write_bytes(damaged)
         try:
             file = sst.RunFile(path)
@@ -97,7 +97,7 @@ def test_every_changed_byte_is_detected_or_harmless(two_tables: Path, seed: int)
 def test_every_truncation_is_detected(two_tables: Path) -> None:
     raw = two_tables.read_bytes()
     for length in range(0, len(raw), 7):
-        path = two_tables.with_name(f"{length}.run")
+        path = two_tables.with_name(f"{length}.sst")
         path.write_bytes(raw[:length])
         with pytest.raises(TidemillError) as caught:
             sst.RunFile(path)
@@ -105,7 +105,7 @@ def test_every_truncation_is_detected(two_tables: Path) -> None:
 
 
 def test_bytes_after_the_end_are_detected(two_tables: Path) -> None:
-    path = two_tables.with_name("longer.run")
+    path = two_tables.with_name("longer.sst")
     path.write_bytes(two_tables.read_bytes() + b"x")
     with pytest.raises(TidemillError, match="TM1011"):
         sst.RunFile(path)
@@ -113,8 +113,8 @@ def test_bytes_after_the_end_are_detected(two_tables: Path) -> None:
 
 def test_missing_file(tmp_path: Path) -> None:
     with pytest.raises(TidemillError, match="TM1010") as caught:
-        sst.RunFile(tmp_path / "gone.run")
-    assert "gone.run" in caught.value.got
+        sst.RunFile(tmp_path / "gone.sst")
+    assert "gone.sst" in caught.value.got
 
 
 def test_directory_in_place_of_a_file(tmp_path: Path) -> None:
@@ -126,7 +126,7 @@ def test_newer_format(tmp_path: Path) -> None:
     footer = json.dumps({"format": sst.FORMAT_VERSION + 1, "sections": []}).encode()
     magic = b"TMRUN\x00\x00\x01"
     tail = zlib.crc32(footer).to_bytes(8, "little") + len(footer).to_bytes(8, "little") + magic
-    path = tmp_path / "new.run"
+    path = tmp_path / "new.sst"
     path.write_bytes(magic + footer + tail)
     with pytest.raises(TidemillError, match="TM1002") as caught:
         sst.RunFile(path)
@@ -134,7 +134,7 @@ def test_newer_format(tmp_path: Path) -> None:
 
 
 def test_full_disk_leaves_nothing_behind(tmp_path: Path) -> None:
-    path = tmp_path / "big.run"
+    path = tmp_path / "big.sst"
     with pytest.raises(TidemillError, match="TM1012") as caught, small_files_only():
         sst.write(path, [("t", rows_of(dict.fromkeys(range(5000), 1)), SUM)])
     assert "previous epoch is intact" in caught.value.hint
@@ -144,5 +144,5 @@ def test_full_disk_leaves_nothing_behind(tmp_path: Path) -> None:
 def test_file_where_the_directory_should_be(tmp_path: Path) -> None:
     (tmp_path / "runs").write_text("in the way")
     with pytest.raises(TidemillError, match="TM1012"):
-        sst.write(tmp_path / "runs" / "a.run", [("t", rows_of({1: 1}), SUM)])
+        sst.write(tmp_path / "runs" / "a.sst", [("t", rows_of({1: 1}), SUM)])
     assert (tmp_path / "runs").read_text() == "in the way"

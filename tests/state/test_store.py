@@ -77,7 +77,7 @@ def test_a_file_is_mapped_once(store: RunStore) -> None:
 def test_missing_file(store: RunStore) -> None:
     run = store.write(1, [("a", rows_of(1), SUM)], "0-0")[0]
     store.path(run.file).unlink()
-    with pytest.raises(TidemillError, match="TM1010"):
+    with pytest.raises(TidemillError, match="TM1018"):
         store.open(run)
 
 
@@ -87,7 +87,7 @@ def test_removed_file_can_still_be_read_by_who_has_it(store: RunStore) -> None:
     store.evict([run.file, "e0000000001-0123abcd-was-not-there.run"])
     assert store.buffered() == []
     assert key_bytes([rows]) == key_bytes([rows_of(1, 2)])
-    with pytest.raises(TidemillError, match="TM1010"):
+    with pytest.raises(TidemillError, match="TM1018"):
         store.open(run)
 
 

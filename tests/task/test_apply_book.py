@@ -64,5 +64,5 @@ def test_random_messages_in_random_epochs(insert_only: bool, order: tuple[int, .
             assert found == shown
             for row, weight in expected.items():
                 model[row] += weight
-            contents = weighted_rows(read_view(plan, context.runs(plan.table), single_row=False))
+            contents = weighted_rows(read_view(plan, context.state(plan.table).before, single_row=False))
             assert contents == {tuple(r[i] for i in order): w for r, w in model.items() if w}

@@ -71,7 +71,7 @@ class Table:
         return found
 
     def contents(self) -> dict[Row, int]:
-        return weighted_rows(read_view(self.plan, self.context.runs(self.plan.table), single_row=False))
+        return weighted_rows(read_view(self.plan, self.context.state(self.plan.table).before, single_row=False))
 
     def merge_runs(self) -> None:
         """What a compaction of all runs does."""
@@ -179,5 +179,5 @@ def test_a_table_that_is_all_or_mostly_key(key: tuple[int, ...]) -> None:
 
 
 def weights(table: Table) -> list[int]:
-    delta = read_view(table.plan, table.context.runs(table.plan.table), single_row=False)
+    delta = read_view(table.plan, table.context.state(table.plan.table).before, single_row=False)
     return np.asarray(delta.explicit_weights()).tolist()

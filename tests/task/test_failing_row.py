@@ -50,4 +50,4 @@ def test_the_group_whose_sum_does_not_fit() -> None:
     context.write(step.groups, item.rows)
     context.seal()
     with pytest.raises(EvaluationError, match=r"TM3002[^$]*in the row \(7\)"):
-        read_view(plan, context.runs(step.groups), False)
+        read_view(plan, context.state(step.groups).before, False)

@@ -199,7 +199,7 @@ def test_a_pipeline_drains_before_its_consumer() -> None:
     for item, port in keyed(SUMS, pairs("+ 1 5")):
         task.add_item(2, port, item)
     assert drain(task) == []
-    assert len(context.written["view"]) == 1
+    assert len(context.written["view"]) == 2
     context.seal()
     assert merged(VIEW, context) == [(1, 5, 1), (5, 1, 1)]
 

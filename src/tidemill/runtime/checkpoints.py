@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import threading
 import time
@@ -10,13 +11,25 @@ from dataclasses import dataclass
 from typing import Any
 
 from tidemill.errors import TidemillError
+from tidemill.state.garbage import FirstSeen, Listing, garbage, unneeded
 from tidemill.state.manifest import Manifest, ManifestLog
-from tidemill.state.store import RunStore, epoch_of
+from tidemill.state.store import RunStore
 from tidemill.state.version import Swap, Version
 
 _COLLECT_EVERY = 50
 _RETRY_SECONDS = 1.0
-_TRY_AGAIN = ("TM1014", "TM1017")
+_LONGEST_RETRY_SECONDS = 30.0
+_PATIENCE = 5
+_TRY_AGAIN = ("TM1012", "TM1014", "TM1017")
+
+
+@dataclass(frozen=True)
+class InUse:
+    """Files of the newest sealed version, of older ones that somebody reads, and parts of names being written."""
+
+    files: frozenset[str]
+    pinned: tuple[frozenset[str], ...] = ()
+    in_flight: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -33,16 +46,20 @@ class Checkpoints:
     A newer sealed version replaces one that has not been started: epochs in between become durable with
     it. Numbers are given in the order of sealing, so manifests are always in epoch order.
 
-    A manifest that could not be written is tried again, with a newer version if there is one by then.
+    What could not be written is tried again, with a newer version if there is one by then, after pauses that grow. The
+    first failures in a row are warnings; from the fifth on epochs stop with the error.
     After any other failure (another writer, a file that is gone, a file that the disk may not hold)
     nothing is written any more: the mill has to be opened again and continues from the last manifest.
 
     Parameters
     ----------
+    seconds, epochs : float, int
+        A checkpoint begins when so much time, or so many epochs, have passed since the last one began; 0 epochs for
+        time alone.
     upload : callable
         Makes durable objects of what a version has in buffers only, for the checkpoint of a number.
     in_use : callable
-        The files of the newest sealed version, or None when nothing must be deleted now.
+        What is read or written beside checkpoints.
     """
 
     def __init__(
@@ -51,29 +68,35 @@ class Checkpoints:
         store: RunStore,
         last: Manifest | None,
         seconds: float,
+        epochs: int,
         grace: float,
         upload: Callable[[Version, int], list[Swap]],
-        in_use: Callable[[], frozenset[str] | None],
+        in_use: Callable[[], InUse],
     ) -> None:
         self._log = log
         self._store = store
         self._number = last.number if last else 0
         self._seconds = seconds
+        self._epochs = epochs
         self._grace = grace
         self._upload = upload
         self._in_use = in_use
         self._kept: dict[int, frozenset[str]] = {self._number: last.version.files() if last else frozenset()}
         self._swaps: list[Swap] = []
         self._uploading: frozenset[str] = frozenset()
+        self._seen = FirstSeen()
         self._pending: Sealed | None = None
         self._busy = False
         self._closing = False
         self._last_start = -math.inf
+        self._last_epoch = last.version.epoch if last else 0
         self._error: TidemillError | None = None
+        self._failures = 0
+        self._told: list[str] = []
         self._stopped = False
         self._condition = threading.Condition()
         self._collect_in = 1
-        self.durable_epoch = last.version.epoch if last else 0
+        self.durable = Sealed(last.version, last.catalog) if last else Sealed(Version.empty(), {})
         self._thread = threading.Thread(target=self._loop, name="checkpoint", daemon=True)
         self._thread.start()
 
@@ -84,7 +107,7 @@ class Checkpoints:
             self._condition.notify_all()
 
     def check(self) -> None:
-        """Raise what went wrong in the background, each failure once if it is tried again.
+        """Raise what went wrong in the background, if trying again has not helped, each failure once.
 
         Raises
         ------
@@ -92,7 +115,14 @@ class Checkpoints:
             As :meth:`flush`.
         """
         with self._condition:
-            self._raise()
+            if self._stopped or self._failures >= _PATIENCE:
+                self._raise()
+
+    def warnings(self) -> tuple[str, ...]:
+        """Failures since the last call that are tried again."""
+        with self._condition:
+            told, self._told = self._told, []
+        return tuple(told)
 
     def flush(self, sealed: Sealed) -> None:
         """Make a version durable now, and wait for it. When it fails it is not tried again by itself.
@@ -103,26 +133,43 @@ class Checkpoints:
             TM1003 when another process took over, TM1010 and TM1014 when files cannot be read or written.
         """
         with self._condition:
-            if not self._stopped:
-                self._error = None
+            if self._stopped:
+                self._raise()
+            self._error = None
             self._pending = sealed
             self._last_start = -math.inf
             self._condition.notify_all()
-            self._condition.wait_for(lambda: self._error or (self._pending is None and not self._busy))
-            if self._error is not None:
+            failed = self._condition.wait_for(lambda: self._error or (self._pending is None and not self._busy))
+            if isinstance(failed, TidemillError):
                 self._pending = None
+                self._told.clear()
             self._raise()
 
-    def take_swaps(self) -> list[Swap]:
-        """What has become durable since the last call: durable runs for those of buffers."""
+    def hurry(self) -> None:
+        """Begin the next checkpoint now, if one waits for its time."""
         with self._condition:
-            swaps, self._swaps = self._swaps, []
-        return swaps
+            if self._error is None:
+                self._last_start = -math.inf
+                self._condition.notify_all()
 
-    def close(self) -> None:
-        """Stop the thread; what was submitted and not begun is not written."""
+    @property
+    def durable_epoch(self) -> int:
+        """The newest epoch that a crash cannot take back."""
+        return self.durable.version.epoch
+
+    def take_swaps(self, until: int | None = None) -> list[Swap]:
+        """What has become durable since the last call: durable runs for those of buffers; up to an epoch, if given."""
+        with self._condition:
+            taken = [s for s in self._swaps if until is None or s.old[0].epoch_high <= until]
+            self._swaps = [s for s in self._swaps if until is not None and s.old[0].epoch_high > until]
+        return taken
+
+    def close(self, error: TidemillError | None = None) -> None:
+        """Stop the thread; what was submitted and not begun is not written. Whoever asks again gets the error."""
         with self._condition:
             self._closing = True
+            if error is not None:
+                self._error, self._stopped = error, True
             self._condition.notify_all()
         self._thread.join()
 
@@ -137,24 +184,21 @@ class Checkpoints:
         while True:
             with self._condition:
                 self._condition.wait_for(lambda: self._closing or self._pending is not None)
-                while not self._closing:
-                    wait = self._last_start + (self._seconds if self._error is None else _RETRY_SECONDS)
-                    wait -= time.monotonic()
-                    if wait <= 0:
-                        break
+                while not self._closing and (wait := self._pause()) > 0:
                     self._condition.wait(wait)
                 if self._closing:
                     return
                 sealed, self._pending = self._pending, None
                 assert sealed is not None
                 self._busy = True
-                self._last_start = time.monotonic()
+                self._last_start, self._last_epoch = time.monotonic(), sealed.version.epoch
             error = self._write(sealed)
             with self._condition:
                 self._busy = False
                 self._error = error
-                if error is None:
-                    self.durable_epoch = sealed.version.epoch
+                self._failures = 0 if error is None else self._failures + 1
+                if error is not None:
+                    self._told.append(error.message())
                 self._stopped = error is not None and error.number not in _TRY_AGAIN
                 if error is not None and self._pending is None:
                     self._pending = sealed
@@ -162,6 +206,16 @@ class Checkpoints:
                 if self._stopped:
                     return
             self._collect_sometimes()
+
+    def _pause(self) -> float:
+        """Seconds until the next checkpoint is to begin."""
+        assert self._pending is not None
+        if self._failures:
+            pause = min(_RETRY_SECONDS * float(2 ** (self._failures - 1)), _LONGEST_RETRY_SECONDS)
+            return self._last_start + pause - time.monotonic()
+        if self._epochs and self._pending.version.epoch - self._last_epoch >= self._epochs:
+            return 0.0
+        return self._last_start + self._seconds - time.monotonic()
 
     def _write(self, sealed: Sealed) -> TidemillError | None:
         try:
@@ -184,33 +238,34 @@ class Checkpoints:
         version = sealed.version.swapped(known)
         swaps = self._upload(version, self._number + 1)
         version = version.swapped(swaps)
-        self._log.publish(self._number + 1, version, sealed.catalog)
+        published = self._log.publish(self._number + 1, version, sealed.catalog)
         with self._condition:
-            self._number += 1
+            self._number = published.number
             self._swaps += swaps
             self._uploading = frozenset()
+            self.durable = Sealed(version, sealed.catalog)
         self._kept[self._number] = version.files()
         self._collect_in -= 1
 
     def _collect_sometimes(self) -> None:
-        if self._collect_in <= 0 and self.collect_garbage() is not None:
-            self._collect_in = _COLLECT_EVERY
+        if self._collect_in <= 0:
+            with contextlib.suppress(OSError, TidemillError):  # it is tried again with the next checkpoint
+                self.collect_garbage()
+                self._collect_in = _COLLECT_EVERY
 
-    def collect_garbage(self) -> int | None:
+    def collect_garbage(self) -> int:
         """Delete manifests and files that nobody can need any more.
 
-        A durable object goes when no manifest kept names it, a file of the buffer when the newest version does not;
-        either must be older than the grace period, so that whoever opened an older version finishes, and a file of the
-        buffer of a durable epoch, so that attempts in flight are left alone.
+        See :func:`tidemill.state.garbage.garbage`; needed are the files of kept manifests, of the newest sealed version
+        and of those that somebody reads. What is not must have been so for the grace period, so that whoever opened an
+        older version finishes (an old file may have been in use a moment ago).
 
         Returns
         -------
-        int or None
-            How many files went; None when it is not the moment.
+        int
+            How many files went.
         """
-        in_use = self._in_use()
-        if in_use is None:
-            return None
+        listing = Listing.of(self._store)
         kept = set(self._log.prune())
         self._kept = {n: f for n, f in self._kept.items() if n in kept}
         try:
@@ -218,13 +273,14 @@ class Checkpoints:
                 self._kept[number] = self._log.read(number).version.files()
         except TidemillError:
             return 0  # what a damaged manifest names may be wanted to mend it
+        in_use = self._in_use()
         with self._condition:
             pending = self._pending.version.files() if self._pending else frozenset()
-            needed = pending.union(in_use, self._uploading, *self._kept.values())
-        before = time.time() - self._grace
-        durable = [n for n, at in self._store.durable() if n not in needed and at < before]
-        buffered = [n for n, at in self._store.buffered() if n not in needed and at < before]
-        buffered = [n for n in buffered if epoch_of(n) <= self.durable_epoch]
-        self._store.evict(buffered)
-        self._store.remove(durable)
-        return len(buffered) + len(durable)
+            uploading = self._uploading
+        versions = (pending, uploading, in_use.files, *self._kept.values())
+        listing = self._seen.since(listing, unneeded(listing, versions, in_use.pinned, in_use.in_flight), time.time())
+        found = garbage(
+            listing, versions, in_use.pinned, in_use.in_flight, self.durable_epoch, time.time(), self._grace
+        )
+        found.remove(self._store)
+        return len(found)

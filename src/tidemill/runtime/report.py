@@ -57,6 +57,8 @@ class EpochReport:
         (table, path, start, end) of the splits admitted: which rows the views stand for.
     redone : int
         How often the job was run again because a guess, about quotes or about what stands still, was wrong.
+    spilled_bytes, peak_memory_bytes : int
+        Written to files because memory was short; most that the memtables of one task held at any time.
     warnings : tuple of str
         What went wrong beside the epoch and will be tried again, such as a merge of state files.
     """
@@ -78,6 +80,8 @@ class EpochReport:
     redone: int = 0
     warnings: tuple[str, ...] = ()
     late: int = 0
+    spilled_bytes: int = 0
+    peak_memory_bytes: int = 0
 
     def line(self) -> str:
         """The report as one line of JSON, without the operators."""
@@ -142,4 +146,6 @@ def epoch_report(
         read=tuple((r.split.table, r.split.path, r.split.start, r.split.end) for r in live),
         redone=redone,
         late=sum(r.late for r in live),
+        spilled_bytes=sum(r.spilled_bytes for r in reports),
+        peak_memory_bytes=max((r.peak_memory_bytes for r in reports), default=0),
     )

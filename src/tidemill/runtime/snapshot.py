@@ -24,7 +24,7 @@ from tidemill.task.changed_groups import changed_groups
 from tidemill.task.changed_rows import changed_rows
 from tidemill.task.operators.calculate import calculate
 from tidemill.task.program import ReadPlan
-from tidemill.task.read_view import empty_rows, finish_rows, read_view, zero_row
+from tidemill.task.read_view import empty_rows, finish_rows, read_view, reader_of, zero_row
 from tidemill.task.streams import Delta
 
 
@@ -121,22 +121,6 @@ class Snapshot:
         schema = pa.schema([("name", text), ("status", text), ("born", number), ("detail", text)])
         return pa.Table.from_pylist([dict(zip(schema.names, row, strict=True)) for row in self.status()], schema)
 
-    def state_tables(self) -> pa.Table:
-        """For each state table its number of runs, rows before merging, and bytes."""
-        rows = []
-        for table in sorted(self.version.tables):
-            runs = self.version.runs(table)
-            rows.append((table, len(runs), sum(r.rows for r in runs), sum(r.bytes for r in runs)))
-        columns = list(zip(*rows, strict=True)) or [(), (), (), ()]
-        return pa.table(
-            {
-                "table": pa.array(columns[0], pa.string()),
-                "runs": pa.array(columns[1], pa.int64()),
-                "rows": pa.array(columns[2], pa.int64()),
-                "bytes": pa.array(columns[3], pa.int64()),
-            }
-        )
-
     def schema(self, name: str) -> Schema:
         """Columns of a view."""
         return self.plan(name).schema
@@ -166,7 +150,7 @@ class Snapshot:
         self.check_readable(name, epoch)
         plan = self.plan(name, epoch)
         opened = [self.store.open(r) for r in self.runs(plan, epoch)]
-        return to_table(plan, read_view(plan, opened, single_row=plan.single))
+        return to_table(plan, read_view(plan, reader_of(plan.table, opened), single_row=plan.single))
 
     def changes(self, name: str, epoch: int) -> pa.Table:
         """What one epoch changed in a view.
@@ -225,7 +209,9 @@ class Snapshot:
         rows = _merged(plan, changed, drop_zero=False)
         if plan.single and not before:
             before = [zero_row(plan.table)]  # what a reader saw before there was any state
-        delta = changed_groups(plan.table, plan.layout, plan.input_types, before, rows, single=plan.single)
+        delta = changed_groups(
+            plan.table, plan.layout, plan.input_types, reader_of(plan.table, before), rows, single=plan.single
+        )
         for step in plan.steps:
             delta = calculate(step, delta)
         return _net(_weighted(plan, delta))

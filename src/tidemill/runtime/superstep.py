@@ -11,6 +11,7 @@ from __future__ import annotations
 import pickle
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TypeAlias
 
 import pyarrow as pa
@@ -20,7 +21,10 @@ from tidemill.errors import EvaluationError, TidemillError
 from tidemill.sources.split import Split, SplitResult
 from tidemill.state import lookup, sst
 from tidemill.state.keys import VNODES
+from tidemill.state.memory import MemoryBudget
+from tidemill.state.memtable import Memtable
 from tidemill.state.merge import Rows
+from tidemill.state.reader import TableState
 from tidemill.state.sst import Part
 from tidemill.state.store import RunStore, partition_vnodes
 from tidemill.state.version import Run
@@ -38,7 +42,8 @@ _TASKS_KEPT = 16
 class EpochPlan:
     """What every task of an epoch needs to know.
 
-    ``tables`` are the runs, as of the epoch before, of the tables that steps look up.
+    ``tables`` are the runs, as of the epoch before, of the tables that steps look up. ``memory_bytes`` is what the
+    memtables of one task may hold before they spill, 0 for as much as it takes.
     """
 
     epoch: int
@@ -46,6 +51,7 @@ class EpochPlan:
     store: RunStore
     program: Broadcast[Program]
     tables: dict[str, tuple[Run, ...]]
+    memory_bytes: int = 0
 
 
 @dataclass(frozen=True)
@@ -66,6 +72,8 @@ class TaskReport:
     stats: dict[int, OperatorStats] = field(default_factory=dict)
     failures: dict[int, EvaluationError] = field(default_factory=dict)
     error: TidemillError | None = None
+    spilled_bytes: int = 0
+    peak_memory_bytes: int = 0
 
 
 @dataclass(frozen=True)
@@ -93,7 +101,7 @@ _Sent: TypeAlias = tuple[int, _Parcel | _Packed | TaskReport]
 
 
 class _EpochContext:
-    """One partition of one superstep: reads state of the epoch before, collects what this epoch writes."""
+    """One partition of one superstep: state of the epochs before, and memtables for what this epoch writes."""
 
     def __init__(self, plan: EpochPlan, partition: int, report: TaskReport) -> None:
         self.epoch = plan.epoch
@@ -102,15 +110,29 @@ class _EpochContext:
         self._plan = plan
         self._store = plan.store
         self._report = report
-        self._writes: list[Part] = []
+        self.budget = MemoryBudget(plan.memory_bytes)
+        self._states: dict[tuple[str, bool], tuple[StateTable, TableState]] = {}
 
-    def runs(self, table: StateTable, everywhere: bool = False) -> list[Rows]:
+    def state(self, table: StateTable, everywhere: bool = False) -> TableState:
+        found = self._states.get((table.id, everywhere))
+        if found is None:
+            found = self._states[table.id, everywhere] = table, self._state(table, everywhere, table.drops_zero)
+        return found[1]
+
+    def hold(self, table: StateTable, everywhere: bool = False) -> TableState:
+        return self._state(table, everywhere, table.is_multiset)
+
+    def _state(self, table: StateTable, everywhere: bool, drop_zero: bool) -> TableState:
+        spill = partial(self._spill, table)
+        memtable = Memtable(table.ops, table.value_types, drop_zero, self.budget, spill)
+        return TableState(partial(self._open, table, everywhere), table.ops, table.value_types, memtable)
+
+    def _open(self, table: StateTable, everywhere: bool) -> list[Rows]:
         low, high = (0, VNODES) if everywhere else partition_vnodes(self.partition, self.partitions)
         return self._store.open_range(self._plan.tables.get(table.id, ()), low, high)
 
-    def write(self, table: StateTable, rows: Rows) -> None:
-        if len(rows.keys):
-            self._writes.append(Part(table.id, rows, table.ops))
+    def _spill(self, table: StateTable, rows: Rows) -> tuple[Rows, int]:
+        return self._store.spill(self.epoch, Part(table.id, rows, table.ops))
 
     def finished(self, result: SplitResult) -> None:
         self._report.splits.append(result)
@@ -121,7 +143,8 @@ class _EpochContext:
     def seal(self) -> list[Run]:
         """Write what the epoch produced as one file."""
         label = f"{self._report.depth}-{self.partition}"
-        return self._store.write(self.epoch, self._writes, label)
+        parts = (Part(t.id, rows, t.ops) for t, state in self._states.values() for rows in state.blocks())
+        return self._store.write(self.epoch, parts, label)
 
 
 def first_superstep(plan: EpochPlan, partition: int, work: Iterable[Work]) -> Iterator[Record]:
@@ -177,6 +200,7 @@ def _superstep(
                 out.extend(_addressed(plan, partition, parcel, broadcast))
         report.stats = task.stats()
         report.runs = context.seal()
+        report.spilled_bytes, report.peak_memory_bytes = context.budget.spilled, context.budget.peak
     except TidemillError as error:
         _TASKS.pop((program.fingerprint, depth), None)
         report.error = error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
@@ -9,10 +10,12 @@ from functools import partial
 from pyspark import SparkContext
 
 from tidemill.errors import TidemillError
-from tidemill.state.store import SST, RunStore, host_of
+from tidemill.state.store import SST, RunStore, host_of, this_host
 from tidemill.state.version import Run, Swap, Version
 
 Group = Sequence[Run]
+
+_ATTEMPTS = 4
 
 
 def buffered(version: Version) -> dict[str, list[Group]]:
@@ -25,8 +28,13 @@ def buffered(version: Version) -> dict[str, list[Group]]:
     return {host: list(groups.values()) for host, groups in sorted(found.items())}
 
 
+def buffered_bytes(version: Version, durable_epoch: int) -> int:
+    """How much of a version no checkpoint has, given the epoch of the last one."""
+    return sum(run.bytes for run in version.every() if run.added > durable_epoch and not run.file.endswith(SST))
+
+
 class Uploads:
-    """Runs the job of a checkpoint, beside epochs: one task a host.
+    """Runs the job of a checkpoint, beside epochs: each host uploads what lies in its buffer, in one task.
 
     Parameters
     ----------
@@ -42,18 +50,41 @@ class Uploads:
     def run(self, version: Version, number: int) -> list[Swap]:
         """Upload what a version has in buffers; for checkpoint ``number``.
 
+        Nobody can send a Spark task to a host. So a task does what its host has to do, if no other task did, and
+        when hosts are left, more tasks are sent. What the driver wrote is uploaded by the driver, if it is alone on its
+        host.
+
         Raises
         ------
         TidemillError
-            As :meth:`RunStore.combine`; TM1017 when Spark gave up.
+            As :meth:`RunStore.combine`; TM1017 when Spark gave up, TM1018 when no task reached a host.
         """
-        hosts = list(buffered(version).values())
-        if not hosts:
-            return []
+        waiting = buffered(version)
+        swaps: list[Swap] = []
+        for attempt in range(_ATTEMPTS):
+            if not waiting:
+                return swaps
+            tasks = max(len(waiting), attempt * 2 * self._context.defaultParallelism)
+            for host, done in self._job(waiting, number, tasks):
+                if waiting.pop(host, None):  # twice, if another process's job forgot the claim
+                    swaps += done
+        for host in [h for h in waiting if h == this_host()]:
+            swaps += self._store.combine(waiting.pop(host), number, self._target)
+        if waiting:
+            raise TidemillError(
+                "TM1018",
+                "sealed state that was not durable yet is lost",
+                got=f"no task reached the hosts that have it: {', '.join(waiting)}",
+                hint="the mill goes back to the last durable epoch by itself, and reads again what came after it",
+            )
+        return swaps
+
+    def _job(self, waiting: dict[str, list[Group]], number: int, tasks: int) -> list[tuple[str, list[Swap]]]:
+        """Swaps by host, of the hosts that tasks ran on."""
         self._context.setLocalProperty("spark.scheduler.pool", "checkpoint")
-        work = partial(_upload, self._store, hosts, number, self._target)
+        work = partial(_upload, self._store, waiting, number, self._target, uuid.uuid4().hex)
         try:
-            found = self._context.parallelize(range(len(hosts)), len(hosts)).mapPartitionsWithIndex(work).collect()
+            found = self._context.parallelize(range(tasks), tasks).mapPartitionsWithIndex(work).collect()
         except Exception as error:  # whatever Spark says
             raise TidemillError(
                 "TM1017",
@@ -64,14 +95,22 @@ class Uploads:
         for result in found:
             if isinstance(result, TidemillError):
                 raise result
-        return [swap for swap in found if isinstance(swap, Swap)]
+        return [done for done in found if isinstance(done, tuple)]
 
 
 def _upload(
-    store: RunStore, hosts: Sequence[Sequence[Group]], number: int, target: int, index: int, numbers: Iterable[int]
-) -> Iterator[Swap | TidemillError]:
+    store: RunStore,
+    waiting: dict[str, list[Group]],
+    number: int,
+    target: int,
+    job: str,
+    index: int,
+    numbers: Iterable[int],
+) -> Iterator[tuple[str, list[Swap]] | TidemillError]:
     deque(numbers, 0)  # Spark ends a worker process that has not read its input to the end
+    host = this_host()
     try:
-        yield from store.combine(hosts[index], number, target)
+        if host in waiting and store.claim(job):
+            yield host, store.combine(waiting[host], number, target)
     except TidemillError as error:
         yield error

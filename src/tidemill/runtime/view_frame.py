@@ -15,7 +15,7 @@ from tidemill.runtime.snapshot import Snapshot, to_table
 from tidemill.state.store import RunStore, partition_vnodes
 from tidemill.state.version import Run
 from tidemill.task.program import ReadPlan
-from tidemill.task.read_view import read_view
+from tidemill.task.read_view import read_view, reader_of
 
 _ROWS_PER_PARTITION = 250_000
 _ROWS_PER_BATCH = 65_536
@@ -32,9 +32,16 @@ def view_frame(spark: SparkSession, snapshot: Snapshot, name: str, epoch: int | 
     rows = sum(r.rows for r in runs)
     partitions = max(1, min(spark.sparkContext.defaultParallelism * 4, rows // _ROWS_PER_PARTITION))
     reader = _Reader(snapshot.store, plan, runs, partitions)
-    return spark.range(0, partitions, 1, partitions).mapInArrow(
+    frame = spark.range(0, partitions, 1, partitions).mapInArrow(
         reader.read, plan.schema.to_ddl().replace(" NOT NULL", "")
     )
+    return pinning(frame, snapshot)
+
+
+def pinning(frame: DataFrame, snapshot: Snapshot) -> DataFrame:
+    """The frame, keeping a snapshot, and so the files that it reads, for as long as it is there itself."""
+    frame.__dict__["_tidemill_snapshot"] = snapshot
+    return frame
 
 
 def query_views(
@@ -61,7 +68,7 @@ def query_views(
         if name in text.lower():
             frame_of(session, snapshot, name, epoch).createOrReplaceTempView(f"`{name}`")
     try:
-        return session.sql(text)
+        return pinning(session.sql(text), snapshot)
     except PySparkException as error:
         missing = (error.getMessageParameters() or {}).get("relationName", "").strip("`").lower()
         if missing in snapshot.catalog.views:
@@ -112,5 +119,5 @@ class _Reader:
                 low, high = partition_vnodes(partition, self.partitions)
                 opened = self.store.open_range(self.runs, low, high)
                 single = self.plan.single and partition == 0
-                table = to_table(self.plan, read_view(self.plan, opened, single_row=single))
+                table = to_table(self.plan, read_view(self.plan, reader_of(self.plan.table, opened), single_row=single))
                 yield from table.to_batches(max_chunksize=_ROWS_PER_BATCH)

@@ -16,7 +16,14 @@ from tidemill.state.words import Bools, Ints
 Enough = Callable[[Ints, tuple[pa.Array, ...], int], Bools]
 
 
-def scan_beginnings(runs: Sequence[Rows], prefixes: Keys, ops: Sequence[MergeOp], reach: int, enough: Enough) -> Rows:
+def scan_beginnings(
+    runs: Sequence[Rows],
+    prefixes: Keys,
+    ops: Sequence[MergeOp],
+    reach: int,
+    enough: Enough,
+    shape: Callable[[int, Rows], Rows] | None = None,
+) -> Rows:
     """The rows that begin each prefix, as many as the caller wants.
 
     Parameters
@@ -32,6 +39,8 @@ def scan_beginnings(runs: Sequence[Rows], prefixes: Keys, ops: Sequence[MergeOp]
     enough : callable
         ``enough(owners, values, m)`` with the prefix of each row found (int64, ascending, below m) and its combined
         values tells for each of m prefixes whether these rows will do (bool[m]). Asked again for those that are left.
+    shape : callable, optional
+        ``shape(i, rows)`` gives rows taken of run ``i`` the value columns that ``ops`` combine; keys stay.
 
     Returns
     -------
@@ -48,6 +57,8 @@ def scan_beginnings(runs: Sequence[Rows], prefixes: Keys, ops: Sequence[MergeOp]
     while True:
         ends = [np.minimum(lows + reach, highs) for lows, highs in ranges]
         parts = [run.take(expand(lows, end)) for run, (lows, _), end in zip(runs, ranges, ends, strict=True)]
+        if shape is not None:
+            parts = [shape(i, part) for i, part in enumerate(parts)]
         rows = merge(parts, ops, drop_zero=False)
         owners = owners_of(rows.keys.offsets, rows.keys.data, prefixes.offsets, prefixes.data)
         certain = np.searchsorted(owners, np.arange(len(prefixes)), side="right")

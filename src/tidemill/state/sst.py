@@ -45,9 +45,12 @@ BLOCK = 1024
 """Rows from one fence to the next."""
 FILTERED = 1024
 """The fewest rows that get a filter."""
+RUN, SST = ".run", ".sst"
+"""Files of the buffer, which may be lost, and durable ones."""
 _MAGIC = b"TMRUN\x00\x00\x01"
 _ALIGN = 64
 _TAIL = 16 + len(_MAGIC)
+_MEND = "restore the file from a copy of the root; nothing was changed. `tidemill state verify` says what is intact"
 
 
 class Part(NamedTuple):
@@ -257,6 +260,13 @@ class RunFile:
             self._map = pa.memory_map(str(path), "r").read_buffer()
         except FileNotFoundError as error:
             raise missing(path) from error
+        except PermissionError as error:
+            raise TidemillError(
+                "TM1016",
+                "a state file could not be fetched",
+                got=f"{path}: {error.strerror}",
+                hint="check its permissions; nothing was changed",
+            ) from error
         except OSError as error:
             raise _corrupt(path, f"it cannot be mapped: {error}") from error
         footer = self._footer()
@@ -349,19 +359,32 @@ class RunFile:
 
 
 def missing(path: Path | str) -> TidemillError:
-    """TM1010: a state file that the manifest names is not there."""
+    """TM1010: a state file that the manifest names is not there. TM1018 for a file of a buffer."""
+    if str(path).endswith(RUN):
+        return _lost(f"{path} is missing")
     return TidemillError(
         "TM1010",
         "a state file named by the manifest is missing",
         got=str(path),
-        hint="restore the file from a copy of the root; nothing was changed",
+        hint=_MEND,
     )
 
 
 def _corrupt(path: Path, why: str) -> TidemillError:
+    if path.suffix == RUN:
+        return _lost(f"{path}: {why}")
     return TidemillError(
         "TM1011",
         "a state file is corrupt",
         got=f"{path}: {why}",
-        hint="restore the file from a copy of the root; nothing was changed",
+        hint=_MEND,
+    )
+
+
+def _lost(what: str) -> TidemillError:
+    return TidemillError(
+        "TM1018",
+        "sealed state that was not durable yet is lost",
+        got=what,
+        hint="the mill goes back to the last durable epoch by itself, and reads again what came after it",
     )

@@ -6,6 +6,7 @@ host. What a checkpoint made of it lies among the objects of the root (``.sst``)
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import re
@@ -14,22 +15,26 @@ import tempfile
 import threading
 import uuid
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 
 import pyarrow as pa
 
 from tidemill.errors import TidemillError
 from tidemill.state import lookup, sst
+from tidemill.state.expiry import joint_spans
 from tidemill.state.keys import VNODES
 from tidemill.state.merge import MergeOp, Rows
 from tidemill.state.merge_chunks import merge_chunks
-from tidemill.state.objects import Objects, UncertainError
+from tidemill.state.objects import STAGED, Objects, UncertainError
 from tidemill.state.sst import Part, Parts
 from tidemill.state.version import Run, Swap
 
 SST = ".sst"
+RUN = ".run"
 OBJECTS = "sst/"
+_CLAIM = ".claim"
 _OPEN_FILES = 4096
 _CHUNK = 64 << 20
 """Bytes that go into one merge of a checkpoint."""
@@ -81,15 +86,20 @@ class RunStore:
     objects : Objects
         Where checkpoints go.
     buffer : Path
-        Directory of this host for what is not durable yet, and for copies of objects that are not files.
+        Directory of this host for what is not durable yet, and for copies of objects that are not files. ``{host}``
+        in it stands for the host's name, in whichever process the store is opened.
     """
 
     def __init__(self, objects: Objects, buffer: Path) -> None:
         self.objects = objects
-        self.buffer = buffer
-        self._prefix = f"{buffer}{os.sep}"
+        self.buffer = Path(str(buffer).replace("{host}", this_host()))
+        self._prefix = f"{self.buffer}{os.sep}"
+        self._given = buffer
         durable = objects.path(OBJECTS)
         self._durable = self._prefix if durable is None else f"{durable}{os.sep}"
+
+    def __reduce__(self) -> tuple[type[RunStore], tuple[Objects, Path]]:
+        return (RunStore, (self.objects, self._given))
 
     def path(self, file: str) -> Path:
         """Where a file lies, or its copy on this host would."""
@@ -104,14 +114,20 @@ class RunStore:
         Raises
         ------
         TidemillError
-            TM1010 when the file is missing, TM1011 when it is corrupt, TM1002 for another format.
+            TM1010 when the file is missing, TM1011 when it is corrupt, TM1002 for another format; TM1018 and TM1019
+            for a file of a buffer that is missing or corrupt here.
         """
         try:
             return self._file(run.file).rows(run.section)
         except TidemillError:
             with _lock:
                 _open.pop(self._path(run.file), None)
+        try:
             return self._file(run.file).rows(run.section)  # it may have been mended since it was mapped
+        except TidemillError as error:
+            if run.file.endswith(SST) or self.path(run.file).exists():
+                raise
+            raise _not_here(run.file, error) from error
 
     def _file(self, name: str) -> sst.RunFile:
         key = self._path(name)
@@ -134,12 +150,7 @@ class RunStore:
         except FileNotFoundError as error:
             raise sst.missing(f"{self.objects}/{OBJECTS}{name}") from error
         except OSError as error:
-            raise TidemillError(
-                "TM1016",
-                "a state file could not be fetched",
-                got=str(error),
-                hint="nothing was changed; it is tried again with the next epoch or query",
-            ) from error
+            raise not_fetched(error) from error
 
     def open_range(self, table_runs: Iterable[Run], low: int, high: int) -> list[Rows]:
         """Runs cut to the vnodes ``low <= v < high``, oldest first, empty ones left out."""
@@ -156,6 +167,16 @@ class RunStore:
                 found.append(rows.at((self._path(run.file), run.section, start, stop)))
         return found
 
+    def open_between(self, table_runs: Iterable[Run], low: bytes, high: bytes) -> list[Rows]:
+        """Runs cut to keys ``low <= key < high``, in the order given, empty ones left out."""
+        found = []
+        for run in table_runs:
+            rows = self.open(run)
+            start, stop = lookup.lower_bound(rows, low), lookup.lower_bound(rows, high)
+            if start < stop:
+                found.append(rows if stop - start == len(rows) else rows.slice(start, stop))
+        return found
+
     def write(self, epoch: int, tables: Parts, label: str) -> list[Run]:
         """Seal tables into one new file of the buffer; empty ones are left out.
 
@@ -164,16 +185,43 @@ class RunStore:
         list of Run
             One per non-empty table, visible from ``epoch`` on, holding changes of ``epoch``.
         """
-        full = [Part(*part) for part in tables if len(part[1])]
-        if not full:
+        full = (Part(*part) for part in tables if len(part[1]))
+        first = next(full, None)
+        if first is None:
             return []
         name = f"e{epoch:010d}-{this_host()}-{label}-{uuid.uuid4().hex}.run"
-        sections = sst.write(self.path(name), (p if p.epochs[1] else p._replace(epochs=(epoch, epoch)) for p in full))
+        parts = (p if p.epochs[1] else p._replace(epochs=(epoch, epoch)) for p in chain((first,), full))
+        del first  # written parts are not kept
+        sections = sst.write(self.path(name), parts)
         written = []
         for i, section in enumerate(sections):
             place = (section.table, name, i, section.rows, section.length)
             written.append(Run(*place, epoch, epoch, epoch, None, *section.vnodes))
         return written
+
+    def spill(self, epoch: int, part: Part) -> tuple[Rows, int]:
+        """Put rows into a file of the buffer that has no name any more: it goes with the last process that maps it.
+
+        Returns
+        -------
+        rows : Rows
+            The same rows, mapped.
+        size : int
+            Bytes of the file.
+
+        Raises
+        ------
+        TidemillError
+            TM1012 when it cannot be written.
+        """
+        path = self.path(f"e{epoch:010d}-{this_host()}-spill-{uuid.uuid4().hex}.run")
+        try:
+            sst.write(path, [part])
+            size = path.stat().st_size
+            return sst.RunFile(path).rows(0), size
+        finally:
+            with contextlib.suppress(OSError):
+                path.unlink()
 
     def combine(self, groups: Sequence[Sequence[Run]], number: int, target_bytes: int) -> list[Swap]:
         """Make durable objects of runs of the buffer: one, or more when it would be larger than ``target_bytes``.
@@ -206,20 +254,42 @@ class RunStore:
             for at, (i, section) in enumerate(zip(owners, sections, strict=True)):
                 old = groups[i][0]
                 epochs = (old.epoch_low, old.epoch_high, old.added, old.removed)
-                new[i].append(Run(old.table, name, at, section.rows, section.length, *epochs, *section.vnodes))
+                place = (old.table, name, at, section.rows, section.length)
+                spans = joint_spans([r.spans for r in groups[i]])
+                new[i].append(Run(*place, *epochs, *section.vnodes, spans=spans))
         return [Swap(tuple(group), tuple(runs)) for group, runs in zip(groups, new, strict=True)]
 
     def _merged(self, number: int, group: Sequence[Run], target_bytes: int) -> Iterator[tuple[int, Part]]:
         first = group[0]
-        ops = self._file(first.file).sections[first.section].ops
         opened = [self.open(run) for run in group]
+        ops = self._file(first.file).sections[first.section].ops
         multiset = ops == (MergeOp.SUM,) and opened[0].value_types() == [pa.int64()]
         for rows in merge_chunks(opened, ops, multiset, min(target_bytes, _CHUNK)):
             yield number, Part(first.table, rows, ops, (first.epoch_low, first.epoch_high))
 
+    def write_object(self, epoch: int, part: Part, label: str) -> Run:
+        """Write rows straight into a durable object; nobody knows it until a version names it.
+
+        Parameters
+        ----------
+        epoch : int
+            The newest whose changes the rows hold.
+        label : str
+            Part of the name, so that those who collect garbage can tell what is being written.
+
+        Raises
+        ------
+        TidemillError
+            TM1012, TM1014 or TM1015 when it cannot be written.
+        """
+        name = f"m{epoch:010d}-{this_host()}-{label}-{uuid.uuid4().hex}{SST}"
+        (section,) = self._put(name, [part])
+        place = (section.table, name, 0, section.rows, section.length)
+        return Run(*place, epoch, epoch, epoch, None, *section.vnodes)
+
     def _put(self, name: str, parts: Iterable[Part]) -> tuple[sst.Section, ...]:
         """Write a durable object."""
-        staged = self.path(f"{uuid.uuid4().hex}.staged") if self.objects.directory else self.path(name)
+        staged = self.path(f"{uuid.uuid4().hex}{STAGED}") if self.objects.directory else self.path(name)
         sections = sst.write(staged, parts)
         try:
             self.objects.put(OBJECTS + name, staged)
@@ -242,11 +312,44 @@ class RunStore:
             staged.unlink()
         return sections
 
+    def check_present(self, files: Iterable[str], present: Collection[str] | None = None) -> None:
+        """TM1010 when a durable one of some files is not ``present``, as listed now; TM1016 when nobody can tell."""
+        try:
+            listed = {name for name, _ in self.durable()} if present is None else present
+        except OSError as error:
+            raise not_fetched(error) from error
+        gone = sorted(f for f in files if f.endswith(SST) and f not in listed)
+        if gone:
+            more = f" and {len(gone) - 1} more" if len(gone) > 1 else ""
+            raise sst.missing(f"{self.objects}/{OBJECTS}{gone[0]}{more}")
+
+    def sections(self, file: str) -> tuple[sst.Section, ...]:
+        """What lies in a file, by its footer. Errors as :meth:`open`."""
+        return self._file(file).sections
+
     def verify(self, file: str) -> int:
-        """Check every byte of a file; returns how many sections it has. Errors as :meth:`open`."""
+        """Check every byte of a file anew; returns how many sections it has. Errors as :meth:`open`."""
+        with _lock:
+            _open.pop(self._path(file), None)
         opened = self._file(file)
         opened.verify()
         return len(opened.sections)
+
+    def reachable(self, file: str) -> bool:
+        """Whether a file can be read here, as far as can be told without trying."""
+        return file.endswith(SST) or host_of(file) == this_host() or self.path(file).exists()
+
+    def claim(self, job: str) -> bool:
+        """Whether this is the first process of this host that claims a job. Claims of earlier jobs are forgotten."""
+        self.buffer.mkdir(parents=True, exist_ok=True)
+        for old in self.buffer.glob(f"*{_CLAIM}"):
+            if old.name != f"{job}{_CLAIM}":
+                old.unlink(missing_ok=True)
+        try:
+            (self.buffer / f"{job}{_CLAIM}").touch(exist_ok=False)
+        except FileExistsError:
+            return False
+        return True
 
     def evict(self, files: Iterable[str]) -> None:
         """Delete files of the buffer, and copies of objects; a process that has one mapped can go on reading it."""
@@ -264,15 +367,50 @@ class RunStore:
 
     def buffered(self) -> list[tuple[str, float]]:
         """Names and modification times (seconds) of this host's run files; other files are not ours."""
-        if not self.buffer.exists():
-            return []
-        with os.scandir(self.buffer) as entries:
-            return [(e.name, e.stat().st_mtime) for e in entries if _NAME.fullmatch(e.name)]
+        return [(name, at) for name, at in _entries(self.buffer, RUN) if _NAME.fullmatch(name)]
+
+    def copies(self) -> list[tuple[str, float]]:
+        """Names and modification times of this host's copies of objects, where objects are no files."""
+        return [] if self.objects.directory is not None else _entries(self.buffer, SST)
+
+    def staged(self) -> list[tuple[str, float]]:
+        """Paths and modification times of what is being written on this host, or was when its writer died."""
+        places = [self.buffer] if self.objects.directory is None else [self.buffer, self.objects.directory / OBJECTS]
+        return [(str(place / name), at) for place in places for name, at in _entries(place, STAGED)]
+
+    def sweep(self, paths: Iterable[str]) -> None:
+        """Delete what :meth:`staged` gave."""
+        for path in paths:
+            Path(path).unlink(missing_ok=True)
 
     def durable(self) -> list[tuple[str, float]]:
         """Names and modification times (seconds) of the objects that checkpoints wrote."""
         stored = self.objects.list(OBJECTS)
         return [(s.name.removeprefix(OBJECTS), s.modified) for s in stored if s.name.endswith(SST)]
+
+
+def _entries(directory: Path, ending: str) -> list[tuple[str, float]]:
+    """Names and modification times of files in a directory, if there is one."""
+    found = []
+    with contextlib.suppress(FileNotFoundError), os.scandir(directory) as entries:
+        for entry in entries:
+            with contextlib.suppress(FileNotFoundError):  # it went meanwhile
+                if entry.name.endswith(ending):
+                    found.append((entry.name, entry.stat().st_mtime))
+    return found
+
+
+def _not_here(file: str, error: TidemillError) -> TidemillError:
+    """The error for a file of a buffer that is missing in this process, when it is another host's."""
+    if error.number != "TM1018" or host_of(file) == this_host():
+        return error
+    return TidemillError(
+        "TM1019",
+        "sealed state lies in the buffer of another host",
+        got=error.got,
+        hint="the mill makes it durable and repeats the epoch by itself; hosts that share a buffer directory are "
+        "one host: give them the same TIDEMILL_HOST",
+    )
 
 
 class _Ahead:
@@ -309,3 +447,13 @@ def _parts(merged: _Ahead, owners: list[int], target_bytes: int) -> Iterator[Par
         merged.go_on()
         if size >= target_bytes:
             return
+
+
+def not_fetched(error: OSError) -> TidemillError:
+    """TM1016: a durable state file, or the list of them, cannot be had now."""
+    return TidemillError(
+        "TM1016",
+        "a state file could not be fetched",
+        got=str(error).splitlines()[0],
+        hint="nothing was changed; it is tried again with the next epoch or query",
+    )

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -11,10 +9,10 @@ import pyarrow.compute as pc
 
 from tidemill.state.columns import column, numbers
 from tidemill.state.keys import decode
-from tidemill.state.lookup import get
 from tidemill.state.merge import Rows, merge
 from tidemill.state.nested import is_nested
 from tidemill.state.ordering import compare_rows
+from tidemill.state.reader import TableReader
 from tidemill.task.accumulators import AggregateLayout
 from tidemill.task.finish import finish
 from tidemill.task.program import StateTable
@@ -27,7 +25,7 @@ def changed_groups(
     table: StateTable,
     layout: AggregateLayout,
     input_types: tuple[pa.DataType, ...],
-    runs: Sequence[Rows],
+    before: TableReader,
     changed: Rows,
     single: bool,
 ) -> Delta:
@@ -38,28 +36,28 @@ def changed_groups(
 
     Parameters
     ----------
-    runs : sequence of Rows
-        The table before the change, oldest first.
+    before : TableReader
+        The table before the change.
     changed : Rows
         What was appended, one row a group.
     single : bool
         Whether this is the one group of an aggregate without GROUP BY, which exists without rows too: its
         row is new when there was no state, and never goes away.
     """
-    _, old_values = get(runs, changed.keys, table.ops, table.value_types, drop_zero=False)
+    _, old_values = before.get(changed.keys, drop_zero=False)
     found = numbers(old_values[0]) > 0
     old = Rows(changed.keys, tuple(old_values))
     new = merge([old, changed], table.ops, drop_zero=False)
     alive = numbers(new.values[0]) > 0
     if single:
-        found, alive = np.array([bool(runs)]), np.array([True])
-    before = _finished(layout, input_types, old.values, found)
-    after = _finished(layout, input_types, new.values, alive)
-    differs = (found != alive) | _differ(before, after, found & alive)
+        found, alive = np.array([bool(before)]), np.array([True])
+    was = _finished(layout, input_types, old.values, found)
+    now = _finished(layout, input_types, new.values, alive)
+    differs = (found != alive) | _differ(was, now, found & alive)
     gone, come = np.flatnonzero(found & differs), np.flatnonzero(alive & differs)
     rows = column(np.concatenate([gone, come]))
     columns = [k.take(rows) for k in decode(changed.keys, table.key)]
-    for b, a in zip(before, after, strict=True):
+    for b, a in zip(was, now, strict=True):
         columns.append(pa.concat_arrays([b.take(column(gone)), a.take(column(come))]))
     weights = np.concatenate([np.full(len(gone), -1), np.full(len(come), 1)]).astype(np.int64)
     return Delta(batch_of(columns, len(weights)), weights)

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from tidemill.state.columns import column
-from tidemill.state.lookup import get
-from tidemill.state.merge import Rows, merge
+from tidemill.state.merge import Rows
+from tidemill.state.reader import TableReader
 from tidemill.task.program import ReadPlan
 from tidemill.task.read_view import empty_rows, finish_rows
 from tidemill.task.streams import Delta, concat
@@ -25,9 +25,9 @@ def changed_rows(plan: ReadPlan, before: Sequence[Rows], changed: Sequence[Rows]
     table = plan.table
     if not changed:
         return finish_rows(plan, empty_rows(table))
-    written = merge(changed, table.ops, drop_zero=False)
-    found, old = get(before, written.keys, table.ops, table.value_types)
-    now, new = get([*before, *changed], written.keys, table.ops, table.value_types)
+    written = TableReader(changed, table.ops, table.value_types).rows(drop_zero=False)
+    found, old = TableReader(before, table.ops, table.value_types).get(written.keys)
+    now, new = TableReader([*before, *changed], table.ops, table.value_types).get(written.keys)
     parts = []
     for rows, values, weight in ((np.flatnonzero(found), old, -1), (np.flatnonzero(now), new, 1)):
         taken = Rows(written.keys, (column(np.full(len(written), weight, np.int64)), *values[1:])).take(rows)

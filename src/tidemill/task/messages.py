@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,7 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tidemill.state.keys import Keys, decode, encode, group
-from tidemill.state.merge import Rows, merge
+from tidemill.state.merge import Rows
 from tidemill.task.program import ArrangeMessages, StateTable
 
 
@@ -33,9 +32,8 @@ class Messages:
     values: tuple[pa.Array, ...]
 
 
-def by_key(arranged: Sequence[Rows], operation: ArrangeMessages, table: StateTable) -> Messages:
-    """Merge arranged messages, at least one run of them."""
-    rows = merge(arranged, operation.table.ops, drop_zero=False)
+def by_key(rows: Rows, operation: ArrangeMessages, table: StateTable) -> Messages:
+    """The messages of each key, from arranged ones."""
     columns = decode(rows.keys, operation.table.key)[:-1]
     encoded = encode(columns, table.key, table.distribution)
     _, firsts = group(encoded)

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 from tidemill.errors import EvaluationError
-from tidemill.state.merge import Rows
+from tidemill.state.reader import TableState
 from tidemill.task.streams import Item
 
 if TYPE_CHECKING:
@@ -44,11 +44,17 @@ class Context(Protocol):
     partition: int
     partitions: int
 
-    def runs(self, table: StateTable, everywhere: bool = False) -> list[Rows]:
-        """Sorted runs of a table as of the previous epoch, oldest first; this partition's vnodes, or all of them."""
+    def state(self, table: StateTable, everywhere: bool = False) -> TableState:
+        """A state table: this partition's vnodes, or all of them. What is written is sealed at the barrier.
 
-    def write(self, table: StateTable, rows: Rows) -> None:
-        """Append a sorted run of this epoch to a table; sealed when the barrier is reached."""
+        Asked again in the same epoch, it is the same one.
+        """
+
+    def hold(self, table: StateTable, everywhere: bool = False) -> TableState:
+        """As :meth:`state`, but what is written stays with who asked, beside what others have and is never sealed.
+
+        For inputs that a step of its own stores, and rows on their way. To be closed when the barrier is passed.
+        """
 
     def finished(self, result: SplitResult) -> None:
         """Report a split as read."""

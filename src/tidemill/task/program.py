@@ -43,6 +43,11 @@ class StateTable:
         """Whether a row is its key and a weight, nothing else."""
         return self.ops == (MergeOp.SUM,) and self.value_types == (pa.int64(),)
 
+    @property
+    def drops_zero(self) -> bool:
+        """Whether a key of weight 0 need not be stored. That of an aggregate without GROUP BY tells that it began."""
+        return self.is_multiset and bool(self.key)
+
 
 def multiset_table(id_: str, types: tuple[pa.DataType, ...], distribution: int) -> StateTable:
     """A table of rows with multiplicities: all columns are key, the one value is the weight."""

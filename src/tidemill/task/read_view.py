@@ -11,7 +11,8 @@ import pyarrow as pa
 from tidemill.errors import EvaluationError
 from tidemill.state.columns import column, numbers
 from tidemill.state.keys import Keys, decode
-from tidemill.state.merge import Rows, merge
+from tidemill.state.merge import Rows
+from tidemill.state.reader import TableReader
 from tidemill.task.accumulators import AggregateLayout
 from tidemill.task.failing_row import with_row
 from tidemill.task.finish import finish
@@ -20,13 +21,13 @@ from tidemill.task.program import ReadPlan, StateTable
 from tidemill.task.streams import Delta, batch_of
 
 
-def read_view(plan: ReadPlan, runs: Sequence[Rows], single_row: bool, owed: bool = False) -> Delta:
-    """The view's rows in the given runs.
+def read_view(plan: ReadPlan, table: TableReader, single_row: bool, owed: bool = False) -> Delta:
+    """The view's rows.
 
     Parameters
     ----------
-    runs : sequence of Rows
-        All runs of the view's table (or those of some vnodes), oldest first.
+    table : TableReader
+        The view's table, or some vnodes of it.
     single_row : bool
         Whether to give the one row of an aggregate without GROUP BY when it has no state yet. Set by
         exactly one of the readers that share a view out by vnode.
@@ -38,7 +39,7 @@ def read_view(plan: ReadPlan, runs: Sequence[Rows], single_row: bool, owed: bool
     Delta
         Columns as ``plan.schema``, positive weights, in key order.
     """
-    rows = merge(runs, plan.table.ops, drop_zero=True) if runs else empty_rows(plan.table)
+    rows = table.rows(drop_zero=True)
     counts = numbers(rows.values[0])
     if len(counts) and not plan.single and not (owed and plan.layout is None) and counts.min() < 0:
         rows = rows.take(np.flatnonzero(counts > 0))
@@ -97,3 +98,8 @@ def zero_row(table: StateTable) -> Rows:
 def _neutral(type_: pa.DataType, summed: bool) -> pa.Array:
     """One row of what changes nothing when combined: 0 for a sum, NULL for a minimum or maximum."""
     return column(np.zeros(1, type_.to_pandas_dtype())) if summed else pa.nulls(1, type_)
+
+
+def reader_of(table: StateTable, runs: Sequence[Rows]) -> TableReader:
+    """Reads sealed runs of a table, oldest first."""
+    return TableReader(runs, table.ops, table.value_types)

@@ -10,8 +10,8 @@ import pyarrow.compute as pc
 from tidemill.formats.orderbook.replay import EXECUTE, INSERT, REMOVE, Replayed, replay
 from tidemill.state.columns import column, numbers
 from tidemill.state.keys import decode, encode
-from tidemill.state.lookup import get
-from tidemill.state.merge import Rows, consolidate
+from tidemill.state.merge import Rows
+from tidemill.state.reader import TableState
 from tidemill.task.messages import Messages, by_key
 from tidemill.task.operator import HeldOutput, Operator, Output
 from tidemill.task.program import ApplyBook
@@ -30,24 +30,27 @@ class ApplyBookOperator(Operator):
     def __init__(self, step: int, operation: ApplyBook) -> None:
         super().__init__(step)
         self.operation = operation
-        self._inputs: list[Rows] = []
+        self._messages: TableState | None = None
         self._held = HeldOutput()
 
     def add_input(self, item: Item, port: int) -> None:
         """Hold a run of messages."""
         assert isinstance(item, Keyed)
-        self._inputs.append(item.rows)
+        if self._messages is None:
+            self._messages = self.context.hold(self.operation.messages.table)
+        self._messages.write(item.rows)
 
     def start_drain(self) -> bool:
         """Apply the epoch's messages."""
-        if not self._inputs:
+        if self._messages is None:
             return False
-        inputs, self._inputs = self._inputs, []
+        held, self._messages = self._messages, None
         book, orders = self.operation.changelog.book, self.operation.orders
         assert book is not None
-        messages = by_key(inputs, self.operation.messages, orders)
+        messages = by_key(held.changes(), self.operation.messages, orders)
+        held.close()
         t, actions, volumes, prices = messages.values
-        found, (_, *before) = get(self.context.runs(orders), messages.keys, orders.ops, orders.value_types)
+        found, (_, *before) = self.context.state(orders).before.get(messages.keys)
         old_t, old_volume, old_price = (numbers(pc.fill_null(v, 0.0)) for v in before)
         result = replay(
             messages.starts, _codes(actions, book.insert), numbers(volumes), found, old_volume, book.insert_only
@@ -68,7 +71,7 @@ class ApplyBookOperator(Operator):
         sources = result.sources[rows]
         values = (times.of(rows, sources), result.volumes[rows], prices.of(rows, sources))
         columns = (column(weights), *(column(v) for v in values))
-        self.context.write(self.operation.orders, Rows(messages.keys.take(rows), columns))
+        self.context.state(self.operation.orders).write(Rows(messages.keys.take(rows), columns))
 
     def _emit(self, messages: Messages, result: Replayed, times: _Origin, prices: _Origin) -> bool:
         if not len(result.order):
@@ -84,10 +87,10 @@ class ApplyBookOperator(Operator):
             _PRICE: column(prices.of(result.order, result.source)),
         }
         keys = encode(list(columns.values()), contents.key, contents.distribution)
-        rows = consolidate(keys, [column(result.weight)], contents.ops, drop_zero=True)
-        if not len(rows):
+        written = self.context.state(contents)
+        written.write_unsorted(keys, [column(result.weight)])
+        if not len(written.changes()):
             return False
-        self.context.write(contents, rows)
         order = self.operation.row_order
         return self._held.put([Output(Delta(batch_of([columns[i] for i in order], len(ids)), result.weight))])
 

@@ -9,8 +9,8 @@ import pyarrow.compute as pc
 
 from tidemill.state.columns import column, numbers
 from tidemill.state.keys import Keys, decode
-from tidemill.state.lookup import get
 from tidemill.state.merge import Rows
+from tidemill.state.reader import TableState
 from tidemill.task.messages import by_key
 from tidemill.task.operator import HeldOutput, Operator, Output
 from tidemill.task.program import ApplyChangelog
@@ -27,24 +27,27 @@ class ApplyChangelogOperator(Operator):
     def __init__(self, step: int, operation: ApplyChangelog) -> None:
         super().__init__(step)
         self.operation = operation
-        self._inputs: list[Rows] = []
+        self._messages: TableState | None = None
         self._held = HeldOutput()
 
     def add_input(self, item: Item, port: int) -> None:
         """Hold a run of messages."""
         assert isinstance(item, Keyed)
-        self._inputs.append(item.rows)
+        if self._messages is None:
+            self._messages = self.context.hold(self.operation.messages.table)
+        self._messages.write(item.rows)
 
     def start_drain(self) -> bool:
         """Apply the epoch's messages."""
-        if not self._inputs:
+        if self._messages is None:
             return False
-        inputs, self._inputs = self._inputs, []
+        held, self._messages = self._messages, None
         table = self.operation.table
-        messages = by_key(inputs, self.operation.messages, table)
+        messages = by_key(held.changes(), self.operation.messages, table)
+        held.close()
         last = column(messages.starts[1:] - 1)
         signs, *new = (v.take(last) for v in messages.values)
-        found, (_, *old) = get(self.context.runs(table), messages.keys, table.ops, table.value_types)
+        found, (_, *old) = self.context.state(table).before.get(messages.keys)
         live = numbers(signs) > 0
         changed = found | live
         changed &= ~(found & live & _same(old, new, len(live)))
@@ -54,7 +57,7 @@ class ApplyChangelogOperator(Operator):
         weights = live.astype(np.int64) - found.astype(np.int64)
         kept = [pc.if_else(column(live), v, pa.scalar(None, v.type)) for v in new]
         written = Rows(messages.keys, (column(weights), *kept)).take(rows)
-        self.context.write(table, written)
+        self.context.state(table).write(written)
         gone, came = np.flatnonzero(changed & found), np.flatnonzero(changed & live)
         parts = [d for d in (self._rows(messages.keys, old, gone, -1), self._rows(messages.keys, new, came, 1)) if d]
         return self._held.put([Output(concat(parts))])

@@ -8,7 +8,7 @@ import pyarrow.compute as pc
 
 from tidemill.state.columns import column
 from tidemill.state.keys import Keys, encode
-from tidemill.state.merge import consolidate
+from tidemill.state.reader import TableState
 from tidemill.task.operator import HeldOutput, Operator, Output
 from tidemill.task.program import Arrange, StateTable
 from tidemill.task.streams import Delta, Item, Keyed
@@ -20,8 +20,7 @@ class ArrangeOperator(Operator):
     def __init__(self, step: int, operation: Arrange) -> None:
         super().__init__(step)
         self.operation = operation
-        self._keys: list[Keys] = []
-        self._weights: list[np.ndarray] = []
+        self._rows: TableState | None = None
         self._held = HeldOutput()
 
     def add_input(self, item: Item, port: int) -> None:
@@ -34,17 +33,19 @@ class ArrangeOperator(Operator):
         if len(item):
             columns = [item.batch.column(c) for c in self.operation.columns]
             table = self.operation.table
-            self._keys.append(encode(columns, table.key, table.distribution) if columns else empty_keys(len(item)))
-            self._weights.append(item.explicit_weights())
+            if self._rows is None:
+                self._rows = self.context.hold(table)
+            keys = encode(columns, table.key, table.distribution) if columns else empty_keys(len(item))
+            self._rows.write_unsorted(keys, [column(item.explicit_weights())])
 
     def start_drain(self) -> bool:
-        """The epoch's rows as one keyed run."""
-        if not self._keys:
+        """The epoch's rows as one keyed run, or a few if there is no room for one."""
+        if self._rows is None:
             return False
-        keys, weights = Keys.concat(self._keys), np.concatenate(self._weights)
-        self._keys, self._weights = [], []
-        rows = consolidate(keys, [column(weights)], self.operation.table.ops, drop_zero=True)
-        return self._held.put([Output(Keyed(rows))]) if len(rows.keys) else False
+        held, self._rows = self._rows, None
+        outputs = [Output(Keyed(rows)) for rows in held.blocks()]
+        held.close()
+        return self._held.put(outputs)
 
     def get_output(self) -> Output | None:
         """The run."""

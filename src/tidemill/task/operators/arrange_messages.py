@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import pyarrow as pa
-
-from tidemill.state.keys import Keys, encode
-from tidemill.state.merge import consolidate
+from tidemill.state.keys import encode
+from tidemill.state.reader import TableState
 from tidemill.task.operator import HeldOutput, Operator, Output
 from tidemill.task.program import ArrangeMessages
 from tidemill.task.streams import Delta, Item, Keyed
@@ -17,8 +15,7 @@ class ArrangeMessagesOperator(Operator):
     def __init__(self, step: int, operation: ArrangeMessages) -> None:
         super().__init__(step)
         self.operation = operation
-        self._keys: list[Keys] = []
-        self._values: list[list[pa.Array]] = []
+        self._rows: TableState | None = None
         self._held = HeldOutput()
 
     def add_input(self, item: Item, port: int) -> None:
@@ -26,18 +23,19 @@ class ArrangeMessagesOperator(Operator):
         assert isinstance(item, Delta)
         table = self.operation.table
         columns = item.batch.columns
-        self._keys.append(encode([columns[i] for i in self.operation.key], table.key, table.distribution))
-        self._values.append([columns[i] for i in self.operation.values])
+        if self._rows is None:
+            self._rows = self.context.hold(table)
+        keys = encode([columns[i] for i in self.operation.key], table.key, table.distribution)
+        self._rows.write_unsorted(keys, [columns[i] for i in self.operation.values])
 
     def start_drain(self) -> bool:
-        """The epoch's messages as one keyed run."""
-        if not self._keys:
+        """The epoch's messages as one keyed run, or a few if there is no room for one."""
+        if self._rows is None:
             return False
-        keys = Keys.concat(self._keys)
-        values = [pa.concat_arrays(list(parts)) for parts in zip(*self._values, strict=True)]
-        self._keys, self._values = [], []
-        rows = consolidate(keys, values, self.operation.table.ops, drop_zero=False)
-        return self._held.put([Output(Keyed(rows))])
+        held, self._rows = self._rows, None
+        outputs = [Output(Keyed(rows)) for rows in held.blocks()]
+        held.close()
+        return self._held.put(outputs)
 
     def get_output(self) -> Output | None:
         """The run."""

@@ -8,15 +8,15 @@ import pyarrow as pa
 
 from tidemill.state.columns import column, numbers
 from tidemill.state.keys import KeyColumn, Keys, decode, encode, group
-from tidemill.state.lookup import first_with_prefix, get, scan_prefix
-from tidemill.state.merge import MergeOp, Rows, merge
+from tidemill.state.merge import Rows
+from tidemill.state.reader import TableReader, TableState
 from tidemill.task.accumulators import OF_GROUP
 from tidemill.task.changed_groups import changed_groups
 from tidemill.task.group_values import of_group
 from tidemill.task.operator import HeldOutput, Operator, Output
 from tidemill.task.operators.group_partial import fold
 from tidemill.task.program import GroupChanges, StateTable
-from tidemill.task.read_view import empty_rows, zero_row
+from tidemill.task.read_view import zero_row
 from tidemill.task.streams import Item, Keyed
 
 
@@ -30,30 +30,40 @@ class GroupChangesOperator(Operator):
         super().__init__(step)
         self.operation = operation
         self.partial = operation.partial
-        self._groups: list[Rows] = []
-        self._multisets: list[list[Rows]] = [[] for _ in self.partial.multisets]
+        self._groups: TableState | None = None
         self._held = HeldOutput()
 
     def add_input(self, item: Item, port: int) -> None:
-        """Hold a sorted run of groups (port 0) or of a multiset (port i + 1)."""
+        """Hold a sorted run of groups (port 0), or write one of a multiset (port i + 1)."""
         assert isinstance(item, Keyed)
-        (self._groups if port == 0 else self._multisets[port - 1]).append(item.rows)
+        if port:
+            self.context.state(self.partial.multisets[port - 1]).write(item.rows)
+            return
+        if self._groups is None:
+            self._groups = self.context.hold(self.partial.groups)
+        self._groups.write(item.rows)
 
     def start_drain(self) -> bool:
         """Write the changed groups; hold their changes for those who read them."""
         partial = self.partial
-        groups, self._groups = self._groups, []
+        groups, self._groups = self._groups, None
         single = not partial.groups.key and self.context.partition == 0
-        if not groups and not (single and self.operation.emit):
+        if groups is None and not (single and self.operation.emit):
             return False
-        changed = merge(groups, partial.groups.ops, drop_zero=False) if groups else zero_row(partial.groups)
+        changed = zero_row(partial.groups) if groups is None else groups.changes()
+        if groups is not None:
+            groups.close()
+            if not len(changed):
+                if not single:
+                    return False
+                changed = zero_row(partial.groups)
         values = list(changed.values)
         for i in range(len(partial.multisets)):
             self._fold_multiset(i, changed.keys, values)
         changed = Rows(changed.keys, tuple(values))
         outputs = self._changes(changed, single) if self.operation.emit else []
-        if groups or outputs:
-            self.context.write(partial.groups, changed)
+        if groups is not None or outputs:
+            self.context.state(partial.groups).write(changed)
         return self._held.put(outputs)
 
     def get_output(self) -> Output | None:
@@ -61,12 +71,10 @@ class GroupChangesOperator(Operator):
         return self._held.pop()
 
     def _fold_multiset(self, index: int, groups: Keys, values: list[pa.Array]) -> None:
-        """Fill in the accumulators that depend on one multiset, and write its changes."""
+        """Fill in the accumulators that depend on one multiset."""
         partial, table = self.partial, self.partial.multisets[index]
-        inputs, self._multisets[index] = self._multisets[index], []
-        delta = merge(inputs, table.ops, drop_zero=True) if inputs else empty_rows(table)
-        runs = self.context.runs(table)
-        both = [*runs, delta] if len(delta.keys) else runs
+        state = self.context.state(table)
+        delta = state.changes()
         multiset, scanned = partial.layout.multisets[index], None
         offsets = partial.layout.offsets(partial.input_types)
         for accumulator, at in zip(partial.layout.accumulators, offsets, strict=True):
@@ -74,26 +82,24 @@ class GroupChangesOperator(Operator):
                 continue
             if accumulator.kind in OF_GROUP:
                 if scanned is None:
-                    scanned = scan_prefix(both, groups, table.ops, value_types=table.value_types)
+                    scanned = state.now.scan(groups)
                 ids, rows = scanned
                 elements = decode(rows.keys, table.key)[-1]
                 values[at] = of_group(accumulator, ids, elements, numbers(rows.values[0]), len(groups))
             elif accumulator.recomputed:
                 reverse = accumulator.kind in ("max", "max_by")
-                values[at] = _extremes(both, groups, table.key, reverse, table.ops)
+                values[at] = _extremes(state.now, groups, table.key, reverse)
             elif len(delta.keys):
-                ids, entering, elements = self._transitions(delta, runs, groups, table)
+                ids, entering, elements = self._transitions(delta, state.before, groups, table)
                 filled = fold(accumulator, elements, ids, entering, len(groups))
                 values[at : at + len(filled)] = filled
-        if len(delta.keys):
-            self.context.write(table, delta)
 
     def _transitions(
-        self, delta: Rows, runs: list[Rows], groups: Keys, table: StateTable
+        self, delta: Rows, multiset: TableReader, groups: Keys, table: StateTable
     ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], pa.Array]:
         """Values that enter (+1) or leave (-1) the set of distinct values: group, sign, value."""
         partial = self.partial
-        _, old = get(runs, delta.keys, table.ops, table.value_types)
+        _, old = multiset.get(delta.keys)
         before = numbers(old[0])
         after = before + numbers(delta.values[0])
         sign = (after > 0).astype(np.int64) - (before > 0).astype(np.int64)
@@ -106,19 +112,17 @@ class GroupChangesOperator(Operator):
 
     def _changes(self, changed: Rows, single: bool) -> list[Output]:
         partial = self.partial
-        runs = self.context.runs(partial.groups)
-        delta = changed_groups(partial.groups, partial.layout, partial.input_types, runs, changed, single)
+        before = self.context.state(partial.groups).before
+        delta = changed_groups(partial.groups, partial.layout, partial.input_types, before, changed, single)
         return [Output(delta)] if len(delta) else []
 
 
-def _extremes(
-    runs: list[Rows], groups: Keys, layout: tuple[KeyColumn, ...], reverse: bool, ops: tuple[MergeOp, ...]
-) -> pa.Array:
+def _extremes(table: TableReader, groups: Keys, layout: tuple[KeyColumn, ...], reverse: bool) -> pa.Array:
     """The last column of the smallest or largest row of each group's multiset, NULL where it is empty."""
     type_ = layout[-1].type
-    if not runs:
+    if not table:
         return pa.nulls(len(groups), type_)
-    found, winners, _ = first_with_prefix(runs, groups, reverse, ops, skip_null=True)
+    found, winners, _ = table.first(groups, reverse, skip_null=True)
     rows = np.flatnonzero(found)
     values = decode(winners.take(rows), layout)[-1]
     position = np.full(len(found), -1, np.int64)

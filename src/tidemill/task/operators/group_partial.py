@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -13,7 +11,7 @@ from tidemill.state import accumulate
 from tidemill.state.columns import column
 from tidemill.state.expansions import sum_powers
 from tidemill.state.keys import Keys, encode, group
-from tidemill.state.merge import consolidate
+from tidemill.state.reader import TableState
 from tidemill.task.accumulators import POWERS, Accumulator
 from tidemill.task.operator import HeldOutput, Operator, Output
 from tidemill.task.program import GroupPartial
@@ -83,8 +81,7 @@ class GroupPartialOperator(Operator):
         self.operation = operation
         self._waiting: list[Delta] = []
         self._rows = 0
-        self._groups: list[tuple[Keys, list[pa.Array]]] = []
-        self._multisets: list[list[tuple[Keys, npt.NDArray[np.int64]]]] = [[] for _ in operation.multisets]
+        self._folded: list[TableState] = []
         self._held = HeldOutput()
 
     def add_input(self, item: Item, port: int) -> None:
@@ -109,7 +106,9 @@ class GroupPartialOperator(Operator):
         else:
             ids = np.zeros(len(item), np.int64)
             keys = Keys(np.array([0, 2], np.int64), np.zeros(2, np.uint8))
-        self._groups.append((keys, self._fold(item, ids, len(keys))))
+        if not self._folded:
+            self._folded = [self.context.hold(table) for table in (operation.groups, *operation.multisets)]
+        self._folded[0].write_unsorted(keys, self._fold(item, ids, len(keys)))
         for i, multiset in enumerate(operation.layout.multisets):
             columns, weights = [*group_columns, *(batch.column(c) for c in multiset.columns)], item.explicit_weights()
             for at in range(len(group_columns), len(group_columns) + multiset.required):
@@ -118,7 +117,7 @@ class GroupPartialOperator(Operator):
                     columns = [c.filter(present) for c in columns]
                     weights = weights[present.to_numpy(zero_copy_only=False)]
             table = operation.multisets[i]
-            self._multisets[i].append((encode(columns, table.key, table.distribution), weights))
+            self._folded[i + 1].write_unsorted(encode(columns, table.key, table.distribution), [column(weights)])
 
     def _fold(self, item: Delta, ids: npt.NDArray[np.int64], groups: int) -> list[pa.Array]:
         columns: list[pa.Array] = []
@@ -132,29 +131,14 @@ class GroupPartialOperator(Operator):
         return columns
 
     def start_drain(self) -> bool:
-        """The epoch's groups, then its multisets, each as one keyed run."""
+        """The epoch's groups, then its multisets, each as one keyed run, or a few if there is no room for one."""
         self._fold_waiting()
-        outputs = []
-        if self._groups:
-            rows = consolidate(*_concatenate(self._groups), self.operation.groups.ops, drop_zero=False)
-            outputs.append(Output(Keyed(rows), 0))
-        for i, parts in enumerate(self._multisets):
-            if parts:
-                keys = Keys.concat([k for k, _ in parts])
-                weights = column(np.concatenate([w for _, w in parts]))
-                rows = consolidate(keys, [weights], self.operation.multisets[i].ops, drop_zero=True)
-                outputs.append(Output(Keyed(rows), i + 1))
-                parts.clear()
-        self._groups = []
+        folded, self._folded = self._folded, []
+        outputs = [Output(Keyed(rows), port) for port, held in enumerate(folded) for rows in held.blocks()]
+        for held in folded:
+            held.close()
         return self._held.put(outputs)
 
     def get_output(self) -> Output | None:
         """The next run."""
         return self._held.pop()
-
-
-def _concatenate(parts: Sequence[tuple[Keys, list[pa.Array]]]) -> tuple[Keys, list[pa.Array]]:
-    if len(parts) == 1:
-        return parts[0]
-    columns = zip(*(values for _, values in parts), strict=True)
-    return Keys.concat([k for k, _ in parts]), [pa.concat_arrays(c) for c in columns]

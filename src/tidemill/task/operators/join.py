@@ -10,8 +10,8 @@ import pyarrow as pa
 
 from tidemill.state.columns import column, numbers
 from tidemill.state.keys import decode, group
-from tidemill.state.lookup import scan_prefix
-from tidemill.state.merge import Rows, merge
+from tidemill.state.merge import Rows
+from tidemill.state.reader import TableReader, TableState
 from tidemill.task.operator import HeldOutput, Operator, Output
 from tidemill.task.operators.arrange import key_prefixes
 from tidemill.task.program import Arrange, JoinChanges
@@ -21,51 +21,54 @@ _Int64s = npt.NDArray[np.int64]
 
 
 class JoinOperator(Operator):
-    """Keeps both inputs arranged by key; at the barrier joins the epoch's changes with them."""
+    """Holds both inputs arranged by key; at the barrier joins the epoch's changes with what came before."""
 
     def __init__(self, step: int, operation: JoinChanges) -> None:
         super().__init__(step)
         self.operation = operation
-        self._inputs: tuple[list[Rows], list[Rows]] = ([], [])
+        self._sides: tuple[TableState, TableState] | None = None
         self._held = HeldOutput()
 
     def add_input(self, item: Item, port: int) -> None:
         """Hold a sorted run of the left (0) or right (1) input."""
         assert isinstance(item, Keyed)
-        self._inputs[port].append(item.rows)
+        if self._sides is None:
+            left, right = self.operation.left.table, self.operation.right.table
+            self._sides = self.context.hold(left), self.context.hold(right, everywhere=self.operation.broadcast)
+        self._sides[port].write(item.rows)
 
     def start_drain(self) -> bool:
         """Join the changes; the steps that store them do so on their own."""
+        if self._sides is None:
+            return False
+        (new_left, new_right), self._sides = self._sides, None
         left, right = self.operation.left, self.operation.right
-        new_left = merge(self._inputs[0], left.table.ops, drop_zero=True) if self._inputs[0] else None
-        new_right = merge(self._inputs[1], right.table.ops, drop_zero=True) if self._inputs[1] else None
-        self._inputs = ([], [])
         outputs = []
-        if new_left is not None and len(new_left.keys):
-            others = self.context.runs(right.table, everywhere=self.operation.broadcast)
-            others = others + ([] if new_right is None else [new_right])
-            outputs += self._match(left, new_left, right, others, flipped=False)
-        if new_right is not None and len(new_right.keys):
-            outputs += self._match(right, new_right, left, self.context.runs(left.table), flipped=True)
+        for changes in new_left.blocks():
+            outputs += self._match(left, changes, right, new_right.now, flipped=False)
+        for changes in new_right.blocks():
+            outputs += self._match(right, changes, left, new_left.before, flipped=True)
+        new_left.close()
+        new_right.close()
         return self._held.put(outputs)
 
     def get_output(self) -> Output | None:
         """Joined rows."""
         return self._held.pop()
 
-    def _match(self, side: Arrange, changes: Rows, other: Arrange, runs: list[Rows], flipped: bool) -> list[Output]:
+    def _match(self, side: Arrange, changes: Rows, other: Arrange, table: TableReader, flipped: bool) -> list[Output]:
         """Pairs of changed rows of one side with rows of the other."""
-        if not runs:
+        if not table:
             return []
         mine = decode(changes.keys, side.table.key)
         width = self.operation.key_width
         if width:
             prefixes = key_prefixes(mine[:width], side.table, len(changes.keys))
             ids, first = group(prefixes)  # sorted input: ids ascend
-            found, matches = scan_prefix(runs, prefixes.take(first), other.table.ops, drop_zero=True)
+            found, matches = table.scan(prefixes.take(first))
         else:
             ids, first = np.zeros(len(changes.keys), np.int64), np.zeros(1, np.int64)
-            matches = merge(runs, other.table.ops, drop_zero=True)
+            matches = table.rows(drop_zero=True)
             found = np.zeros(len(matches.keys), np.int64)
         if not len(matches.keys):
             return []

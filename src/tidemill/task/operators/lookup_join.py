@@ -16,11 +16,10 @@ import pyarrow.compute as pc
 from tidemill.errors import EvaluationError
 from tidemill.state.columns import column, numbers
 from tidemill.state.keys import decode, group, sort
-from tidemill.state.lookup import scan_prefix
-from tidemill.state.merge import Rows, merge
+from tidemill.state.merge import Rows
 from tidemill.task.failing_row import with_row
 from tidemill.task.functions.evaluate import filter_mask
-from tidemill.task.operator import Context, HeldOutput, Operator, Output
+from tidemill.task.operator import HeldOutput, Operator, Output
 from tidemill.task.operators.arrange import key_prefixes
 from tidemill.task.operators.join import pairs, restore, slices
 from tidemill.task.program import LookupJoin
@@ -39,12 +38,6 @@ class LookupJoinOperator(Operator):
         super().__init__(step)
         self.operation = operation
         self._held = HeldOutput()
-        self._runs: list[Rows] | None = None
-
-    def begin(self, context: Context) -> None:
-        """Start an epoch."""
-        super().begin(context)
-        self._runs = None
 
     def add_input(self, item: Item, port: int) -> None:
         """Join one batch."""
@@ -68,19 +61,14 @@ class LookupJoinOperator(Operator):
         """Joined rows."""
         return self._held.pop()
 
-    def _sealed(self) -> list[Rows]:
-        """All runs of the other side, opened at the first row of an epoch."""
-        if self._runs is None:
-            self._runs = self.context.runs(self.operation.other.table, everywhere=True)
-        return self._runs
-
     def _look_up(self, delta: Delta) -> tuple[_Int64s, _Int64s, int, Rows | None]:
         """For each row the number of its key, for each match the number of the key it has, and the matches."""
-        table, runs = self.operation.other.table, self._sealed()
-        if not runs:
+        table = self.operation.other.table
+        other = self.context.state(table, everywhere=True).before
+        if not other:
             return np.zeros(len(delta), np.int64), np.zeros(0, np.int64), 1, None
         if not self.operation.keys:
-            matches = merge(runs, table.ops, drop_zero=True)
+            matches = other.rows(drop_zero=True)
             return np.zeros(len(delta), np.int64), np.zeros(len(matches), np.int64), 1, matches
         columns = [delta.batch.column(k) for k in self.operation.keys]
         prefixes = key_prefixes(columns, table, len(delta))
@@ -89,7 +77,7 @@ class LookupJoinOperator(Operator):
         order = sort(probes)
         rank = np.empty(len(order), np.int64)
         rank[order] = np.arange(len(order))
-        found, matches = scan_prefix(runs, probes.take(order), table.ops, drop_zero=True)
+        found, matches = other.scan(probes.take(order))
         return rank[ids], found, len(order), matches
 
     def _joined(self, delta: Delta) -> list[Output]:

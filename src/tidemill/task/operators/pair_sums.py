@@ -30,9 +30,9 @@ from tidemill.state.columns import column, numbers
 from tidemill.state.derived import derived
 from tidemill.state.key_ranges import ByteBound, Probes, byte_ranges, number_ranges
 from tidemill.state.keys import KeyColumn, Keys, decode, encode, group
-from tidemill.state.lookup import scan_prefix
-from tidemill.state.merge import Rows, consolidate, merge
+from tidemill.state.merge import Rows
 from tidemill.state.prefix_sums import RangeTotals
+from tidemill.state.reader import TableReader, TableState
 from tidemill.task.operator import HeldOutput, Operator, Output
 from tidemill.task.operators.arrange import empty_keys
 from tidemill.task.operators.join import pairs, slices
@@ -41,7 +41,6 @@ from tidemill.task.program import Comparison, GroupPartial, PairSums, changes_pr
 from tidemill.task.streams import Item, Keyed
 
 _Ints = npt.NDArray[np.int64]
-_Part = tuple[Keys, list[pa.Array]]
 
 _PAIRS = 1 << 21
 """Pairs of groups multiplied at once: bounds memory."""
@@ -66,47 +65,47 @@ class PairSumsOperator(Operator):
         self.operation = operation
         self._symmetric = symmetric and changes_probe_left(operation)
         self._used = used(operation)
-        self._inputs: tuple[list[Rows], list[Rows]] = ([], [])
+        self._sides: tuple[TableState, TableState] | None = None
         self._held = HeldOutput()
 
     def add_input(self, item: Item, port: int) -> None:
         """Hold a sorted run of the left (0) or right (1) groups; of the side that is not complete, if one is."""
         assert isinstance(item, Keyed)
-        complete = self.operation.complete
-        self._inputs[port if complete is None else 1 - complete].append(item.rows)
+        operation, complete = self.operation, self.operation.complete
+        if self._sides is None:
+            left, right = operation.left.groups, operation.right.groups
+            self._sides = self.context.hold(left, complete == 0), self.context.hold(right, complete == 1)
+        self._sides[port if complete is None else 1 - complete].write(item.rows)
 
     def start_drain(self) -> bool:
         """Multiply the changes of either side with the groups of the other."""
+        if self._sides is None:
+            return False
+        (left, right), self._sides = self._sides, None
         operation = self.operation
-        left, right = (
-            merge(runs, side.groups.ops, drop_zero=False) if runs else None
-            for runs, side in zip(self._inputs, (operation.left, operation.right))
-        )
-        self._inputs = ([], [])
-        parts: list[_Part] = []
-        if left is not None and len(left):
-            runs = self._sealed(1) + ([] if right is None else [right])
-            parts += self._probe(left, runs, 0) if operation.comparisons else self._pair(left, runs, 0)
-        if right is not None and len(right):
-            runs = self._sealed(0)
-            if not operation.comparisons:
-                parts += self._pair(right, runs, 1)
-            elif self._symmetric:
-                parts += self._probe(right, runs, 1)
+        output = self.context.hold(operation.output.groups)
+        for changes in left.blocks():
+            if operation.comparisons:
+                self._probe(changes, right.now.parts(), 0, output)
             else:
-                parts += self._probe(self._of_same_key(right, runs), [right], 0)
-        return self._held.put(self._folded(parts))
+                self._pair(changes, right.now, 0, output)
+        for changes in right.blocks():
+            if not operation.comparisons:
+                self._pair(changes, left.before, 1, output)
+            elif self._symmetric:
+                self._probe(changes, left.before.parts(), 1, output)
+            else:
+                self._probe(self._of_same_key(changes, left.before), [changes], 0, output)
+        outputs = [Output(Keyed(rows)) for rows in output.blocks()]
+        for held in (left, right, output):
+            held.close()
+        return self._held.put(outputs)
 
     def get_output(self) -> Output | None:
         """The run."""
         return self._held.pop()
 
-    def _sealed(self, side: int) -> list[Rows]:
-        """What a side had before: that of the keys here, or all of one that is complete."""
-        groups = (self.operation.left, self.operation.right)[side].groups
-        return self.context.runs(groups, everywhere=self.operation.complete == side)
-
-    def _sides(self, of: int) -> tuple[GroupPartial, GroupPartial]:
+    def _ordered(self, of: int) -> tuple[GroupPartial, GroupPartial]:
         """Side number ``of``, and the other."""
         left, right = self.operation.left, self.operation.right
         return (right, left) if of else (left, right)
@@ -117,22 +116,20 @@ class PairSumsOperator(Operator):
             return empty_keys(rows)
         return encode(columns, side.groups.key[: len(columns)], side.groups.distribution)
 
-    def _of_same_key(self, changes: Rows, runs: Sequence[Rows]) -> Rows:
+    def _of_same_key(self, changes: Rows, table: TableReader) -> Rows:
         """Left groups whose shared key is that of some changed right group."""
-        left, right = self._sides(0)
+        left, right = self._ordered(0)
         shared = decode(changes.keys, right.groups.key)[: self.operation.key_width]
         heads = self._heads(shared, left, len(changes))
         _, first = group(heads)
-        types = left.groups.value_types
-        return scan_prefix(runs, heads.take(first), left.groups.ops, drop_zero=False, value_types=types)[1]
+        return table.scan(heads.take(first), drop_zero=False)[1]
 
-    def _probe(self, changes: Rows, runs: Sequence[Rows], of: int) -> list[_Part]:
-        """Groups of side ``of`` with the totals of the ranges of the other side's runs that they meet."""
-        runs = [run for run in runs if len(run)]
+    def _probe(self, changes: Rows, runs: Sequence[Rows], of: int, output: TableState) -> None:
+        """Writes groups of side ``of`` with the totals of the ranges of the other side's runs that they meet."""
         if not runs or not len(changes):
-            return []
+            return
         operation = self.operation
-        (side, other), (own, theirs) = self._sides(of), (self._used[of], self._used[1 - of])
+        (side, other), (own, theirs) = self._ordered(of), (self._used[of], self._used[1 - of])
         columns = decode(changes.keys, side.groups.key)
         comparisons = _seen_from_value(operation) if of else operation.comparisons
         search = _Search(operation, other, columns, comparisons, self._heads, len(changes))
@@ -147,58 +144,44 @@ class PairSumsOperator(Operator):
         total = {at: tuple(array for _ in ops for array in next(found)) for at, ops in zip(theirs, values)}
         rows = np.flatnonzero(met)
         mine = factors(side, own, changes.values)
-        return self._product(
-            take(mine, rows), take(total, rows), [columns[k].take(column(rows)) for k in operation.keys], of
-        )
+        keys = [columns[k].take(column(rows)) for k in operation.keys]
+        self._product(take(mine, rows), take(total, rows), keys, of, output)
 
-    def _pair(self, changes: Rows, runs: Sequence[Rows], of: int) -> list[_Part]:
-        """Changed groups of side ``of`` with the other side's groups of equal key."""
-        runs = [run for run in runs if len(run)]
-        if not runs:
-            return []
-        operation, (side, other) = self.operation, self._sides(of)
+    def _pair(self, changes: Rows, table: TableReader, of: int, output: TableState) -> None:
+        """Writes changed groups of side ``of`` with the other side's groups of equal key."""
+        if not table:
+            return
+        operation, (side, other) = self.operation, self._ordered(of)
         mine = decode(changes.keys, side.groups.key)
         heads = self._heads(mine[: operation.key_width], other, len(changes))
         ids, first = group(heads)
-        found, matches = scan_prefix(runs, heads.take(first), other.groups.ops, drop_zero=False)
+        found, matches = table.scan(heads.take(first), drop_zero=False)
         if not len(matches):
-            return []
+            return
         theirs = decode(matches.keys, other.groups.key)
         own = factors(side, self._used[of], changes.values)
         their = factors(other, self._used[1 - of], matches.values)
         columns = [*theirs, *mine] if of else [*mine, *theirs]
         from_right = len(operation.left.groups.key)
-        parts = []
         for start, stop in slices(np.bincount(found, minlength=len(first))[ids], _PAIRS):
             rows, partners = pairs(ids[start:stop], found, len(first))
             rows += start
             keys = [columns[k].take(column(rows if (k < from_right) != bool(of) else partners)) for k in operation.keys]
-            parts += self._product(take(own, rows), take(their, partners), keys, of)
-        return parts
+            self._product(take(own, rows), take(their, partners), keys, of, output)
 
-    def _product(self, own: Factors, their: Factors, keys: list[pa.Array], of: int) -> list[_Part]:
-        """Products by output key, one row each; rows without any effect are left out."""
+    def _product(self, own: Factors, their: Factors, keys: list[pa.Array], of: int, output: TableState) -> None:
+        """Writes products by output key; rows without any effect are left out."""
         rows = len(next(iter(own.values()))[0])
         if not rows:
-            return []
-        output = self.operation.output.groups
+            return
+        table = self.operation.output.groups
         values = products(self.operation, *((their, own) if of else (own, their)), rows)
         kept = np.flatnonzero(np.any([numbers(v) != 0 for v in values], axis=0))
         if len(kept) < rows:
             index = column(kept)
             keys, values, rows = [k.take(index) for k in keys], [v.take(index) for v in values], len(kept)
-        if not rows:
-            return []
-        folded = consolidate(
-            encode(keys, output.key, output.distribution) if keys else empty_keys(rows), values, output.ops, False
-        )
-        return [(folded.keys, list(folded.values))]
-
-    def _folded(self, parts: Sequence[_Part]) -> list[Output]:
-        if not parts:
-            return []
-        ops = self.operation.output.groups.ops
-        return [Output(Keyed(merge([Rows(keys, tuple(values)) for keys, values in parts], ops, drop_zero=False)))]
+        if rows:
+            output.write_unsorted(encode(keys, table.key, table.distribution) if keys else empty_keys(rows), values)
 
 
 class _Search:

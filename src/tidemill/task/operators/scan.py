@@ -16,7 +16,6 @@ from tidemill.sources.files import FileReader
 from tidemill.sources.split import Split, SplitResult
 from tidemill.state.columns import column
 from tidemill.state.keys import encode
-from tidemill.state.merge import consolidate
 from tidemill.task.operator import Output, SourceOperator
 from tidemill.task.program import ScanStep
 from tidemill.task.streams import Delta, batch_of
@@ -91,7 +90,7 @@ class ScanOperator(SourceOperator):
             self._errors = []
             keys = encode(columns, table.key, table.distribution)
             weights = column(np.ones(len(keys), np.int64))
-            self.context.write(table, consolidate(keys, [weights], table.ops, drop_zero=False))
+            self.context.state(table).write_unsorted(keys, [weights])
         return False
 
     def _delta(self, split: Split, rows: Rows) -> Delta:

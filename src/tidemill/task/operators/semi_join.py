@@ -12,8 +12,8 @@ import pyarrow as pa
 
 from tidemill.state.columns import numbers
 from tidemill.state.keys import Keys, decode, group
-from tidemill.state.lookup import get, scan_prefix
-from tidemill.state.merge import Rows, merge
+from tidemill.state.merge import Rows
+from tidemill.state.reader import TableReader, TableState
 from tidemill.task.operator import HeldOutput, Operator, Output
 from tidemill.task.operators.arrange import key_prefixes
 from tidemill.task.operators.join import restore
@@ -27,66 +27,57 @@ class SemiJoinOperator(Operator):
     def __init__(self, step: int, operation: SemiChanges) -> None:
         super().__init__(step)
         self.operation = operation
-        self._inputs: tuple[list[Rows], list[Rows]] = ([], [])
+        self._sides: tuple[TableState, TableState] | None = None
         self._held = HeldOutput()
 
     def add_input(self, item: Item, port: int) -> None:
         """Hold a sorted run of the left (0) or right (1) input."""
         assert isinstance(item, Keyed)
-        self._inputs[port].append(item.rows)
+        if self._sides is None:
+            self._sides = self.context.hold(self.operation.left.table), self.context.hold(self.operation.right.table)
+        self._sides[port].write(item.rows)
 
     def start_drain(self) -> bool:
         """Judge the changes."""
-        left, right = self.operation.left.table, self.operation.right.table
-        changed_left = merge(self._inputs[0], left.ops, drop_zero=True) if self._inputs[0] else None
-        changed_right = merge(self._inputs[1], right.ops, drop_zero=True) if self._inputs[1] else None
-        self._inputs = ([], [])
+        if self._sides is None:
+            return False
+        (left, right), self._sides = self._sides, None
         outputs = []
-        if changed_left is not None and len(changed_left.keys):
-            outputs += self._judge(changed_left, changed_right)
-        if changed_right is not None and len(changed_right.keys):
-            outputs += self._turn(changed_right)
+        for changes in left.blocks():
+            outputs += self._judge(changes, right.now)
+        for changes in right.blocks():
+            outputs += self._turn(changes, left.before, right.before)
+        left.close()
+        right.close()
         return self._held.put(outputs)
 
     def get_output(self) -> Output | None:
         """Rows that came or went."""
         return self._held.pop()
 
-    def _judge(self, changes: Rows, changed_right: Rows | None) -> list[Output]:
+    def _judge(self, changes: Rows, right: TableReader) -> list[Output]:
         """Changed left rows whose key now has right rows (semi) or none (anti)."""
         columns = decode(changes.keys, self.operation.left.table.key)
         prefixes = key_prefixes(columns[: self.operation.key_width], self.operation.left.table, len(changes.keys))
         ids, first = group(prefixes)  # sorted input: ids ascend
-        right = self.operation.right.table
-        runs = self.context.runs(right) + ([] if changed_right is None else [changed_right])
-        matched = self._counts(runs, prefixes.take(first)) > 0
+        matched = _counts(right, prefixes.take(first)) > 0
         rows = np.flatnonzero(matched[ids] != self.operation.anti)
         weights = numbers(changes.values[0])[rows]
         return self._output(columns, rows, weights)
 
-    def _turn(self, changed_right: Rows) -> list[Output]:
+    def _turn(self, changed_right: Rows, left: TableReader, right: TableReader) -> list[Output]:
         """Left rows of before whose key went from no right rows to some, or back."""
-        left, right = self.operation.left.table, self.operation.right.table
-        before = self._counts(self.context.runs(right), changed_right.keys)
+        before = _counts(right, changed_right.keys)
         after = before + numbers(changed_right.values[0])
         turned = np.flatnonzero((before > 0) != (after > 0))
-        runs = self.context.runs(left)
-        if not len(turned) or not runs:
+        if not len(turned) or not left:
             return []
-        found, rows = scan_prefix(runs, changed_right.keys.take(turned), left.ops, drop_zero=True)
+        found, rows = left.scan(changed_right.keys.take(turned))
         if not len(rows.keys):
             return []
         came = (after[turned] > 0) != self.operation.anti
         weights = numbers(rows.values[0]) * np.where(came[found], 1, -1)
-        return self._output(decode(rows.keys, left.key), np.arange(len(rows.keys)), weights)
-
-    def _counts(self, runs: list[Rows], keys: Keys) -> npt.NDArray[np.int64]:
-        right = self.operation.right.table
-        if not runs:
-            return np.zeros(len(keys), np.int64)
-        _, values = get(runs, keys, right.ops, right.value_types)
-        counts: npt.NDArray[np.int64] = numbers(values[0])
-        return counts
+        return self._output(decode(rows.keys, self.operation.left.table.key), np.arange(len(rows.keys)), weights)
 
     def _output(
         self, columns: list[pa.Array], rows: npt.NDArray[np.int64], weights: npt.NDArray[np.int64]
@@ -95,3 +86,9 @@ class SemiJoinOperator(Operator):
             return []
         restored = restore(self.operation.left, columns, rows)
         return [Output(Delta(batch_of(restored, len(rows)), weights.astype(np.int64)))]
+
+
+def _counts(right: TableReader, keys: Keys) -> npt.NDArray[np.int64]:
+    _, values = right.get(keys)
+    counts: npt.NDArray[np.int64] = numbers(values[0])
+    return counts

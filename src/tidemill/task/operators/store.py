@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from tidemill.state.columns import column
-from tidemill.state.keys import Keys, encode
-from tidemill.state.merge import Rows, consolidate, merge
+from tidemill.state.keys import encode
 from tidemill.task.operator import Operator
 from tidemill.task.program import StoreKeyed, StoreRows
 from tidemill.task.streams import Delta, Item, Keyed
@@ -21,22 +18,12 @@ class StoreRowsOperator(Operator):
     def __init__(self, step: int, operation: StoreRows) -> None:
         super().__init__(step)
         self.table = operation.table
-        self._keys: list[Keys] = []
-        self._weights: list[np.ndarray] = []
 
     def add_input(self, item: Item, port: int) -> None:
-        """Encode a batch."""
+        """Encode and write a batch."""
         assert isinstance(item, Delta)
-        self._keys.append(encode(item.batch.columns, self.table.key, self.table.distribution))
-        self._weights.append(item.explicit_weights())
-
-    def start_drain(self) -> bool:
-        """Write the epoch's run."""
-        if self._keys:
-            keys, weights = Keys.concat(self._keys), np.concatenate(self._weights)
-            self._keys, self._weights = [], []
-            self.context.write(self.table, consolidate(keys, [column(weights)], self.table.ops, drop_zero=True))
-        return False
+        keys = encode(item.batch.columns, self.table.key, self.table.distribution)
+        self.context.state(self.table).write_unsorted(keys, [column(item.explicit_weights())])
 
 
 class StoreKeyedOperator(Operator):
@@ -45,16 +32,8 @@ class StoreKeyedOperator(Operator):
     def __init__(self, step: int, operation: StoreKeyed) -> None:
         super().__init__(step)
         self.table = operation.table
-        self._runs: list[Rows] = []
 
     def add_input(self, item: Item, port: int) -> None:
-        """Hold a sorted run."""
+        """Write a sorted run."""
         assert isinstance(item, Keyed)
-        self._runs.append(item.rows)
-
-    def start_drain(self) -> bool:
-        """Write the epoch's run."""
-        if self._runs:
-            runs, self._runs = self._runs, []
-            self.context.write(self.table, merge(runs, self.table.ops, drop_zero=self.table.is_multiset))
-        return False
+        self.context.state(self.table).write(item.rows)

@@ -45,5 +45,5 @@ class ViewSnapshotOperator(SourceOperator):
         self._queue.popleft()
         plan = self.operation.plan
         # The row of an aggregate without GROUP BY that has no state yet comes from the aggregate itself.
-        delta: Delta = read_view(plan, self.context.runs(plan.table), single_row=False, owed=True)
+        delta: Delta = read_view(plan, self.context.state(plan.table).before, single_row=False, owed=True)
         return Output(delta) if len(delta) else None

@@ -12,11 +12,10 @@ import pyarrow.compute as pc
 
 from tidemill.errors import EvaluationError
 from tidemill.state.accumulate import sum_int64
-from tidemill.state.beginnings import scan_beginnings
 from tidemill.state.columns import column, numbers
 from tidemill.state.keys import KeyColumn, Keys, decode, encode, group
-from tidemill.state.lookup import scan_prefix
-from tidemill.state.merge import MergeOp, Rows, merge
+from tidemill.state.merge import Rows
+from tidemill.state.reader import TableState
 from tidemill.state.sliding import runs_of_equal
 from tidemill.task.accumulators import AggregateLayout
 from tidemill.task.expressions import Expression, references
@@ -34,8 +33,6 @@ from tidemill.task.window_functions import aggregated, ranking, shifted, valued
 
 Ints = npt.NDArray[np.int64]
 
-_WEIGHTS = (MergeOp.SUM, MergeOp.SUM)
-
 
 class WindowOperator(Operator):
     """Rows are arranged by partition and order; at the barrier every partition that a change is in is read.
@@ -47,23 +44,27 @@ class WindowOperator(Operator):
     def __init__(self, step: int, operation: WindowChanges) -> None:
         super().__init__(step)
         self.operation = operation
-        self._inputs: list[Rows] = []
+        self._rows: TableState | None = None
         self._held = HeldOutput()
 
     def add_input(self, item: Item, port: int) -> None:
         """Hold a sorted run."""
         assert isinstance(item, Keyed)
-        self._inputs.append(item.rows)
+        if self._rows is None:
+            self._rows = self.context.hold(self.operation.rows.table)
+        self._rows.write(item.rows)
 
     def start_drain(self) -> bool:
         """Compute the changed partitions before and after; the step that stores the rows does so on its own."""
-        if not self._inputs:
+        if self._rows is None:
             return False
-        changes = merge(self._inputs, self.operation.rows.table.ops, drop_zero=True)
-        self._inputs = []
+        held, self._rows = self._rows, None
+        changes = held.changes()
         if not len(changes.keys):
+            held.close()
             return False
-        affected = self._affected(changes)
+        affected = self._affected(changes, held)
+        held.close()
         before, after = (self._windowed(affected, weights) for weights in (affected.before, affected.after))
         return self._held.put(self._difference(affected, before, after))
 
@@ -71,13 +72,13 @@ class WindowOperator(Operator):
         """Rows that came, went or have other window functions."""
         return self._held.pop()
 
-    def _affected(self, changes: Rows) -> _Affected:
+    def _affected(self, changes: Rows, held: TableState) -> _Affected:
         """All rows of the partitions that the changes are in."""
         operation, table = self.operation, self.operation.rows.table
         width = operation.partition
         prefixes = key_prefixes(decode(changes.keys, table.key[:width]), table, len(changes.keys))
         _, first = group(prefixes)
-        rows = self._rows(changes, prefixes.take(first))
+        rows = self._read(held, prefixes.take(first))
         before, added = (numbers(v) for v in rows.values)
         # History that is read beside new rows can bring the delete of a row before the row.
         weights = np.maximum(before, 0), np.maximum(before + added, 0)
@@ -94,13 +95,11 @@ class WindowOperator(Operator):
                     affected.evaluated[expression] = _evaluate(expression, restored, len(rows.keys))
         return affected
 
-    def _rows(self, changes: Rows, prefixes: Keys) -> Rows:
+    def _read(self, table: TableState, prefixes: Keys) -> Rows:
         """Rows of some partitions with two weights each: that of before, and what the epoch adds to it."""
-        table, limit = self.operation.rows.table, self.operation.limit
-        runs = self.context.runs(table)
+        limit = self.operation.limit
         if limit is None:
-            _, old = scan_prefix(runs, prefixes, table.ops, value_types=table.value_types)
-            return merge([_with_zeros(old, 0), _with_zeros(changes, 1)], _WEIGHTS, drop_zero=False)
+            return table.compare(prefixes)
 
         def enough(owners: Ints, values: tuple[pa.Array, ...], prefixes: int) -> npt.NDArray[np.bool_]:
             before, added = (numbers(v) for v in values)
@@ -108,8 +107,7 @@ class WindowOperator(Operator):
             found: npt.NDArray[np.bool_] = np.minimum(*counts) >= limit
             return found
 
-        parts = [*(_with_zeros(r, 0) for r in runs if len(r.keys)), _with_zeros(changes, 1)]
-        return scan_beginnings(parts, prefixes, _WEIGHTS, 2 * limit + 16, enough)
+        return table.compare_beginnings(prefixes, 2 * limit + 16, enough)
 
     def _windowed(self, affected: _Affected, weights: Ints) -> _Windowed:
         """The window functions over the rows with some weights; a row of weight 2 is two rows."""
@@ -219,12 +217,6 @@ class _Windowed:
 
     which: Ints
     columns: list[pa.Array]
-
-
-def _with_zeros(rows: Rows, position: int) -> Rows:
-    weights = [column(np.zeros(len(rows.keys), np.int64))] * 2
-    weights[position] = rows.values[0]
-    return Rows(rows.keys, tuple(weights))
 
 
 def _evaluate(expression: Expression, columns: list[pa.Array], rows: int) -> pa.Array:

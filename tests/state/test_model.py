@@ -1,0 +1,41 @@
+"""Random operations on a shared buffer against dictionaries; `make model SEEDS=200` is the long form."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import uuid
+from pathlib import Path
+
+import pytest
+from buffer_model import Trial
+from buffer_under_test import Clock, Place
+
+SEEDS = int(os.environ.get("TIDEMILL_MODEL_SEEDS", "6"))
+OPERATIONS = int(os.environ.get("TIDEMILL_MODEL_OPERATIONS", "1500"))
+
+
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("number", range(SEEDS))
+def test_random_operations(number: int, seed: int, tmp_path: Path) -> None:
+    seed += number
+    if seed % 3:  # a third in a directory, where files are synced
+        place = Place(f"memory:///{uuid.uuid4().hex}", tmp_path / "buffer", Clock())
+    else:
+        place = Place(tmp_path / "root", tmp_path / "root" / "buffer", Clock())
+    print(run(place, seed, OPERATIONS))
+    shutil.rmtree(tmp_path)
+
+
+def run(place: Place, seed: int, operations: int) -> str:
+    """One seed; a failure tells the last operations. Says how many there were of which."""
+    with place.clock.running():
+        trial = Trial(place, seed)
+        try:
+            trial.run(operations)
+        except BaseException:
+            print(f"TIDEMILL_SEED={seed} fails after {sum(trial.counts.values())} operations; the last:")
+            print("\n".join(f"  {line}" for line in trial.trace))
+            raise
+    place.forget()
+    return f"seed {seed}: " + ", ".join(f"{n} {name}" for name, n in sorted(trial.counts.items()))
