@@ -30,6 +30,7 @@ NAMES = (
     "nexmark",
     "ordered_index",
     "finance",
+    "recovery",
 )
 
 

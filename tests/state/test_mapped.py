@@ -104,7 +104,7 @@ def test_values_of_every_type(tmp_path: Path, count: int, seed: int) -> None:
     rows = rows_of(count)
     expected, chance = content(rows), random.Random(seed)
     for _ in range(8):
-        path = tmp_path / f"{chance.random()}.run"
+        path = tmp_path / f"{chance.random()}.sst"
         run = indexed(written(path, rows))
         assert len(run) == count
         wanted = np.array(sorted(chance.sample(range(count), chance.randrange(1, 6))), np.int64)
@@ -122,7 +122,7 @@ def test_values_of_every_type(tmp_path: Path, count: int, seed: int) -> None:
 @pytest.mark.usefixtures("tiny")
 def test_slices_answer_like_slices_in_memory(tmp_path: Path, seed: int) -> None:
     rows, chance = rows_of(200), random.Random(seed)
-    file = written(tmp_path / "a.run", rows)
+    file = written(tmp_path / "a.sst", rows)
     for _ in range(60):
         low = chance.randrange(200)
         high = chance.randrange(low, 201)
@@ -178,7 +178,7 @@ def test_every_changed_byte_is_found_by_who_reads_it(tmp_path: Path, seed: int) 
         return consolidate(keys, [pa.array([1 - 2 * (i % 3 == 0) for i in numbers]), *columns], ops, False)
 
     rows, other = small(range(40)), small(range(38, 42))
-    path = tmp_path / "whole.run"
+    path = tmp_path / "whole.sst"
     original, raw = written(path, rows, other, ops=ops), path.read_bytes()
     assert isinstance(original.rows(0), Mapped)
     assert not isinstance(original.rows(1), Mapped), "one section of each kind"
@@ -189,7 +189,7 @@ def test_every_changed_byte_is_found_by_who_reads_it(tmp_path: Path, seed: int) 
     for position in range(len(raw)):
         damaged = bytearray(raw)
         damaged[position] ^= chance.choice([1, 128, chance.randrange(1, 256)])
-        path = tmp_path / "damaged.run"
+        path = tmp_path / "damaged.sst"
         path.write_bytes(damaged)
         caught = 0
         try:
@@ -221,7 +221,7 @@ def test_every_changed_byte_is_found_by_who_reads_it(tmp_path: Path, seed: int) 
 
 @pytest.mark.usefixtures("tiny")
 def test_a_file_cut_anywhere_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "a.run"
+    path = tmp_path / "a.sst"
     written(path, rows_of(20))
     raw = path.read_bytes()
     for length in range(len(raw)):
@@ -232,7 +232,7 @@ def test_a_file_cut_anywhere_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("tiny")
 def test_verify_tells_all_that_is_damaged(tmp_path: Path) -> None:
-    path = tmp_path / "a.run"
+    path = tmp_path / "a.sst"
     sections = sst.write(path, [("one", rows_of(50), LAST), ("two", rows_of(50), LAST), ("tri", rows_of(50), LAST)])
     with path.open("r+b") as file:
         for section, at in ((0, 200), (0, 900), (2, 777)):
@@ -258,7 +258,7 @@ def test_opening_reads_nothing_and_lookups_little(tmp_path: Path, seed: int) -> 
     columns = [pa.array(np.ones(count, np.int64)), pa.array(chance.random(count)), pa.array(numbers)]
     ops = [MergeOp.SUM, MergeOp.LAST, MergeOp.LAST]
     rows = consolidate(keys, columns, ops, False)
-    path = tmp_path / "big.run"
+    path = tmp_path / "big.sst"
     file = written(path, rows, ops=ops)
     assert path.stat().st_size > 0.7 * MEGABYTES * 2**20
     run = indexed(file)
@@ -298,6 +298,6 @@ def test_opening_reads_nothing_and_lookups_little(tmp_path: Path, seed: int) -> 
 
 
 def test_small_sections_have_no_index(tmp_path: Path) -> None:
-    file = written(tmp_path / "a.run", rows_of(100))
+    file = written(tmp_path / "a.sst", rows_of(100))
     assert file.sections[0].index is None
     assert not isinstance(file.rows(0), Mapped)

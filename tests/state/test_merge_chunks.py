@@ -120,7 +120,7 @@ def test_a_file_that_is_mended_can_be_read_again(tmp_path: Path) -> None:
     path.write_bytes(whole[:100_000] + bytes([whole[100_000] ^ 1]) + whole[100_001:])
     rows = kept.open(run)
     assert isinstance(rows, Mapped)
-    with pytest.raises(sst.TidemillError, match="TM1011"):
+    with pytest.raises(sst.TidemillError, match="TM1018"):
         content([rows])
     path.unlink()
     path.write_bytes(whole)

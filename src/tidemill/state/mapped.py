@@ -23,7 +23,7 @@ from tidemill.state.words import Ints, Words
 
 EDGE = 64
 """Bytes of the smallest and the greatest key that a footer has."""
-_DENSE = 16
+_DENSE = 64
 """With a probe for every so many rows all keys are read in turn."""
 _FEW, _SMALL = 256, 32 << 10
 """With fewer probes, or fewer rows, the index takes longer than a search of keys that are checked anyway."""
