@@ -143,9 +143,7 @@ def test_dropping_and_creating_again(mill_factory: MillFactory, tmp_path: Path, 
         if name != "agg":
             trial.drop(name)
     trial.drop("agg")
-    owned = [
-        t for t in trial.mill.snapshot().state_tables()["table"].to_pylist() if not t.startswith(("list:", "errors:"))
-    ]
+    owned = [t for t in sorted(trial.mill.snapshot().version.tables) if not t.startswith(("list:", "errors:"))]
     assert owned == []
 
 

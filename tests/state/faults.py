@@ -12,7 +12,7 @@ from unittest import mock
 from buffer_under_test import Clock, ClockedObjects, ClockedStore, Place
 
 from tidemill.errors import TidemillError
-from tidemill.state import runs as run_files
+from tidemill.state import sst as run_files
 from tidemill.state.objects import Objects, Stored, UncertainError
 from tidemill.state.store import RunStore
 

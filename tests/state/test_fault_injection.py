@@ -238,3 +238,50 @@ def test_collecting_garbage_fails(kind: str, tmp_path: Path) -> None:
             buffer.checkpoint()
             assert place.faults.happened, step
         buffer.close()
+
+
+def test_every_wrong_bit_is_found_or_does_no_harm(tmp_path: Path, seed: int) -> None:
+    """In any file of a root, durable or not; a part of the bytes by chance, all with TIDEMILL_FAULTS=1."""
+    rng, story = random.Random(seed), Story(seed)
+    for place in places("directory", tmp_path):
+        teller = Teller(place, story)
+        place.faults.arm(-1, "")
+        buffer = teller.open()
+        buffer.checkpoint()
+        while buffer.version.epoch < 5:
+            teller.step(buffer)
+        sealed = buffer.version
+        found: dict[str, set[str]] = {}
+        for path in sorted(p for p in tmp_path.rglob("*") if p.is_file()):
+            whole = path.read_bytes()
+            needed = path.name in sealed.files() or path.name == f"{buffer.log.numbers()[-1]:020d}.json"
+            for at in range(len(whole)):
+                if rng.random() > CHANCE * 200 / len(whole):
+                    continue
+                path.unlink()
+                path.write_bytes(whole[:at] + bytes([whole[at] ^ (1 << rng.randrange(8))]) + whole[at + 1 :])
+                outcome = read_again(teller, buffer)
+                assert needed or outcome == "same", f"{path.name} is not even read"
+                found.setdefault(path.suffix, set()).add(outcome)
+            path.unlink()
+            path.write_bytes(whole)
+            assert read_again(teller, buffer) == "same"
+        assert "TM1004" in found[".json"]
+        assert found[".sst"] & {"TM1010", "TM1011"}
+        assert found[".run"] & {"TM1018"}, found
+        buffer.close()
+
+
+def read_again(teller: Teller, buffer: Buffer) -> str:
+    """What a reader of the sealed version, and one of the newest manifest, find."""
+    forget_open_files()
+    try:
+        teller.check(buffer)
+        last = buffer.log.latest()
+        assert last is not None
+        for table in (UPSERT, MULTISET):
+            expected = teller.story.contents[last.version.epoch][table.id]
+            same(read_all(buffer.store, last.version, table), expected, table)
+    except TidemillError as error:
+        return error.number
+    return "same"

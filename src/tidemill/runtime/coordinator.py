@@ -40,6 +40,7 @@ from tidemill.runtime.epoch_work import failed_views, must_begin, share_out, sna
 from tidemill.runtime.intake import Intake
 from tidemill.runtime.report import EpochReport, epoch_report
 from tidemill.runtime.snapshot import Snapshot, from_manifest
+from tidemill.runtime.stored_tables import stored_tables
 from tidemill.runtime.superstep import EpochPlan, TaskReport
 from tidemill.runtime.uploads import Uploads, buffered_bytes
 from tidemill.runtime.view_frame import pinning, view_frame
@@ -51,7 +52,7 @@ from tidemill.state.objects import Objects
 from tidemill.state.store import RunStore, default_buffer
 from tidemill.state.version import Run, Version
 from tidemill.task.expressions import Ref
-from tidemill.task.program import ScanStep, StateTable
+from tidemill.task.program import ScanStep
 
 _ATTEMPTS = 3
 _LOSSES = ("TM1015", "TM1018")
@@ -92,6 +93,7 @@ class Coordinator:
         last = self._log.latest()
         self.store = RunStore(self.objects, self._buffer())
         self.version = last.version if last else Version.empty()
+        self.store.check_present(self.version.files())
         self.catalog = Catalog.from_json(last.catalog["catalog"]) if last else Catalog()
         self._fresh: set[str] = set(last.catalog["fresh"]) if last else set()
         stored = last.catalog if last else {"history": []}
@@ -260,7 +262,7 @@ class Coordinator:
             uids = {v.uid for v in catalog.everything.values()}
             if uids >= {v.uid for v in self.catalog.everything.values()}:
                 return
-        gone = self._all_tables(self.catalog).keys() - self._all_tables(catalog).keys()
+        gone = stored_tables(self.catalog).keys() - stored_tables(catalog).keys()
         self.version = self.version.drop(gone)
 
     def plan(self, query: str | DataFrame, at: tuple[int, int] = (1, 1)) -> Node:
@@ -290,9 +292,9 @@ class Coordinator:
             present = self.catalog.tables if kind == "table" else self.catalog.views
             if if_exists and name not in present:
                 return
-            before = self._all_tables(self.catalog)
+            before = stored_tables(self.catalog)
             catalog = self.catalog.without(kind, name)
-            gone = set(before) - set(self._all_tables(catalog))
+            gone = set(before) - set(stored_tables(catalog))
             self._fresh -= {name, name + NEXT}
             if kind == "table":
                 gone |= self._intake.drop_table(self.catalog.tables[name])
@@ -323,15 +325,6 @@ class Coordinator:
     def _assembler(self, catalog: Catalog, moving: frozenset[str] | None = None) -> Assembler:
         sources = {t.name: t.source() for t in catalog.tables.values()}
         return Assembler([v.definition() for v in catalog.active_views()], sources, moving)
-
-    def _all_tables(self, catalog: Catalog) -> dict[str, StateTable]:
-        """State tables of all views: failed ones, replacements and former ones included."""
-        sources = {t.name: t.source() for t in catalog.tables.values()}
-        found: dict[str, StateTable] = {}
-        for views in (catalog.everything, *replacements.former_groups(catalog)):
-            program = Assembler([v.definition() for v in views.values()], sources).program()
-            found.update(state_tables(program))
-        return found
 
     # -- reading ------------------------------------------------------------------------------------
 

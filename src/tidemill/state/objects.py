@@ -121,6 +121,16 @@ class Objects:
                 found += [Stored(m["path"], m["size"], m["last_modified"].timestamp()) for m in chunk]
         return sorted((s for s in found if not s.name.endswith(STAGED)), key=lambda s: s.name)
 
+    def top(self) -> tuple[str, ...]:
+        """The first parts of all names, sorted: ``a`` for an object ``a`` and for ``a/b``; hidden ones are left out."""
+        if self.directory is not None:
+            names = [p.name for p in self.directory.iterdir()] if self.directory.is_dir() else []
+        else:
+            with _as_os_errors(self.url):
+                found = obstore.list_with_delimiter(self._opened())
+            names = [*found["common_prefixes"], *(m["path"] for m in found["objects"])]
+        return tuple(sorted(n for n in names if not n.startswith(".")))
+
     def remove(self, names: Iterable[str]) -> None:
         """Delete objects; one that is not there counts as deleted."""
         for name in names:

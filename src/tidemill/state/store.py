@@ -15,7 +15,7 @@ import tempfile
 import threading
 import uuid
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -149,12 +149,7 @@ class RunStore:
         except FileNotFoundError as error:
             raise sst.missing(f"{self.objects}/{OBJECTS}{name}") from error
         except OSError as error:
-            raise TidemillError(
-                "TM1016",
-                "a state file could not be fetched",
-                got=str(error),
-                hint="nothing was changed; it is tried again with the next epoch or query",
-            ) from error
+            raise not_fetched(error) from error
 
     def open_range(self, table_runs: Iterable[Run], low: int, high: int) -> list[Rows]:
         """Runs cut to the vnodes ``low <= v < high``, oldest first, empty ones left out."""
@@ -289,8 +284,25 @@ class RunStore:
             staged.unlink()
         return sections
 
+    def check_present(self, files: Iterable[str], present: Collection[str] | None = None) -> None:
+        """TM1010 when a durable one of some files is not ``present``, as listed now; TM1016 when nobody can tell."""
+        try:
+            listed = {name for name, _ in self.durable()} if present is None else present
+        except OSError as error:
+            raise not_fetched(error) from error
+        gone = sorted(f for f in files if f.endswith(SST) and f not in listed)
+        if gone:
+            more = f" and {len(gone) - 1} more" if len(gone) > 1 else ""
+            raise sst.missing(f"{self.objects}/{OBJECTS}{gone[0]}{more}")
+
+    def sections(self, file: str) -> tuple[sst.Section, ...]:
+        """What lies in a file, by its footer. Errors as :meth:`open`."""
+        return self._file(file).sections
+
     def verify(self, file: str) -> int:
-        """Check every byte of a file; returns how many sections it has. Errors as :meth:`open`."""
+        """Check every byte of a file anew; returns how many sections it has. Errors as :meth:`open`."""
+        with _lock:
+            _open.pop(self._path(file), None)
         opened = self._file(file)
         opened.verify()
         return len(opened.sections)
@@ -407,3 +419,13 @@ def _parts(merged: _Ahead, owners: list[int], target_bytes: int) -> Iterator[Par
         merged.go_on()
         if size >= target_bytes:
             return
+
+
+def not_fetched(error: OSError) -> TidemillError:
+    """TM1016: a durable state file, or the list of them, cannot be had now."""
+    return TidemillError(
+        "TM1016",
+        "a state file could not be fetched",
+        got=str(error).splitlines()[0],
+        hint="nothing was changed; it is tried again with the next epoch or query",
+    )
