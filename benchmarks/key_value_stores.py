@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import shutil
 import zlib
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,14 +18,15 @@ import pyarrow as pa
 
 from benchmarks.turns import Clock
 from tidemill.state import lookup
-from tidemill.state.compaction import choose
+from tidemill.state.compaction import Policy, choose
 from tidemill.state.keys import KeyColumn, Keys, encode, sort
-from tidemill.state.merge import MergeOp, consolidate, merge
+from tidemill.state.merge import MergeOp, consolidate
 from tidemill.state.objects import Objects
+from tidemill.state.rewriting import rewrite, rewrites
 from tidemill.state.store import RunStore
 from tidemill.state.version import Version
 
-COMPACT_AFTER = 12
+POLICY = Policy()
 _SPREAD = 0x9E3779B97F4A7C15
 _MAP_BYTES = 1 << 36
 
@@ -127,7 +129,7 @@ class StateTable(Store):
         objects = Objects(self.place)
         self._store = RunStore(objects, self.place / "buffer")
         self._version = Version.empty()
-        self._layout = [KeyColumn(pa.binary() if key_size != 8 or ordered else pa.int64())]
+        self._layout = (KeyColumn(pa.binary() if key_size != 8 or ordered else pa.int64()),)
         self._distribution = 0 if ordered else 1
         self._value_types = [pa.int64() if value_size == 8 else pa.binary()]
 
@@ -152,17 +154,17 @@ class StateTable(Store):
     def _seal(self, keys: pa.Array, values: pa.Array) -> None:
         ops = [MergeOp.LAST]
         rows = consolidate(encode([keys], self._layout, self._distribution), [values], ops, False)
+        before = self._version.files()
         epoch = self._version.epoch + 1
         self._version = self._version.seal(epoch, self._store.write(epoch, [("t", rows, ops)], "0"))
-        chosen = choose("t", self._version.runs("t"), COMPACT_AFTER)
-        if chosen is None:
-            return
-        merged = merge(self._store.open_range(chosen.runs, 0, 256), ops, False)
-        (run,) = self._store.write(epoch + 1, [("t", merged, ops)], "m")
-        spans = (chosen.runs[0].epoch_low, chosen.runs[-1].epoch_high)
-        new = [type(run)(**{**vars(run), "epoch_low": spans[0], "epoch_high": spans[1]})]
-        self._version = self._version.seal(epoch + 1, new, chosen.runs).forget(epoch + 1)
-        self._store.evict({run.file for run in chosen.runs})
+        for chosen in choose("t", self._version.runs("t"), POLICY):
+            new = [replace(r, level=chosen.level) for r in chosen.runs] if chosen.moved else []
+            for part in rewrites(chosen, tuple(ops), self._layout, False, True):
+                new += [r for runs in rewrite(self._store, [part], "m", POLICY.run_bytes) for r in runs]
+            epoch = self._version.epoch + 1
+            self._version = self._version.seal(epoch, [replace(r, added=epoch) for r in new], chosen.runs).forget(epoch)
+        for file in before - self._version.files():
+            (self._store.remove if file.endswith(".sst") else self._store.evict)([file])
 
     def _lookup(self, ids: np.ndarray, clock: Clock) -> tuple[int, bytes]:
         column = self._key_column(ids)

@@ -133,6 +133,6 @@ def test_a_run_that_is_missing_leaves_nothing_behind_that_counts(store: RunStore
     runs = tuple(store.write(e, [("t", rows_at(e), SUM)], "0-0")[0] for e in (1, 2))
     store.evict([runs[1].file])
     chosen = Compaction("t", runs, 6, (Slice(LOWEST, HIGHEST, runs, True, 10),))
-    with pytest.raises(TidemillError, match="TM1010"):
+    with pytest.raises(TidemillError, match="TM1018"):
         rewrite(store, rewrites(chosen, SUM, (KeyColumn(TIMESTAMP),), True, True), "m-test", 1000)
     assert store.durable() == []

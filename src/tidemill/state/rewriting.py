@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 from tidemill.state.compaction import Compaction, Slice
 from tidemill.state.expiry import Expiry, spans, without_expired
 from tidemill.state.keys import KeyColumn
-from tidemill.state.merge import MergeOp, Rows, merge
+from tidemill.state.merge import MergeOp, Rows
+from tidemill.state.merge_chunks import merge_chunks
 from tidemill.state.sst import Part
 from tidemill.state.store import RunStore
 from tidemill.state.version import Run
@@ -113,24 +114,30 @@ def _dated(run: Run, task: Rewrite) -> Run:
 def _pieces(store: RunStore, task: Rewrite, run_bytes: int) -> Iterator[tuple[bytes, Rows, bytes]]:
     """The rows of a slice, for a level cut into runs of about equal size; with bounds of their keys."""
     part = task.part
-    runs = store.open_between(part.runs, part.low, part.high)
-    if not runs:
-        return
-    rows = merge(runs, task.ops, drop_zero=task.drop_zero or (task.drop_full and part.full))
-    if task.expired:
-        rows = without_expired(rows, task.key, task.expired)
-    if not len(rows):
-        return
-    pieces = max(1, min(len(rows), round(_size(rows) / run_bytes))) if task.level else 1
-    low = max(part.low, rows.keys[0][:2])
-    for i in range(pieces):
-        start, stop = len(rows) * i // pieces, len(rows) * (i + 1) // pieces
-        if i + 1 < pieces:
-            high = separator(rows.keys[stop - 1], rows.keys[stop])
+    low, before = b"", None
+    for rows in _merged(store, task, run_bytes):
+        if before is None:
+            low = max(part.low, rows.keys[0][:2])
         else:
-            high = min(part.high, (int.from_bytes(rows.keys[-1][:2], "big") + 1).to_bytes(2, "big"))
-        yield low, rows if pieces == 1 else rows.slice(start, stop), high
-        low = high
+            high = separator(before.keys[-1], rows.keys[0])
+            yield low, before, high
+            low = high
+        before = rows
+    if before is not None:
+        end = int.from_bytes(before.keys[-1][:2], "big") + 1
+        yield low, before, min(part.high, end.to_bytes(2, "big"))
+
+
+def _merged(store: RunStore, task: Rewrite, run_bytes: int) -> Iterator[Rows]:
+    """The rows of a slice in ascending parts; one, unless there are many."""
+    part = task.part
+    runs = store.open_between(part.runs, part.low, part.high)
+    for merged in merge_chunks(runs, task.ops, task.drop_zero or (task.drop_full and part.full), 4 * run_bytes):
+        rows = without_expired(merged, task.key, task.expired) if task.expired else merged
+        if len(rows):
+            pieces = max(1, min(len(rows), round(_size(rows) / run_bytes))) if task.level else 1
+            for i in range(pieces):
+                yield rows if pieces == 1 else rows.slice(len(rows) * i // pieces, len(rows) * (i + 1) // pieces)
 
 
 def separator(low: bytes, high: bytes) -> bytes:
