@@ -14,6 +14,9 @@ from pathlib import Path
 NAMES = (
     "formats_csv",
     "state_kernels",
+    "state_store",
+    "merge_runs",
+    "range_scan",
     "grouped_aggregate",
     "tiny_epoch",
     "twenty_views",
@@ -21,6 +24,8 @@ NAMES = (
     "add_view",
     "small_side",
     "state_growth",
+    "flat_epochs",
+    "async_checkpoint",
     "tpch",
     "nexmark",
     "ordered_index",

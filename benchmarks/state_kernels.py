@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from tidemill.state import accumulate, lookup
 from tidemill.state.keys import KeyColumn, Keys, decode, encode, group, hash64, prefix, sort
-from tidemill.state.merge import MergeOp, Rows, _merged_order, consolidate, merge
+from tidemill.state.merge import MergeOp, Rows, consolidate, merge
 
 SMALL = "--small" in sys.argv
 ROWS, RUN_ROWS, REPEATS = (20_000, 10_000, 2) if SMALL else (500_000, 250_000, 9)
@@ -69,14 +69,7 @@ def bench_merge(name: str, column: Callable[[int], pa.Array]) -> None:
         return consolidate(encode([values], [KeyColumn(values.type)], 1), ones, ops, True)
 
     runs = [run(RUN_ROWS) for _ in range(4)]
-    keys = Keys.concat([r.keys for r in runs])
-    bounds = [0, *np.cumsum([len(r) for r in runs]).tolist()]
-    binary = keys.to_arrow()
-    show(
-        f"merge order 4 runs {name} / array_sort_indices",
-        lambda: _merged_order(keys, list(bounds)),
-        lambda: pc.array_sort_indices(binary),
-    )
+    binary = Keys.concat([r.keys for r in runs]).to_arrow()
     table = pa.table(
         {"k": binary, **{f"v{i}": pa.concat_arrays(v) for i, v in enumerate(zip(*(r.values for r in runs)))}}
     )

@@ -106,16 +106,101 @@ def explain(
         typer.echo(f"{name}\n{text}\n")
 
 
-state = typer.Typer(no_args_is_help=True, help="Look into a root.")
+state = typer.Typer(no_args_is_help=True, help="Look into a root, check it, tidy it.")
 app.add_typer(state, name="state")
+
+Buffer = Annotated[
+    str | None, typer.Option("--buffer", help="This host's buffer directory, if the mill was given one.")
+]
 
 
 @state.command("ls")
-def state_ls(root: Root, format_: Format = "table") -> None:
-    """State tables of a root: runs, rows and bytes at the newest durable epoch."""
-    from tidemill.runtime.snapshot import Snapshot
+def state_ls(
+    root: Root,
+    format_: Format = "table",
+    files: Annotated[bool, typer.Option("--files", help="List files instead of tables.")] = False,
+    buffer: Buffer = None,
+) -> None:
+    """State tables of a root, or its files: what is there at the newest durable epoch, and what is not durable."""
+    from tidemill.runtime.state_report import StateReport
 
-    output.write(Snapshot.open(root).state_tables(), format_, sys.stdout.buffer)
+    output.check_format(format_)
+    report = StateReport.open(root, buffer)
+    _heading(report.title(), format_)
+    output.write(report.files() if files else report.tables(), format_, sys.stdout.buffer)
+
+
+@state.command("inspect")
+def state_inspect(
+    name: Annotated[
+        str, typer.Argument(help="A state table, a view, or a state file (the beginning of its name will do).")
+    ],
+    root: Root,
+    rows: Annotated[int, typer.Option("--rows", min=0, help="Print so many rows instead, decoded.")] = 0,
+    format_: Format = "table",
+    buffer: Buffer = None,
+) -> None:
+    """The runs of a state table, or the sections of a state file."""
+    from tidemill.runtime.state_report import StateReport
+
+    output.check_format(format_)
+    report = StateReport.open(root, buffer)
+    found = report.find(name)
+    if rows:
+        for title, table in report.rows(found, rows):
+            _heading(title, format_)
+            output.write(table, format_, sys.stdout.buffer)
+        return
+    _heading(found, format_)
+    table = report.sections(found) if report.is_file(found) else report.runs(found)
+    output.write(table, format_, sys.stdout.buffer)
+
+
+@state.command("verify")
+def state_verify(root: Root, format_: Format = "table", buffer: Buffer = None) -> None:
+    """Check every byte of every manifest and of every file that one names; exit with 1 when something is not intact.
+
+    Prints what is not intact, and a summary on standard error.
+    """
+    from tidemill.runtime.state_check import verify
+
+    output.check_format(format_)
+    found = verify(root, buffer)
+    if format_ != "table" or not found.intact:
+        output.write(found.table(damaged_only=format_ == "table"), format_, sys.stdout.buffer)
+    sys.stdout.flush()
+    typer.echo(found.summary(), err=True)
+    if not found.intact:
+        sys.exit(1)
+
+
+@state.command("gc")
+def state_gc(
+    root: Root,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be removed.")] = False,
+    grace: Annotated[float | None, typer.Option("--grace", min=0, help="Seconds a file must be old; 120.")] = None,
+    format_: Format = "table",
+    buffer: Buffer = None,
+) -> None:
+    """Remove the files that no manifest names, and all but the newest manifests. Only while no mill writes the root.
+
+    A root in a directory is locked meanwhile (TM1003 when a mill runs). One in an object store cannot be: it is taken
+    over, and a mill that still runs stops with TM1003.
+    """
+    from tidemill.runtime.state_check import collect
+
+    output.check_format(format_)
+    found = collect(root, buffer, grace, remove=not dry_run)
+    if found.files or format_ != "table":
+        output.write(found.table(), format_, sys.stdout.buffer)
+    sys.stdout.flush()
+    typer.echo(found.summary(removed=not dry_run), err=True)
+
+
+def _heading(text: str, format_: str) -> None:
+    """A line above a table that a person reads."""
+    if format_ == "table":
+        sys.stdout.buffer.write(f"{text}\n".encode())
 
 
 def check_script(path: Path) -> None:

@@ -45,7 +45,10 @@ class Settings:
     history_epochs : int
         How many epochs back a view's changes, and the view as it was, can still be read.
     compact_after : int
-        How many runs a state table may have before they are merged.
+        How many epochs' runs a state table may have before they are merged.
+    compact_bytes : int
+        How large young runs of a state table become, together, before they go down into levels, and about how large a
+        run is there. A merge takes several times as much, not more, whatever the size of the table.
     garbage_grace_seconds : float
         How old an unreferenced state file must be before it is deleted.
     listing_seconds : float
@@ -68,6 +71,7 @@ class Settings:
     buffer_bytes: int = 1 << 30
     history_epochs: int = 128
     compact_after: int = 12
+    compact_bytes: int = 32 << 20
     garbage_grace_seconds: float = 120.0
     listing_seconds: float = 1.0
     spark_conf: dict[str, str] = field(default_factory=dict)

@@ -61,6 +61,7 @@ def random_plan(rng: random.Random, tables: Sequence[FuzzTable], local: bool) ->
         "partitions": rng.randrange(1, 5),
         "small_epoch_bytes": rng.choice((0, 0, 1000, 1 << 20)),
         "compact_after": rng.choice((2, 4, 12)),
+        "compact_bytes": rng.choice((2000, 32 << 20)),
     }
     return Plan(tuple(tables), settings, steps, rng.randrange(1, len(steps)), local)
 

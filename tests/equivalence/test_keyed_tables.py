@@ -55,6 +55,7 @@ def settings(rng: random.Random, epoch_bytes: int = 2500) -> dict[str, Any]:
         "split_bytes": rng.choice((40, 200, 1000, 100_000)),
         "partitions": rng.randrange(1, 5),
         "compact_after": rng.choice((3, 12)),
+        "compact_bytes": rng.choice((2000, 32 << 20)),
     }
     print(chosen)
     return chosen

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -12,12 +11,13 @@ import pyarrow as pa
 import pytest
 
 from tidemill.errors import TidemillError
-from tidemill.runtime.checkpoints import Checkpoints, Sealed
+from tidemill.runtime.checkpoints import Checkpoints, InUse, Sealed
 from tidemill.runtime.uploads import buffered
 from tidemill.state.keys import KeyColumn, encode
 from tidemill.state.manifest import ManifestLog
 from tidemill.state.merge import MergeOp, consolidate
 from tidemill.state.objects import Objects
+from tidemill.state.sst import Part
 from tidemill.state.store import RunStore
 from tidemill.state.version import Swap, Version
 
@@ -33,6 +33,8 @@ class Root:
         self.store = RunStore(Objects(path), path / "buffer")
         self.version = Version.empty()
         self.path = path
+        self.pinned: list[frozenset[str]] = []
+        self.in_flight: set[str] = set()
 
     def seal(self, forget: bool = False) -> Sealed:
         """One more epoch; with ``forget`` nothing older is part of it."""
@@ -65,11 +67,9 @@ def root(tmp_path: Path) -> Root:
 def open_checkpoints(root: Root) -> Iterator[Opener]:
     opened: list[Checkpoints] = []
 
-    def opener(
-        seconds: float = 0.0, epochs: int = 0, grace: float = 0.0, quiet: Callable[[], bool] = lambda: True
-    ) -> Checkpoints:
-        def in_use() -> frozenset[str] | None:
-            return root.version.files() if quiet() else None
+    def opener(seconds: float = 0.0, epochs: int = 0, grace: float = 0.0) -> Checkpoints:
+        def in_use() -> InUse:
+            return InUse(root.version.files(), tuple(root.pinned), frozenset(root.in_flight))
 
         last = root.log.latest()
         opened.append(Checkpoints(root.log, root.store, last, seconds, epochs, grace, root.upload, in_use))
@@ -298,14 +298,49 @@ def test_damaged_older_manifest_keeps_everything(root: Root, open_checkpoints: O
     assert second.durable_epoch == 3
 
 
-def test_no_collection_while_merged_files_wait_to_be_sealed(root: Root, open_checkpoints: Opener) -> None:
-    merging = threading.Event()
-    merging.set()
-    checkpoints = open_checkpoints(quiet=lambda: not merging.is_set())
-    sealed = root.seal()
-    merged = root.store.write(1, [("t", root.store.open(root.version.runs("t")[0]), SUM)], "m-0")[0].file
-    checkpoints.flush(sealed)
-    assert merged in root.files()
-    merging.clear()
+def test_merged_files_that_wait_to_be_sealed_stay(root: Root, open_checkpoints: Opener) -> None:
+    checkpoints = open_checkpoints(seconds=1000.0)
     checkpoints.flush(root.seal())
-    wait_until(lambda: merged not in root.files())  # the collection that was due is made up for
+    root.in_flight.add("m-job")
+    rows = root.store.open(root.version.runs("t")[0])
+    merged = {
+        root.store.write(1, [("t", rows, SUM)], "m-job")[0].file,
+        root.store.write_object(1, Part("t", rows, SUM, (1, 1)), "m-job").file,
+    }
+    other = root.store.write_object(1, Part("t", rows, SUM, (1, 1)), "m-of a mill that died").file
+    assert checkpoints.collect_garbage() == 1
+    assert merged <= root.files()
+    assert other not in root.files()
+    root.in_flight.clear()
+    assert checkpoints.collect_garbage() == 2
+    assert not merged & root.files()
+
+
+def test_what_a_reader_has_pinned_stays(root: Root, open_checkpoints: Opener) -> None:
+    checkpoints = open_checkpoints(seconds=1000.0)
+    sealed = root.seal()
+    old = sealed.version
+    root.pinned.append(old.files())
+    checkpoints.flush(sealed)
+    for _ in range(20):
+        checkpoints.flush(root.seal(forget=True))
+    checkpoints.collect_garbage()
+    assert old.files() <= root.files()
+    root.store.open(old.runs("t")[0])
+    root.pinned.clear()
+    checkpoints.collect_garbage()
+    assert not old.files() & root.files()
+
+
+def test_an_object_store_that_fails_while_garbage_is_collected_stops_nothing(
+    root: Root, open_checkpoints: Opener, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    checkpoints = open_checkpoints()
+
+    def failing(_: str) -> None:
+        raise OSError("no answer")
+
+    monkeypatch.setattr(root.store, "durable", lambda: failing(""))
+    for _ in range(3):
+        checkpoints.flush(root.seal())
+    assert checkpoints.durable_epoch == 3

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import boto3
 import pytest
-from moto.server import ThreadedMotoServer
 from pyspark.sql import SparkSession
 from python_workers import kill_workers
 
@@ -23,28 +23,16 @@ ROOT = "s3://mills/flights"
 
 
 @pytest.fixture
-def s3(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> Iterator[object]:
+def s3(spark: SparkSession, endpoint: str, monkeypatch: pytest.MonkeyPatch) -> Any:
     """A client of an empty bucket that this process and Spark's workers can reach."""
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
-    host, port = server.get_host_and_port()
-    variables = {
-        "AWS_ACCESS_KEY_ID": "test",
-        "AWS_SECRET_ACCESS_KEY": "test",
-        "AWS_REGION": "us-east-1",
-        "AWS_DEFAULT_REGION": "us-east-1",
-        "AWS_ENDPOINT_URL": f"http://{host}:{port}",
-    }
-    for name, value in variables.items():
-        monkeypatch.setenv(name, value)
-        monkeypatch.setitem(spark.sparkContext.environment, name, value)
-    client = boto3.client("s3")
+    for name in ("AWS_ENDPOINT_URL", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_REGION"):
+        monkeypatch.setitem(spark.sparkContext.environment, name, os.environ[name])
+    client = boto3.client("s3", endpoint_url=endpoint, region_name=os.environ["AWS_REGION"])
     client.create_bucket(Bucket="mills")
-    yield client
-    server.stop()
+    return client
 
 
-def test_mill_on_s3(spark: SparkSession, s3, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+def test_mill_on_s3(spark: SparkSession, s3: Any, tmp_path: Path) -> None:
     data, buffer = tmp_path / "data", tmp_path / "buffer"
     data.mkdir()
     settings = Settings(

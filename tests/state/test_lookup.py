@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -11,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tidemill.state import mapped, pages, sst
 from tidemill.state.keys import KeyColumn, Keys, decode, encode, prefix
 from tidemill.state.lookup import first_with_prefix, get, scan_prefix, vnode_range
 from tidemill.state.merge import MergeOp, Rows, consolidate
@@ -65,23 +69,48 @@ def tuples(columns: tuple[pa.Array, ...]) -> list[Values]:
     return list(zip(*(c.to_pylist() for c in columns)))
 
 
-@settings(max_examples=300, deadline=None)
+@contextmanager
+def placed(runs: list[Rows], where: str) -> Iterator[list[Rows]]:
+    """The same runs in memory, or in a file with an index of tiny blocks and pages, with or without filters."""
+    if where == "memory":
+        yield runs
+        return
+    with TemporaryDirectory() as directory, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sst, "WHOLE", 0)
+        patch.setattr(sst, "BLOCK", 4)
+        patch.setattr(sst, "FILTERED", 1 if where == "filtered" else 1 << 40)
+        patch.setattr(pages, "PAGE", 64)
+        patch.setattr(mapped, "_DENSE", 0)
+        path = Path(directory) / "a.run"
+        sst.write(path, [("t", run, OPS) for run in runs])
+        file = sst.RunFile(path)
+        yield [file.rows(i) for i in range(len(runs))]
+
+
+everywhere = pytest.mark.parametrize("where", ["memory", "file", "filtered"])
+
+
+@everywhere
+@settings(max_examples=200, deadline=None)
 @given(batches=batches, probes=st.sets(st.tuples(groups, tails).map(b"".join), max_size=20))
-def test_get(batches: list[list[Any]], probes: set[bytes]) -> None:
+def test_get(where: str, batches: list[list[Any]], probes: set[bytes]) -> None:
     runs, combined = build(batches)
     wanted = sorted(probes)
-    found, values = get(runs, keys_of(wanted), OPS, TYPES)
+    with placed(runs, where) as placed_runs:
+        found, values = get(placed_runs, keys_of(wanted), OPS, TYPES)
     expected = [combined.get(p, ABSENT) for p in wanted]
     assert found.tolist() == [e[0] != 0 for e in expected]
     assert tuples(values) == [e if e[0] else ABSENT for e in expected]
 
 
-@settings(max_examples=300, deadline=None)
+@everywhere
+@settings(max_examples=200, deadline=None)
 @given(batches=batches, prefixes=st.sets(groups, max_size=6), drop_zero=st.booleans())
-def test_scan_prefix(batches: list[list[Any]], prefixes: set[bytes], drop_zero: bool) -> None:
+def test_scan_prefix(where: str, batches: list[list[Any]], prefixes: set[bytes], drop_zero: bool) -> None:
     runs, combined = build(batches)
     wanted = sorted(prefixes)
-    probes, rows = scan_prefix(runs, keys_of(wanted), OPS, drop_zero, TYPES)
+    with placed(runs, where) as placed_runs:
+        probes, rows = scan_prefix(placed_runs, keys_of(wanted), OPS, drop_zero, TYPES)
     expected = [
         (i, key, combined[key])
         for i, p in enumerate(wanted)
@@ -91,12 +120,16 @@ def test_scan_prefix(batches: list[list[Any]], prefixes: set[bytes], drop_zero: 
     assert list(zip(probes.tolist(), rows.keys.to_arrow().to_pylist(), tuples(rows.values))) == expected
 
 
-@settings(max_examples=300, deadline=None)
+@everywhere
+@settings(max_examples=200, deadline=None)
 @given(batches=batches, prefixes=st.sets(groups, max_size=6), reverse=st.booleans(), skip_null=st.booleans())
-def test_first_with_prefix(batches: list[list[Any]], prefixes: set[bytes], reverse: bool, skip_null: bool) -> None:
+def test_first_with_prefix(
+    where: str, batches: list[list[Any]], prefixes: set[bytes], reverse: bool, skip_null: bool
+) -> None:
     runs, combined = build(batches)
     wanted = sorted(prefixes)
-    found, keys, values = first_with_prefix(runs, keys_of(wanted), reverse, OPS, skip_null, TYPES)
+    with placed(runs, where) as placed_runs:
+        found, keys, values = first_with_prefix(placed_runs, keys_of(wanted), reverse, OPS, skip_null, TYPES)
     got = list(zip(found.tolist(), keys.to_arrow().to_pylist(), tuples(values)))
     expected = []
     for p in wanted:
@@ -123,14 +156,10 @@ def many_runs() -> tuple[list[Rows], dict[tuple[int, int], int]]:
 def test_large_runs_read_from_a_file(tmp_path: Path) -> None:
     """Memory mapped runs, many probes and few."""
     runs, weights = many_runs()
-    mapped = []
-    for i, run in enumerate(runs):
-        batch = pa.record_batch([run.keys.to_arrow(), *run.values], ["k", "w"])
-        path = str(tmp_path / str(i))
-        with pa.OSFile(path, "wb") as sink, pa.ipc.new_file(sink, batch.schema) as writer:
-            writer.write_batch(batch)
-        read = pa.ipc.open_file(pa.memory_map(path)).get_batch(0)
-        mapped.append(Rows(Keys.from_arrow(read.column(0)), (read.column(1),)))
+    path = tmp_path / "a.run"
+    sst.write(path, [("t", run, [MergeOp.SUM]) for run in runs])
+    file = sst.RunFile(path)
+    mapped = [file.rows(i) for i in range(len(runs))]
     layout = [KeyColumn(pa.int64()), KeyColumn(pa.int64())]
     for count in (3, 1000):
         wanted = range(0, 1000, 1000 // count)

@@ -7,8 +7,8 @@ import random
 from collections import Counter
 from dataclasses import replace
 
-from tidemill.state.compaction import choose
-from tidemill.state.version import Run, Version
+from tidemill.state.compaction import Policy, choose
+from tidemill.state.version import Run, Span, Version
 
 
 def run(file: str, epoch: int, table: str = "t", low: int | None = None, size: int = 100) -> Run:
@@ -67,6 +67,26 @@ def test_dropped_tables_are_gone_and_others_are_not() -> None:
     assert version.files() == {"b"}
 
 
+def test_levels_are_older_than_young_runs_and_survive_a_manifest() -> None:
+    young = run("young", 4)
+    spans = (Span(0, None, -5, 7), Span(2, 1, 0, 2**63 - 1))
+    deep = [
+        replace(run(f"deep{level}", 9, low=1), level=level, low=b"\0\1", high=b"\0\xff\7", spans=spans)
+        for level in (5, 6)
+    ]
+    version = Version.empty().seal(10, [*deep, young])
+    assert names(version.runs("t")) == ["deep6", "deep5", "young"]
+    assert Version.from_json(json.loads(json.dumps(version.to_json()))) == version
+
+
+def test_a_run_that_was_moved_is_where_it_was_for_older_epochs() -> None:
+    deep = replace(run("a.sst", 1), level=5, low=b"\0\1", high=b"\0\2")
+    version = Version.empty().seal(1, [deep])
+    version = version.seal(2, [replace(deep, level=6, added=2)], [deep])
+    assert [[r.level for r in version.runs("t", e)] for e in (1, 2)] == [[5], [6]]
+    assert version.files() == {"a.sst"}
+
+
 def test_vnode_ranges_overlap() -> None:
     part = replace(run("a", 1), vnode_low=64, vnode_high=128)
     assert part.overlaps(0, 256)
@@ -102,8 +122,9 @@ def test_random_histories_agree_with_a_dictionary_of_epochs(seed: int) -> None:
             version = version.seal(epoch, new, removed).forget(epoch - history)
             if chance.random() < 0.2:
                 version = Version.from_json(json.loads(json.dumps(version.to_json())))
-            chosen = choose("t", version.runs("t"), most)
-            if waiting is None and chosen is not None:
+            found = choose("t", version.runs("t"), Policy(most, 1 << 60))
+            if waiting is None and found:
+                (chosen,) = found
                 made += 1
                 contents[f"f{made}"] = total(contents, chosen.runs)
                 low, high = chosen.runs[0].epoch_low, chosen.runs[-1].epoch_high

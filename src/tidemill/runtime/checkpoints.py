@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from tidemill.errors import TidemillError
+from tidemill.state.garbage import FirstSeen, Listing, garbage, unneeded
 from tidemill.state.manifest import Manifest, ManifestLog
-from tidemill.state.store import SST, RunStore, epoch_of
+from tidemill.state.store import RunStore
 from tidemill.state.version import Swap, Version
 
 _COLLECT_EVERY = 50
@@ -20,6 +21,15 @@ _RETRY_SECONDS = 1.0
 _LONGEST_RETRY_SECONDS = 30.0
 _PATIENCE = 5
 _TRY_AGAIN = ("TM1012", "TM1014", "TM1017")
+
+
+@dataclass(frozen=True)
+class InUse:
+    """Files of the newest sealed version, of older ones that somebody reads, and parts of names being written."""
+
+    files: frozenset[str]
+    pinned: tuple[frozenset[str], ...] = ()
+    in_flight: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -49,7 +59,7 @@ class Checkpoints:
     upload : callable
         Makes durable objects of what a version has in buffers only, for the checkpoint of a number.
     in_use : callable
-        The files of the newest sealed version, or None when nothing must be deleted now.
+        What is read or written beside checkpoints.
     """
 
     def __init__(
@@ -61,7 +71,7 @@ class Checkpoints:
         epochs: int,
         grace: float,
         upload: Callable[[Version, int], list[Swap]],
-        in_use: Callable[[], frozenset[str] | None],
+        in_use: Callable[[], InUse],
     ) -> None:
         self._log = log
         self._store = store
@@ -74,7 +84,7 @@ class Checkpoints:
         self._kept: dict[int, frozenset[str]] = {self._number: last.version.files() if last else frozenset()}
         self._swaps: list[Swap] = []
         self._uploading: frozenset[str] = frozenset()
-        self._unneeded: dict[str, float] = {}
+        self._seen = FirstSeen()
         self._pending: Sealed | None = None
         self._busy = False
         self._closing = False
@@ -238,26 +248,24 @@ class Checkpoints:
         self._collect_in -= 1
 
     def _collect_sometimes(self) -> None:
-        with contextlib.suppress(OSError, TidemillError):  # it is tried again after the next checkpoint
-            if self._collect_in <= 0 and self.collect_garbage() is not None:
+        if self._collect_in <= 0:
+            with contextlib.suppress(OSError, TidemillError):  # it is tried again with the next checkpoint
+                self.collect_garbage()
                 self._collect_in = _COLLECT_EVERY
 
-    def collect_garbage(self) -> int | None:
+    def collect_garbage(self) -> int:
         """Delete manifests and files that nobody can need any more.
 
-        A durable object goes when no manifest kept names it, a file of the buffer when the newest version does not;
-        either must have been so for the grace period, so that whoever opened an older version finishes (an old file may
-        have been in use a moment ago), and a file of the buffer of a durable epoch, so that attempts in flight are left
-        alone.
+        See :func:`tidemill.state.garbage.garbage`; needed are the files of kept manifests, of the newest sealed version
+        and of those that somebody reads. What is not must have been so for the grace period, so that whoever opened an
+        older version finishes (an old file may have been in use a moment ago).
 
         Returns
         -------
-        int or None
-            How many files went; None when it is not the moment.
+        int
+            How many files went.
         """
-        in_use = self._in_use()
-        if in_use is None:
-            return None
+        listing = Listing.of(self._store)
         kept = set(self._log.prune())
         self._kept = {n: f for n, f in self._kept.items() if n in kept}
         try:
@@ -265,15 +273,14 @@ class Checkpoints:
                 self._kept[number] = self._log.read(number).version.files()
         except TidemillError:
             return 0  # what a damaged manifest names may be wanted to mend it
+        in_use = self._in_use()
         with self._condition:
             pending = self._pending.version.files() if self._pending else frozenset()
-            needed = pending.union(in_use, self._uploading, *self._kept.values())
-        now = time.time()
-        stored = [n for n, _ in (*self._store.durable(), *self._store.buffered()) if n not in needed]
-        self._unneeded = {n: self._unneeded.get(n, now) for n in stored}
-        gone = [n for n, since in self._unneeded.items() if since <= now - self._grace]
-        durable = [n for n in gone if n.endswith(SST)]
-        buffered = [n for n in gone if not n.endswith(SST) and epoch_of(n) <= self.durable_epoch]
-        self._store.evict(buffered)
-        self._store.remove(durable)
-        return len(buffered) + len(durable)
+            uploading = self._uploading
+        versions = (pending, uploading, in_use.files, *self._kept.values())
+        listing = self._seen.since(listing, unneeded(listing, versions, in_use.pinned, in_use.in_flight), time.time())
+        found = garbage(
+            listing, versions, in_use.pinned, in_use.in_flight, self.durable_epoch, time.time(), self._grace
+        )
+        found.remove(self._store)
+        return len(found)

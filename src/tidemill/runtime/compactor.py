@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 import threading
+import uuid
 from collections import deque
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from pyspark import SparkContext
 
 from tidemill.errors import TidemillError
-from tidemill.state.compaction import Compaction, choose
-from tidemill.state.expiry import Expiry, without_expired
-from tidemill.state.merge import MergeOp, merge
-from tidemill.state.sst import Part
-from tidemill.state.store import RunStore, partition_vnodes
-from tidemill.state.version import Run, Version
+from tidemill.state.compaction import Compaction, Policy, choose, conflict
+from tidemill.state.expiry import Expiry
+from tidemill.state.rewriting import Rewrite, rewrite, rewrites
+from tidemill.state.store import RunStore
+from tidemill.state.version import Run, Swap, Version
 from tidemill.task.program import StateTable
 
-_Job = tuple[Compaction, StateTable, tuple[Expiry, ...]]
+POOL = "compaction"
+_AGED_EPOCHS = 32
+
+_Outcome = list[Run] | TidemillError
 
 
 @dataclass(frozen=True)
@@ -30,17 +33,54 @@ class Merged:
     removed: tuple[Run, ...]
 
 
-class Compactor:
-    """At most one compaction job at a time; an epoch never waits for it."""
+@dataclass(eq=False)
+class _Job:
+    """A compaction under way. ``labels`` are in the names of the files that it writes."""
 
-    def __init__(self, context: SparkContext, store: RunStore, partitions: int, most: int) -> None:
+    compaction: Compaction
+    slices: list[Rewrite]
+    labels: set[str] = field(default_factory=set)
+    replaced: dict[tuple[str, int], tuple[Run, ...]] = field(default_factory=dict)
+    begun: int = 0
+    left: int = 0
+    outputs: list[Run] = field(default_factory=list)
+    failed: bool = False
+
+
+@dataclass(eq=False)
+class _Bundle:
+    """Slices, of one job or several, for one task."""
+
+    label: str = field(default_factory=lambda: f"m-{uuid.uuid4().hex[:12]}")
+    slices: list[tuple[_Job, Rewrite]] = field(default_factory=list)
+    bytes: int = 0
+
+
+class Compactor:
+    """Merges what a policy chooses, a wave of small tasks at a time; an epoch never waits for it.
+
+    The slices of all compactions are handed to Spark in waves of at most ``tasks`` tasks, each of about as many bytes
+    as the policy has in a slice: young runs first, since a reader meets all of those. So a slot of Spark is always
+    free, or soon.
+
+    Parameters
+    ----------
+    tasks : int
+        Most tasks at a time.
+    """
+
+    def __init__(self, context: SparkContext, store: RunStore, tasks: int, policy: Policy) -> None:
         self._context = context
         self._store = store
-        self._partitions = partitions
-        self._most = most
+        self._tasks = max(1, tasks)
+        self._policy = policy
+        self._lock = threading.Lock()
+        self._jobs: list[_Job] = []
+        self._finished: list[_Job] = []
+        self._taken: list[_Job] = []
         self._thread: threading.Thread | None = None
-        self._result: list[Merged] = []
-        self._error: TidemillError | None = None
+        self._errors: list[TidemillError] = []
+        self._closing = False
 
     def start(
         self,
@@ -49,108 +89,195 @@ class Compactor:
         expired: Mapping[str, tuple[Expiry, ...]],
         filling: Collection[str] = (),
     ) -> None:
-        """Begin to merge what a version has too many of, unless a merge is under way.
+        """Begin to merge what a version has too many of and is not being merged yet.
 
-        Rows that are ``expired``, by table, are left out of what is merged. ``filling`` are tables of views whose
-        history is still being read: a group that counts no rows there may have sums of rows whose other half is to
-        come, so nothing is dropped.
+        The version is the newest sealed one: it has what was taken before.
+
+        Parameters
+        ----------
+        expired : mapping
+            By table, the rows to be left out of what is merged.
+        filling : collection of str
+            Tables of views whose history is still being read: a group that counts no rows there may have sums of rows
+            whose other half is to come, so nothing is dropped.
         """
-        if self._thread is not None:
-            if self._thread.is_alive() or self._result:
-                return
-            self._thread = None
-        chosen = [c for t in tables if (c := choose(t, version.runs(t), self._most)) is not None]
-        if chosen:
-            self._thread = threading.Thread(
-                target=self._run, args=(chosen, tables, expired, frozenset(filling)), name="compaction"
-            )
-            self._thread.start()
+        with self._lock:
+            self._taken.clear()
+            busy: dict[str, list[Compaction]] = {}
+            for job in (*self._jobs, *self._finished):
+                busy.setdefault(job.compaction.table, []).append(job.compaction)
+            aged = version.epoch - _AGED_EPOCHS
+            for name, table in tables.items():
+                gone = expired.get(name, ())
+                for chosen in choose(name, version.runs(name), self._policy, gone, aged, busy.get(name, ())):
+                    slices = rewrites(chosen, table.ops, table.key, table.is_multiset, name not in filling, gone)
+                    job = _Job(chosen, slices, left=len(slices))
+                    if chosen.moved:
+                        job.outputs += (replace(r, level=chosen.level) for r in chosen.runs)
+                    (self._jobs if slices else self._finished).append(job)
+            if self._jobs and self._thread is None and not self._closing:
+                self._thread = threading.Thread(target=self._work, name="compaction")
+                self._thread.start()
 
     def take(self, version: Version) -> Merged:
-        """What has been merged since the last call and still fits the version."""
-        results, self._result = self._result, []
+        """What has been merged since the last call and still fits the version. The next :meth:`start` ends it."""
+        with self._lock:
+            finished, self._finished = self._finished, []
+            self._taken += finished
         added: list[Run] = []
         removed: list[Run] = []
-        for merged in results:
-            table = merged.removed[0].table
-            visible = {(r.file, r.section) for r in version.runs(table)}
-            if all((r.file, r.section) in visible for r in merged.removed):
-                added += merged.added
-                removed += merged.removed
+        tables: dict[str, Sequence[Run]] = {}
+        for job in finished:
+            table = job.compaction.table
+            runs = tables.get(table, version.runs(table))
+            gone = [r for run in job.compaction.runs for r in job.replaced.get(_name(run), (run,))]
+            names = {_name(r): r for r in gone}
+            after = [*(r for r in runs if _name(r) not in names), *job.outputs]
+            if not names.keys() <= set(map(_name, runs)):
+                continue
+            if (wrong := conflict(after)) is not None:  # never, but better not to seal it
+                self._errors.append(_failure(AssertionError(f"{table}: {wrong}")))
+                continue
+            tables[table] = after
+            added += job.outputs
+            removed += names.values()
         return Merged(tuple(added), tuple(removed))
+
+    def swapped(self, swaps: Iterable[Swap]) -> None:
+        """Note that other runs hold the same rows now; what is being merged goes on with the old ones."""
+        with self._lock:
+            jobs = (*self._jobs, *self._finished)
+            for swap in swaps:
+                old = set(map(_name, swap.old))
+                for job in jobs:
+                    names = set(map(_name, job.compaction.runs))
+                    if job.compaction.table == swap.old[0].table and old <= names:
+                        job.replaced.update(dict.fromkeys(old, tuple(r for r in swap.new if r.rows)))
+
+    def in_flight(self) -> frozenset[str]:
+        """Parts of the names of files that no version names yet."""
+        with self._lock:
+            return frozenset().union(*(job.labels for job in (*self._jobs, *self._finished, *self._taken)))
+
+    def reading(self) -> frozenset[str]:
+        """Files that are being read."""
+        with self._lock:
+            return frozenset(run.file for job in self._jobs for run in job.compaction.runs)
 
     def warnings(self) -> tuple[str, ...]:
         """What went wrong since the last call, in words."""
-        error, self._error = self._error, None
-        return () if error is None else (error.message(),)
+        with self._lock:
+            errors, self._errors = self._errors, []
+        return tuple(dict.fromkeys(error.message() for error in errors))
 
     @property
     def idle(self) -> bool:
-        """Whether no merge is under way and the last one has been sealed."""
-        return self._thread is None or not (self._thread.is_alive() or self._result)
+        """Whether no merge is under way and all have been sealed."""
+        with self._lock:
+            return not self._jobs and not self._finished
 
     def wait(self) -> None:
-        """Wait for the merge under way."""
-        if self._thread is not None:
-            self._thread.join()
+        """Wait for the merges under way."""
+        thread = self._thread
+        if thread is not None:
+            thread.join()
+
+    def close(self) -> None:
+        """Stop after the tasks that have begun."""
+        self._closing = True
+        self.wait()
 
     def forget(self) -> None:
-        """Wait for the merge under way, and do not use what it gives."""
-        self.wait()
-        self._result = []
+        """Stop after the tasks that have begun, and do not use what was merged."""
+        self.close()
+        with self._lock:
+            self._taken += (*self._jobs, *self._finished)
+            self._jobs, self._finished, self._closing = [], [], False
 
-    def _run(
-        self,
-        chosen: list[Compaction],
-        tables: Mapping[str, StateTable],
-        expired: Mapping[str, tuple[Expiry, ...]],
-        filling: frozenset[str],
-    ) -> None:
-        self._context.setLocalProperty("spark.scheduler.pool", "compaction")
-        jobs = [(c, tables[c.table], expired.get(c.table, ())) for c in chosen]
-        work = partial(_merge_partition, self._store, jobs, filling, self._partitions)
+    def _work(self) -> None:
+        self._context.setLocalProperty("spark.scheduler.pool", POOL)
+        while True:
+            with self._lock:
+                wave = [] if self._closing else self._wave()
+                if not wave:
+                    self._thread = None
+                    return
+            outcomes = self._run(wave)
+            with self._lock:
+                for bundle, found in zip(wave, outcomes, strict=True):
+                    for (job, _), outcome in zip(bundle.slices, found, strict=True):
+                        self._note(job, outcome)
+
+    def _wave(self) -> list[_Bundle]:
+        """The next slices, for as many tasks as there may be."""
+        wave = [_Bundle() for _ in range(self._tasks)]
+        for job in sorted(self._jobs, key=lambda j: j.compaction.level > 0):
+            while job.begun < len(job.slices):
+                part = job.slices[job.begun]
+                bundle = min(wave, key=lambda b: b.bytes)
+                if bundle.slices and bundle.bytes + part.part.bytes > self._policy.slice_bytes:
+                    return [b for b in wave if b.slices]
+                bundle.slices.append((job, part))
+                bundle.bytes += max(1, part.part.bytes)
+                job.labels.add(bundle.label)
+                job.begun += 1
+        return [b for b in wave if b.slices]
+
+    def _run(self, wave: Sequence[_Bundle]) -> list[list[_Outcome]]:
+        tasks = [(b.label, [part for _, part in b.slices]) for b in wave]
+        work = partial(_rewrite, self._store, tasks, self._policy.run_bytes)
         try:
-            rdd = self._context.parallelize(range(self._partitions), self._partitions)
-            outputs = rdd.mapPartitionsWithIndex(work).collect()
+            found = self._context.parallelize(range(len(tasks)), len(tasks)).mapPartitionsWithIndex(work).collect()
         except Exception as error:  # told in the report of the next epoch; epochs go on with more runs
-            self._error = TidemillError(
-                "TM1021",
-                "a merge of state files failed",
-                got=str(error).splitlines()[0],
-                hint="it will be tried again",
-            )
-            return
-        by_table: dict[str, list[Run]] = {}
-        for run in outputs:
-            by_table.setdefault(run.table, []).append(run)
-        for compaction in chosen:
-            self._result.append(Merged(tuple(by_table.get(compaction.table, ())), compaction.runs))
+            return [[_failure(error)] * len(b.slices) for b in wave]
+        return [outcomes for _, outcomes in sorted(found, key=lambda pair: pair[0])]
+
+    def _note(self, job: _Job, outcome: _Outcome) -> None:
+        if isinstance(outcome, TidemillError):
+            self._errors.append(_failure(outcome))
+            job.failed = True
+        else:
+            job.outputs += outcome
+            job.left -= 1
+        if job in self._jobs and (job.failed or not job.left):
+            self._jobs.remove(job)
+            if not job.failed:
+                self._finished.append(job)
 
 
-def _merge_partition(
-    store: RunStore,
-    jobs: list[_Job],
-    filling: frozenset[str],
-    partitions: int,
-    index: int,
-    numbers: Iterable[int],
-) -> Iterator[Run]:
-    """Merge this partition's vnodes of every table; one file for all of them."""
+def _name(run: Run) -> tuple[str, int]:
+    return run.file, run.section
+
+
+def _failure(error: Exception) -> TidemillError:
+    if isinstance(error, TidemillError) and error.number == "TM1021":
+        return error
+    return TidemillError(
+        "TM1021",
+        "a merge of state files failed",
+        got=(str(error) or type(error).__name__).splitlines()[0],
+        hint="it will be tried again",
+    )
+
+
+def _rewrite(
+    store: RunStore, tasks: Sequence[tuple[str, list[Rewrite]]], run_bytes: int, index: int, numbers: Iterable[int]
+) -> Iterator[tuple[int, list[_Outcome]]]:
+    """What becomes of the slices of one task."""
     deque(numbers, 0)  # Spark ends a worker process that has not read its input to the end
-    low, high = partition_vnodes(index, partitions)
-    merged: list[Part] = []
-    spans: dict[str, tuple[int, int]] = {}
-    for compaction, table, expired in jobs:
-        runs = store.open_range(compaction.runs, low, high)
-        spans[table.id] = (compaction.runs[0].epoch_low, compaction.runs[-1].epoch_high)
-        if runs:
-            counted = table.ops[0] is MergeOp.SUM  # the weight of a row or the count of a group
-            settled = table.id not in filling
-            drop = table.is_multiset or (counted and compaction.full and bool(table.key) and settled)
-            rows = merge(runs, table.ops, drop_zero=drop)
-            rows = without_expired(rows, table.key, expired) if expired else rows
-            merged.append(Part(table.id, rows, table.ops, spans[table.id]))
-    epoch = max(span[1] for span in spans.values())
-    for run in store.write(epoch, merged, f"m-{index}"):
-        first, last = spans[run.table]
-        yield replace(run, epoch_low=first, epoch_high=last)
+    label, slices = tasks[index]
+    try:
+        yield index, list(rewrite(store, slices, label, run_bytes))
+        return
+    except TidemillError as error:
+        outcomes: list[_Outcome] = [error]
+    if len(slices) > 1:  # what can be done is done
+        outcomes = [outcome for part in slices for outcome in _alone(store, part, label, run_bytes)]
+    yield index, outcomes
+
+
+def _alone(store: RunStore, part: Rewrite, label: str, run_bytes: int) -> list[_Outcome]:
+    try:
+        return list(rewrite(store, [part], label, run_bytes))
+    except TidemillError as error:
+        return [error]

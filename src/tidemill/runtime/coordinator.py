@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import threading
 import time
+import weakref
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -31,7 +32,7 @@ from tidemill.plan.rules import rewrite
 from tidemill.plan.statements import CreateTable, CreateView
 from tidemill.runtime import replacements, small_tables
 from tidemill.runtime.catalog import NEXT, Catalog, View, check_properties
-from tidemill.runtime.checkpoints import Checkpoints, Sealed
+from tidemill.runtime.checkpoints import Checkpoints, InUse, Sealed
 from tidemill.runtime.compactor import Compactor
 from tidemill.runtime.epoch_job import EpochJobs, broadcast_program
 from tidemill.runtime.epoch_programs import EpochPrograms, Prepared
@@ -39,17 +40,19 @@ from tidemill.runtime.epoch_work import failed_views, must_begin, share_out, sna
 from tidemill.runtime.intake import Intake
 from tidemill.runtime.report import EpochReport, epoch_report
 from tidemill.runtime.snapshot import Snapshot, from_manifest
+from tidemill.runtime.stored_tables import stored_tables
 from tidemill.runtime.superstep import EpochPlan, TaskReport
 from tidemill.runtime.uploads import Uploads, buffered_bytes
-from tidemill.runtime.view_frame import view_frame
+from tidemill.runtime.view_frame import pinning, view_frame
 from tidemill.sources.split import Split, SplitResult
+from tidemill.state.compaction import Policy
 from tidemill.state.expiry import Expiry
 from tidemill.state.manifest import ManifestLog
 from tidemill.state.objects import Objects
 from tidemill.state.store import RunStore, default_buffer
 from tidemill.state.version import Run, Version
 from tidemill.task.expressions import Ref
-from tidemill.task.program import ScanStep, StateTable
+from tidemill.task.program import ScanStep
 
 _ATTEMPTS = 3
 _LOSSES = ("TM1015", "TM1018")
@@ -70,6 +73,7 @@ class Coordinator:
         self.objects = Objects(root)
         self.settings = settings
         self.spark = spark
+        self._snapshots: list[weakref.ref[Snapshot]] = []
         self._log = ManifestLog(self.objects, create=True)
         self._lock = threading.RLock()
         self._jobs = EpochJobs(spark.sparkContext)
@@ -89,6 +93,7 @@ class Coordinator:
         last = self._log.latest()
         self.store = RunStore(self.objects, self._buffer())
         self.version = last.version if last else Version.empty()
+        self.store.check_present(self.version.files())
         self.catalog = Catalog.from_json(last.catalog["catalog"]) if last else Catalog()
         self._fresh: set[str] = set(last.catalog["fresh"]) if last else set()
         stored = last.catalog if last else {"history": []}
@@ -103,7 +108,12 @@ class Coordinator:
         self._current: EpochPrograms | None = None
         self._outgrown: set[str] = set()
         self._written: tuple[Catalog, dict[str, Any]] | None = None
-        self._compactor = Compactor(self.spark.sparkContext, self.store, self.partitions, self.settings.compact_after)
+        self._compactor = Compactor(
+            self.spark.sparkContext,
+            self.store,
+            self.spark.sparkContext.defaultParallelism - 1,
+            Policy(self.settings.compact_after, self.settings.compact_bytes),
+        )
         self._checkpoints = Checkpoints(
             self._log,
             self.store,
@@ -112,16 +122,20 @@ class Coordinator:
             self.settings.checkpoint_epochs,
             self.settings.garbage_grace_seconds,
             Uploads(self.spark.sparkContext, self.store, self.settings.checkpoint_bytes).run,
-            self._files_in_use,
+            self._in_use,
         )
 
     def _buffer(self) -> Path:
         given = self.settings.buffer_directory
         return Path(given).expanduser().absolute() if given else default_buffer(self.objects)
 
-    def _files_in_use(self) -> frozenset[str] | None:
-        """Files of the newest sealed version; None while a merge has files that no version names."""
-        return self.version.files() if self._compactor.idle else None
+    def _in_use(self) -> InUse:
+        """What garbage collection must leave alone."""
+        in_flight, reading = self._compactor.in_flight(), self._compactor.reading()
+        version = self.version
+        alive = [found for ref in list(self._snapshots) if (found := ref()) is not None]
+        pinned = {id(s.version): s.version.files() for s in alive if s.version is not version}
+        return InUse(version.files(), (reading, *pinned.values()), in_flight)
 
     # -- statements ---------------------------------------------------------------------------------
 
@@ -248,7 +262,7 @@ class Coordinator:
             uids = {v.uid for v in catalog.everything.values()}
             if uids >= {v.uid for v in self.catalog.everything.values()}:
                 return
-        gone = self._all_tables(self.catalog).keys() - self._all_tables(catalog).keys()
+        gone = stored_tables(self.catalog).keys() - stored_tables(catalog).keys()
         self.version = self.version.drop(gone)
 
     def plan(self, query: str | DataFrame, at: tuple[int, int] = (1, 1)) -> Node:
@@ -278,9 +292,9 @@ class Coordinator:
             present = self.catalog.tables if kind == "table" else self.catalog.views
             if if_exists and name not in present:
                 return
-            before = self._all_tables(self.catalog)
+            before = stored_tables(self.catalog)
             catalog = self.catalog.without(kind, name)
-            gone = set(before) - set(self._all_tables(catalog))
+            gone = set(before) - set(stored_tables(catalog))
             self._fresh -= {name, name + NEXT}
             if kind == "table":
                 gone |= self._intake.drop_table(self.catalog.tables[name])
@@ -312,15 +326,6 @@ class Coordinator:
         sources = {t.name: t.source() for t in catalog.tables.values()}
         return Assembler([v.definition() for v in catalog.active_views()], sources, moving)
 
-    def _all_tables(self, catalog: Catalog) -> dict[str, StateTable]:
-        """State tables of all views: failed ones, replacements and former ones included."""
-        sources = {t.name: t.source() for t in catalog.tables.values()}
-        found: dict[str, StateTable] = {}
-        for views in (catalog.everything, *replacements.former_groups(catalog)):
-            program = Assembler([v.definition() for v in views.values()], sources).program()
-            found.update(state_tables(program))
-        return found
-
     # -- reading ------------------------------------------------------------------------------------
 
     def relation(self, name: str) -> DataFrame:
@@ -342,17 +347,21 @@ class Coordinator:
         if (view is None and table is None) or epoch is not None:
             return frame
         if view is not None:
-            return marked_frame(frame, name, view.root.schema, self.catalyst.mark(name, view.uid))
-        assert table is not None
-        return marked_frame(frame, name, table.schema, self.catalyst.mark(name, table.uid))
+            marked = marked_frame(frame, name, view.root.schema, self.catalyst.mark(name, view.uid))
+        else:
+            assert table is not None
+            marked = marked_frame(frame, name, table.schema, self.catalyst.mark(name, table.uid))
+        return pinning(marked, snapshot)
 
     def snapshot(self, durable: bool = False) -> Snapshot:
         """The newest sealed version, or the newest that a crash cannot take back."""
         with self._lock:
+            found = Snapshot(self.store, self.version, self.catalog, self._filling())
             if durable and self._checkpoints.durable.catalog:
                 last = self._checkpoints.durable
-                return from_manifest(self.store, last.version, last.catalog)
-            return Snapshot(self.store, self.version, self.catalog, self._filling())
+                found = from_manifest(self.store, last.version, last.catalog)
+            self._snapshots = [*(ref for ref in self._snapshots if ref() is not None), weakref.ref(found)]
+            return found
 
     def _filling(self) -> dict[str, int]:
         """Views that do not stand for all rows yet, with the bytes of history that remain.
@@ -431,7 +440,7 @@ class Coordinator:
     def _roll_back(self, error: TidemillError) -> None:
         """As after a crash: take up the last durable epoch. What was admitted after it waits to be admitted again."""
         newest = self.version.epoch
-        self._compactor.wait()
+        self._compactor.forget()
         self._checkpoints.close(error)
         self._recover()
         self._intake.list_files(0)
@@ -518,7 +527,7 @@ class Coordinator:
     def close(self, checkpoint: bool = True) -> None:
         """Stop; the newest sealed epoch is made durable first unless told otherwise."""
         with self._lock:
-            self._compactor.wait()
+            self._compactor.close()
             try:
                 if checkpoint and self._claimed:
                     self.checkpoint()
@@ -618,10 +627,11 @@ class Coordinator:
         return runs
 
     def _evict(self, all_epochs: bool = False) -> None:
-        """Read from durable objects what they have. Not while a merge is under way: it names the runs of before."""
-        if self._compactor.idle:
-            until = None if all_epochs else self.version.epoch - self.settings.buffer_epochs
-            self.version = self.version.swapped(self._checkpoints.take_swaps(until))
+        """Read from durable objects what they have."""
+        until = None if all_epochs else self.version.epoch - self.settings.buffer_epochs
+        swaps = self._checkpoints.take_swaps(until)
+        self.version = self.version.swapped(swaps)
+        self._compactor.swapped(swaps)
 
     def _settle(self, failed: dict[str, str]) -> None:
         """What the epoch just sealed means for the catalog: failures, views that are whole, replacements."""

@@ -84,9 +84,10 @@ def create_session(settings: Settings) -> SparkSession:
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     log4j = Path(__file__).with_name("log4j2.properties")
+    pools = {"spark.scheduler.allocation.file": Path(__file__).with_name("fairscheduler.xml").as_uri()}
     options = f"-Dlog4j2.configurationFile=file:{log4j} -Dlog4j.configurationFile=file:{log4j}"
     builder = SparkSession.builder.appName("tidemill").master(master_with_retries(settings.master))
-    for key, value in {**_CONF, "spark.driver.extraJavaOptions": options, **settings.spark_conf}.items():
+    for key, value in {**_CONF, **pools, "spark.driver.extraJavaOptions": options, **settings.spark_conf}.items():
         builder = builder.config(key, value)
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("OFF")

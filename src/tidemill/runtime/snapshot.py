@@ -121,22 +121,6 @@ class Snapshot:
         schema = pa.schema([("name", text), ("status", text), ("born", number), ("detail", text)])
         return pa.Table.from_pylist([dict(zip(schema.names, row, strict=True)) for row in self.status()], schema)
 
-    def state_tables(self) -> pa.Table:
-        """For each state table its number of runs, rows before merging, and bytes."""
-        rows = []
-        for table in sorted(self.version.tables):
-            runs = self.version.runs(table)
-            rows.append((table, len(runs), sum(r.rows for r in runs), sum(r.bytes for r in runs)))
-        columns = list(zip(*rows, strict=True)) or [(), (), (), ()]
-        return pa.table(
-            {
-                "table": pa.array(columns[0], pa.string()),
-                "runs": pa.array(columns[1], pa.int64()),
-                "rows": pa.array(columns[2], pa.int64()),
-                "bytes": pa.array(columns[3], pa.int64()),
-            }
-        )
-
     def schema(self, name: str) -> Schema:
         """Columns of a view."""
         return self.plan(name).schema

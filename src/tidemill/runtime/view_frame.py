@@ -32,9 +32,16 @@ def view_frame(spark: SparkSession, snapshot: Snapshot, name: str, epoch: int | 
     rows = sum(r.rows for r in runs)
     partitions = max(1, min(spark.sparkContext.defaultParallelism * 4, rows // _ROWS_PER_PARTITION))
     reader = _Reader(snapshot.store, plan, runs, partitions)
-    return spark.range(0, partitions, 1, partitions).mapInArrow(
+    frame = spark.range(0, partitions, 1, partitions).mapInArrow(
         reader.read, plan.schema.to_ddl().replace(" NOT NULL", "")
     )
+    return pinning(frame, snapshot)
+
+
+def pinning(frame: DataFrame, snapshot: Snapshot) -> DataFrame:
+    """The frame, keeping a snapshot, and so the files that it reads, for as long as it is there itself."""
+    frame.__dict__["_tidemill_snapshot"] = snapshot
+    return frame
 
 
 def query_views(
@@ -61,7 +68,7 @@ def query_views(
         if name in text.lower():
             frame_of(session, snapshot, name, epoch).createOrReplaceTempView(f"`{name}`")
     try:
-        return session.sql(text)
+        return pinning(session.sql(text), snapshot)
     except PySparkException as error:
         missing = (error.getMessageParameters() or {}).get("relationName", "").strip("`").lower()
         if missing in snapshot.catalog.views:

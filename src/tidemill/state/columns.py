@@ -14,6 +14,17 @@ import pyarrow as pa
 _TYPES = {np.dtype(np.int64): pa.int64(), np.dtype(np.float64): pa.float64(), np.dtype(np.bool_): pa.bool_()}
 
 
+_LARGE = 1 << 20
+
+
+def room(rows: int, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
+    """An array to be filled; large ones from Arrow's memory pool, which keeps pages that were touched before."""
+    size = rows * np.dtype(dtype).itemsize
+    if size < _LARGE:
+        return np.empty(rows, dtype)
+    return np.frombuffer(pa.allocate_buffer(size), dtype)
+
+
 def column(values: npt.NDArray[Any], missing: npt.NDArray[np.bool_] | None = None) -> pa.Array:
     """An int64, float64 or boolean column; NULL where ``missing`` is true."""
     type_ = _TYPES[values.dtype]

@@ -122,7 +122,7 @@ def _sum_wide(order: Ints, starts: Ints, low: Ints, high: Ints) -> tuple[Ints, I
 
 
 @kernel(types.Tuple((I64_OUT, I64_OUT)), I64, I64, BOOL)
-def _select(order: Ints, starts: Ints, keep: Bools) -> tuple[Ints, Ints]:
+def select(order: Ints, starts: Ints, keep: Bools) -> tuple[Ints, Ints]:
     """Order and starts of the segments to keep."""
     rows = np.empty(order.size, np.int64)
     bounds = np.empty(starts.size, np.int64)
@@ -148,7 +148,8 @@ def summable(array: pa.Array, dtype: type[np.int64] | type[np.float64]) -> np.nd
     return fixed(array, dtype)  # type: ignore[no-any-return]
 
 
-def _combine_one(order: Ints, starts: Ints, values: Sequence[pa.Array], op: MergeOp) -> tuple[pa.Array, ...]:
+def combine_one(order: Ints, starts: Ints, values: Sequence[pa.Array], op: MergeOp) -> tuple[pa.Array, ...]:
+    """One logical value of :func:`combine`."""
     first = values[0]
     if op is MergeOp.SUM and pa.types.is_floating(first.type):
         return (column(_sum_floats(order, starts, summable(first, np.float64))),)
@@ -201,8 +202,8 @@ def combine(
         keep = _sum_ints(order, starts, summable(values[0], np.int64)) != 0
         if not keep.all():
             kept = np.flatnonzero(keep)
-            order, starts = _select(order, starts, keep)
+            order, starts = select(order, starts, keep)
     combined: list[pa.Array] = []
     for op, at in columns_by_op(ops):
-        combined.extend(_combine_one(order, starts, values[at : at + op.columns], op))
+        combined.extend(combine_one(order, starts, values[at : at + op.columns], op))
     return kept, tuple(combined)

@@ -6,6 +6,7 @@ only one can publish a given number; the other learns that it has been fenced an
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import hashlib
 import json
@@ -20,10 +21,14 @@ from tidemill.errors import TidemillError
 from tidemill.state.objects import Objects, UncertainError
 from tidemill.state.version import Version
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 _PREFIX = "manifest/"
 _LOCK_SECONDS = 0.5
-_KEEP = 16
+KEEP = 16
+"""How many manifests stay: to as many checkpoints a root can go back."""
+
+_STATE = "sst/"
+_OURS = {"LOCK", "manifest", "sst", "buffer", "lost+found"}
 
 
 @dataclass(frozen=True)
@@ -49,10 +54,32 @@ class ManifestLog:
         try:
             if create:
                 objects.make()
-            elif not self.numbers():
-                raise no_root(objects)
+            if not self.numbers():
+                self._check_new(create)
         except OSError as error:
             raise self._not_usable(error) from error
+
+    def _check_new(self, create: bool) -> None:
+        """A place without a manifest is no root yet: it must hold nothing that somebody may want."""
+        state = [s for s in self.objects.list(_STATE) if s.name.endswith(".sst")]
+        if state:
+            raise TidemillError(
+                "TM1006",
+                "this root has state files, but no manifest",
+                got=f"{self.objects}: {len(state)} files in {_STATE}",
+                hint=f"put the newest file of {_PREFIX} back, from where it was moved or from a copy of the root; "
+                "nothing was changed, the state files are untouched",
+            )
+        if not create:
+            raise no_root(self.objects)
+        foreign = [name for name in self.objects.top() if name not in _OURS]
+        if foreign:
+            raise TidemillError(
+                "TM1005",
+                "this directory holds other files and no Tidemill root",
+                got=f"{self.objects}: {', '.join(foreign[:3])}{', ...' if len(foreign) > 3 else ''}",
+                hint="give a new or empty directory; nothing was changed",
+            )
 
     def _not_usable(self, error: OSError) -> TidemillError:
         return TidemillError(
@@ -67,6 +94,10 @@ class ManifestLog:
         names = (s.name.removeprefix(_PREFIX) for s in self.objects.list(_PREFIX))
         return sorted(int(n.removesuffix(".json")) for n in names if n.endswith(".json") and n[:-5].isdecimal())
 
+    def name(self, number: int) -> str:
+        """The name of a manifest among the objects."""
+        return f"{_PREFIX}{number:020d}.json"
+
     def latest(self) -> Manifest | None:
         """The newest manifest, or None in a new root. Errors as :meth:`read`."""
         numbers = self.numbers()
@@ -78,10 +109,15 @@ class ManifestLog:
         Raises
         ------
         TidemillError
-            TM1004 when it is damaged, TM1002 when a newer version of Tidemill wrote it.
+            TM1004 when it is damaged, TM1002 when another version of Tidemill wrote it, TM1013 when it cannot be read.
         """
-        name = f"{_PREFIX}{number:020d}.json"
-        raw = self.objects.get(name)
+        name = self.name(number)
+        try:
+            raw = self.objects.get(name)
+        except FileNotFoundError:
+            raise
+        except OSError as error:
+            raise self._not_usable(error) from error
         try:
             digest, body = raw[:64].decode(), raw[65:]
             if hashlib.sha256(body).hexdigest() != digest:
@@ -100,6 +136,13 @@ class ManifestLog:
                 "this root was written by a newer version of Tidemill",
                 got=f"manifest format {data['format']}, this version reads up to {FORMAT_VERSION}",
                 hint="upgrade tidemill; nothing was changed",
+            )
+        if data["format"] < FORMAT_VERSION:
+            raise TidemillError(
+                "TM1002",
+                "this root was written by another version of Tidemill",
+                got=f"manifest format {data['format']}, this version reads {FORMAT_VERSION}",
+                hint="open it with the version that wrote it, or begin a new root; nothing was changed",
             )
         return Manifest(number, data["writer"], Version.from_json(data["version"]), data["catalog"])
 
@@ -124,7 +167,7 @@ class ManifestLog:
         raw = hashlib.sha256(body).hexdigest().encode() + b"\n" + body
         try:
             number = self._next(number)
-            name = f"{_PREFIX}{number:020d}.json"
+            name = self.name(number)
             self.objects.put(name, raw)
             if self.numbers()[-1] > number:  # others went on while this write hung, and pruned what was in its place
                 raise self._fenced()
@@ -161,9 +204,9 @@ class ManifestLog:
     def prune(self) -> list[int]:
         """Delete all but the newest manifests; returns the numbers kept."""
         numbers = self.numbers()
-        self.objects.remove(f"{_PREFIX}{number:020d}.json" for number in numbers[:-_KEEP])
+        self.objects.remove(self.name(number) for number in numbers[:-KEEP])
         self.objects.sweep(_PREFIX)
-        return numbers[-_KEEP:]
+        return numbers[-KEEP:]
 
     def lock(self) -> None:
         """Take the root for writing, for as long as this process lives.
@@ -195,10 +238,11 @@ class ManifestLog:
                 got=f"{directory} is held by {holder or 'an unknown process'}",
                 hint="stop it first, or use another root; `tidemill query` and `tail` work beside it",
             ) from error
-        file.truncate(0)
-        file.write(self.writer)
-        file.flush()
         self._lock = file
+        with contextlib.suppress(OSError):  # a full disk: who holds the lock is only told to people
+            file.truncate(0)
+            file.write(self.writer)
+            file.flush()
 
     def unlock(self) -> None:
         """Give the root back."""

@@ -8,32 +8,27 @@ from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
-from numba import types
 
-from tidemill.state.columns import column
-from tidemill.state.combining import MergeOp, combine, summable
+from tidemill.state.columns import column, room
+from tidemill.state.combining import MergeOp, columns_by_op, combine, combine_one, select, summable
+from tidemill.state.encoding import fixed
 from tidemill.state.keys import Keys, sort
-from tidemill.state.words import (
-    I64,
-    I64_OUT,
-    U8,
-    U64,
-    U64_OUT,
-    Bytes,
-    Ints,
-    Words,
-    compare,
-    equal,
-    first_words,
-    inlined,
-    kernel,
+from tidemill.state.merging import (
+    MOST_RUNS,
+    Sources,
+    address,
+    copy_keys,
+    interleave,
+    last_words,
+    order_of,
+    sum_floats,
+    sum_ints,
 )
+from tidemill.state.words import I64, I64_OUT, U8, Bytes, Ints, Words, equal, kernel
 
 __all__ = ["MergeOp", "Rows", "consolidate", "merge"]
 
-_GALLOP = 8
-_SKEW = 16
-_NO_WORDS = np.empty(0, np.uint64)
+_KEEP_ALL = np.empty(0, np.bool_)
 
 Origin: TypeAlias = tuple[str, int, int, int]
 
@@ -93,155 +88,19 @@ class Rows:
         return [v.type for v in self.values]
 
 
-@kernel(I64_OUT, I64, U8, U64, I64)
-def _segment_starts(offsets: Ints, data: Bytes, words: Words, order: Ints) -> Ints:
-    """Where each run of equal keys starts in a sorted order (int64, segments + 1); ``words`` may be empty."""
-    starts = np.empty(order.size + 1, np.int64)
+@kernel(I64_OUT, I64, U8)
+def _segment_starts(offsets: Ints, data: Bytes) -> Ints:
+    """Where each run of equal keys starts among sorted ones (int64, segments + 1)."""
+    rows = offsets.size - 1
+    starts = np.empty(rows + 1, np.int64)
     segments = 0
-    for i in range(order.size):
-        row = order[i]
-        if i > 0:
-            before = order[i - 1]
-            if (words.size == 0 or words[row] == words[before]) and equal(
-                data, offsets[row], offsets[row + 1], data, offsets[before], offsets[before + 1]
-            ):
-                continue
+    for i in range(rows):
+        if i > 0 and equal(data, offsets[i], offsets[i + 1], data, offsets[i - 1], offsets[i]):
+            continue
         starts[segments] = i
         segments += 1
-    starts[segments] = order.size
+    starts[segments] = rows
     return starts[: segments + 1].copy()
-
-
-@kernel(U64_OUT, I64, U8)
-def _first_words(offsets: Ints, data: Bytes) -> Words:
-    return first_words(offsets, data)
-
-
-@inlined
-def _advance(offsets: Ints, data: Bytes, order: Ints, low: int, high: int, row: int, after: bool) -> int:
-    """End of the part of ``order[low:high]`` that comes before ``row``; equal keys too if ``after``."""
-    limit = 1 if after else 0
-    step = 1
-    left = low
-    start = offsets[row]
-    end = offsets[row + 1]
-    while left + step <= high:
-        other = order[left + step - 1]
-        if compare(data, offsets[other], offsets[other + 1], data, start, end) >= limit:
-            break
-        left += step
-        step *= 2
-    right = min(left + step - 1, high)
-    while left < right:
-        middle = (left + right) >> 1
-        other = order[middle]
-        if compare(data, offsets[other], offsets[other + 1], data, start, end) < limit:
-            left = middle + 1
-        else:
-            right = middle
-    return left
-
-
-@kernel(types.void, I64, U8, U64, I64_OUT, I64_OUT, types.int64, types.int64, types.int64)
-def _merge_even(
-    offsets: Ints, data: Bytes, words: Words, order: Ints, spare: Ints, low: int, middle: int, high: int
-) -> None:
-    """Merge two adjacent sorted parts of an order, stable; ``words`` are those of :func:`first_words`."""
-    left = low
-    right = middle
-    at = low
-    while left < middle and right < high:
-        a = order[left]
-        b = order[right]
-        x = words[a]
-        y = words[b]
-        take_right = y < x
-        if x == y:
-            take_right = compare(data, offsets[b], offsets[b + 1], data, offsets[a], offsets[a + 1]) < 0
-        spare[at] = b if take_right else a
-        step = int(take_right)
-        right += step
-        left += 1 - step
-        at += 1
-    spare[at : at + middle - left] = order[left:middle]
-    at += middle - left
-    order[low:at] = spare[low:at]
-
-
-@kernel(types.void, I64, U8, I64_OUT, I64_OUT, types.int64, types.int64, types.int64)
-def _merge_skewed(offsets: Ints, data: Bytes, order: Ints, spare: Ints, low: int, middle: int, high: int) -> None:
-    """Merge two adjacent sorted parts of an order, stable; gallops while one side keeps winning."""
-    left = low
-    right = middle
-    at = low
-    left_wins = 0
-    right_wins = 0
-    while left < middle and right < high:
-        a = order[left]
-        b = order[right]
-        if compare(data, offsets[a], offsets[a + 1], data, offsets[b], offsets[b + 1]) <= 0:
-            spare[at] = a
-            at += 1
-            left += 1
-            left_wins += 1
-            right_wins = 0
-            if left_wins >= _GALLOP:
-                stop = _advance(offsets, data, order, left, middle, b, True)
-                left_wins = 0 if stop - left < _GALLOP else _GALLOP
-                spare[at : at + stop - left] = order[left:stop]
-                at += stop - left
-                left = stop
-        else:
-            spare[at] = b
-            at += 1
-            right += 1
-            right_wins += 1
-            left_wins = 0
-            if right_wins >= _GALLOP:
-                stop = _advance(offsets, data, order, right, high, a, False)
-                right_wins = 0 if stop - right < _GALLOP else _GALLOP
-                spare[at : at + stop - right] = order[right:stop]
-                at += stop - right
-                right = stop
-    # What is left of the right part is in place already.
-    spare[at : at + middle - left] = order[left:middle]
-    at += middle - left
-    order[low:at] = spare[low:at]
-
-
-def _merged_order(keys: Keys, bounds: list[int]) -> tuple[Ints, Words]:
-    """Stable order of concatenated sorted runs, and their first words if these were needed, else none.
-
-    Merges the two adjacent parts that are smallest together until one is left.
-    """
-    order = np.arange(len(keys))
-    spare = np.empty_like(order)
-    words = _NO_WORDS
-    while len(bounds) > 2:
-        i = min(range(1, len(bounds) - 1), key=lambda j: bounds[j + 1] - bounds[j - 1])
-        low, middle, high = bounds[i - 1 : i + 2]
-        if _SKEW * min(middle - low, high - middle) < len(keys):
-            _merge_skewed(keys.offsets, keys.data, order, spare, low, middle, high)
-        else:
-            if not len(words):
-                words = _first_words(keys.offsets, keys.data)
-            _merge_even(keys.offsets, keys.data, words, order, spare, low, middle, high)
-        del bounds[i]
-    return order, words
-
-
-def _combined(
-    keys: Keys,
-    order: Ints,
-    words: Words,
-    values: Sequence[pa.Array],
-    ops: Sequence[MergeOp],
-    drop_zero: bool,
-) -> Rows:
-    starts = _segment_starts(keys.offsets, keys.data, words, order)
-    kept, columns = combine(order, starts, values, ops, drop_zero)
-    firsts = starts[:-1] if len(kept) == len(starts) - 1 else starts[kept]
-    return Rows(keys.take(order[firsts]), columns)
 
 
 def consolidate(keys: Keys, values: Sequence[pa.Array], ops: Sequence[MergeOp], drop_zero: bool) -> Rows:
@@ -263,7 +122,11 @@ def consolidate(keys: Keys, values: Sequence[pa.Array], ops: Sequence[MergeOp], 
     Rows
         Sorted, keys unique.
     """
-    return _combined(keys, sort(keys), _NO_WORDS, values, ops, drop_zero)
+    order = sort(keys)
+    keys = keys.take(order)
+    starts = _segment_starts(keys.offsets, keys.data)
+    kept, columns = combine(order, starts, values, ops, drop_zero)
+    return Rows(keys if len(kept) == len(order) else keys.take(starts[kept]), columns)
 
 
 def _weighty(rows: Rows) -> bool:
@@ -293,7 +156,74 @@ def merge(runs: Sequence[Rows], ops: Sequence[MergeOp], drop_zero: bool) -> Rows
     filled = [run for run in runs if len(run)] or [runs[0]]
     if len(filled) == 1 and (not drop_zero or _weighty(filled[0])):
         return filled[0]
-    keys = Keys.concat([run.keys for run in filled])
-    values = [pa.concat_arrays(column) for column in zip(*(run.values for run in filled))]
-    bounds = [0, *np.cumsum([len(run) for run in filled]).tolist()]
-    return _combined(keys, *_merged_order(keys, bounds), values, ops, drop_zero)
+    while len(filled) > MOST_RUNS:
+        filled = [_merged(filled[:MOST_RUNS], ops, False), *filled[MOST_RUNS:]]
+    return _merged(filled, ops, drop_zero)
+
+
+def _merged(runs: Sequence[Rows], ops: Sequence[MergeOp], drop_zero: bool) -> Rows:
+    sizes = np.array([len(run) for run in runs])
+    keys = (
+        np.array([address(run.keys.offsets) for run in runs], np.uint64),
+        np.array([address(run.keys.data) for run in runs], np.uint64),
+        sizes,
+        np.array([len(run.keys.data) for run in runs]),
+    )
+    sources, segments = interleave(*keys)
+    size = sum(int(run.keys.offsets[-1] - run.keys.offsets[0]) for run in runs)
+    columns = list(zip(*(run.values for run in runs)))
+    keep = _KEEP_ALL
+    if drop_zero and ops[0] is not MergeOp.SUM:
+        raise ValueError("rows can only be dropped by a weight, an int64 sum that comes first")
+    merged: list[pa.Array | None] = [None] * len(columns)
+    for op, at in columns_by_op(ops):
+        merged[at] = _walked(op, columns[at], sources, segments)
+    if drop_zero:
+        weights = summable(merged[0], np.int64)
+        if not weights.all():
+            keep = weights != 0
+            taken = column(np.flatnonzero(keep))
+            merged = [None if made is None else made.take(taken) for made in merged]
+    if any(merged[at] is None for _, at in columns_by_op(ops)):
+        order, starts = order_of(sources, np.cumsum(sizes) - sizes, segments)
+        if len(keep):
+            order, starts = select(order, starts, keep)
+        for op, at in columns_by_op(ops):
+            if merged[at] is None:
+                whole = [pa.concat_arrays(parts) for parts in columns[at : at + op.columns]]
+                merged[at : at + op.columns] = combine_one(order, starts, whole, op)
+    rows = int(keep.sum()) if len(keep) else segments
+    offsets = room(rows + 1, np.int64)
+    data = room(size, np.uint8)
+    written = copy_keys(*keys, sources, keep, offsets, data)
+    data = data[:written] if 2 * written > size else data[:written].copy()
+    return Rows(Keys(offsets, data), tuple(merged))
+
+
+def _walked(op: MergeOp, columns: Sequence[pa.Array], sources: Sources, segments: int) -> pa.Array | None:
+    """The combined column of a merge, where a walk over the runs makes it; else None."""
+    type_ = columns[0].type
+    if op is MergeOp.SUM and pa.types.is_floating(type_):
+        floats = [summable(part, np.float64) for part in columns]
+        result = room(segments, np.float64)
+        sum_floats(_addresses(floats), sources, result)
+        return column(result)
+    if op is MergeOp.SUM:
+        ints = [summable(part, np.int64) for part in columns]
+        total = room(segments, np.int64)
+        sum_ints(_addresses(ints), sources, total)
+        return column(total)
+    if op is MergeOp.LAST and _is_word(type_) and not any(part.null_count for part in columns):
+        words = [fixed(part, np.uint64) for part in columns]
+        newest = room(segments, np.uint64)
+        last_words(_addresses(words), sources, newest)
+        return pa.Array.from_buffers(type_, segments, [None, pa.py_buffer(newest)])
+    return None
+
+
+def _is_word(type_: pa.DataType) -> bool:
+    return bool(pa.types.is_int64(type_) or pa.types.is_float64(type_) or pa.types.is_timestamp(type_))
+
+
+def _addresses(arrays: Sequence[np.ndarray]) -> Words:
+    return np.array([address(array) for array in arrays], np.uint64)

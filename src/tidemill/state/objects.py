@@ -23,7 +23,7 @@ from obstore.store import LocalStore, MemoryStore
 
 from tidemill.errors import TidemillError
 
-_STAGED = ".staged"
+STAGED = ".staged"
 _SCHEMES = ("s3", "s3a", "gs", "az", "abfs", "abfss", "memory")
 _in_memory: dict[str, MemoryStore] = {}
 
@@ -102,7 +102,7 @@ class Objects:
             sync(data)
             os.link(data, path)  # fails when the name is taken
         else:
-            staged = path.parent / f"{uuid.uuid4().hex}{_STAGED}"
+            staged = path.parent / f"{uuid.uuid4().hex}{STAGED}"
             try:
                 staged.write_bytes(data if isinstance(data, bytes) else data.read_bytes())
                 sync(staged)
@@ -119,7 +119,17 @@ class Objects:
         with _as_os_errors(prefix):
             for chunk in obstore.list(self._opened(), prefix.rstrip("/") or None):
                 found += [Stored(m["path"], m["size"], m["last_modified"].timestamp()) for m in chunk]
-        return sorted((s for s in found if not s.name.endswith(_STAGED)), key=lambda s: s.name)
+        return sorted((s for s in found if not s.name.endswith(STAGED)), key=lambda s: s.name)
+
+    def top(self) -> tuple[str, ...]:
+        """The first parts of all names, sorted: ``a`` for an object ``a`` and for ``a/b``; hidden ones are left out."""
+        if self.directory is not None:
+            names = [p.name for p in self.directory.iterdir()] if self.directory.is_dir() else []
+        else:
+            with _as_os_errors(self.url):
+                found = obstore.list_with_delimiter(self._opened())
+            names = [*found["common_prefixes"], *(m["path"] for m in found["objects"])]
+        return tuple(sorted(n for n in names if not n.startswith(".")))
 
     def remove(self, names: Iterable[str]) -> None:
         """Delete objects; one that is not there counts as deleted."""
@@ -131,7 +141,7 @@ class Objects:
         """Delete what writers that died were writing below ``prefix``: what nobody has touched for so long."""
         if self.directory is not None:
             before = time.time() - seconds
-            for staged in (self.directory / prefix).glob(f"*{_STAGED}"):
+            for staged in (self.directory / prefix).glob(f"*{STAGED}"):
                 with contextlib.suppress(FileNotFoundError):
                     if staged.stat().st_mtime < before:
                         staged.unlink()
@@ -143,7 +153,7 @@ class Objects:
     def download(self, name: str, target: Path) -> None:
         """Copy an object into a file of this machine; it has its name only when it is complete."""
         target.parent.mkdir(parents=True, exist_ok=True)
-        staged = target.parent / f"{uuid.uuid4().hex}{_STAGED}"
+        staged = target.parent / f"{uuid.uuid4().hex}{STAGED}"
         try:
             with _as_os_errors(name), staged.open("wb") as file:
                 for part in obstore.get(self._opened(), name).stream(min_chunk_size=8 << 20):

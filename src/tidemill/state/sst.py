@@ -42,12 +42,15 @@ FORMAT_VERSION = 3
 WHOLE = 64 << 10
 """A section of at most so many bytes has one checksum and no index."""
 BLOCK = 1024
-"""Rows from one fence to the next, and the fewest that get a filter."""
+"""Rows from one fence to the next."""
+FILTERED = 1024
+"""The fewest rows that get a filter."""
 RUN, SST = ".run", ".sst"
 """Files of the buffer, which may be lost, and durable ones."""
 _MAGIC = b"TMRUN\x00\x00\x01"
 _ALIGN = 64
 _TAIL = 16 + len(_MAGIC)
+_MEND = "restore the file from a copy of the root; nothing was changed. `tidemill state verify` says what is intact"
 
 
 class Part(NamedTuple):
@@ -201,7 +204,7 @@ def _section(part: Part, offset: int) -> tuple[pa.Buffer, bytes, Section]:
 def _write_index(sink: pa.BufferOutputStream, keys: Keys) -> Index:
     stream = sink.tell()
     fences = keys.take(np.append(np.arange(0, len(keys), BLOCK), len(keys) - 1))
-    words = filters.build(hash64(keys)) if len(keys) >= BLOCK else np.empty(0, np.uint64)
+    words = filters.build(hash64(keys)) if len(keys) >= FILTERED else np.empty(0, np.uint64)
     at = _pad(sink)
     sink.write(fences.offsets)
     sink.write(fences.data)
@@ -257,6 +260,13 @@ class RunFile:
             self._map = pa.memory_map(str(path), "r").read_buffer()
         except FileNotFoundError as error:
             raise missing(path) from error
+        except PermissionError as error:
+            raise TidemillError(
+                "TM1016",
+                "a state file could not be fetched",
+                got=f"{path}: {error.strerror}",
+                hint="check its permissions; nothing was changed",
+            ) from error
         except OSError as error:
             raise _corrupt(path, f"it cannot be mapped: {error}") from error
         footer = self._footer()
@@ -356,7 +366,7 @@ def missing(path: Path | str) -> TidemillError:
         "TM1010",
         "a state file named by the manifest is missing",
         got=str(path),
-        hint="restore the file from a copy of the root; nothing was changed",
+        hint=_MEND,
     )
 
 
@@ -367,7 +377,7 @@ def _corrupt(path: Path, why: str) -> TidemillError:
         "TM1011",
         "a state file is corrupt",
         got=f"{path}: {why}",
-        hint="restore the file from a copy of the root; nothing was changed",
+        hint=_MEND,
     )
 
 

@@ -6,6 +6,7 @@ host. What a checkpoint made of it lies among the objects of the root (``.sst``)
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import re
@@ -14,21 +15,23 @@ import tempfile
 import threading
 import uuid
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 
 import pyarrow as pa
 
 from tidemill.errors import TidemillError
 from tidemill.state import lookup, sst
+from tidemill.state.expiry import joint_spans
 from tidemill.state.keys import VNODES
 from tidemill.state.merge import MergeOp, Rows
 from tidemill.state.merge_chunks import merge_chunks
-from tidemill.state.objects import Objects, UncertainError
+from tidemill.state.objects import STAGED, Objects, UncertainError
 from tidemill.state.sst import Part, Parts
 from tidemill.state.version import Run, Swap
 
 SST = ".sst"
+RUN = ".run"
 OBJECTS = "sst/"
 _CLAIM = ".claim"
 _OPEN_FILES = 4096
@@ -146,12 +149,7 @@ class RunStore:
         except FileNotFoundError as error:
             raise sst.missing(f"{self.objects}/{OBJECTS}{name}") from error
         except OSError as error:
-            raise TidemillError(
-                "TM1016",
-                "a state file could not be fetched",
-                got=str(error),
-                hint="nothing was changed; it is tried again with the next epoch or query",
-            ) from error
+            raise not_fetched(error) from error
 
     def open_range(self, table_runs: Iterable[Run], low: int, high: int) -> list[Rows]:
         """Runs cut to the vnodes ``low <= v < high``, oldest first, empty ones left out."""
@@ -166,6 +164,16 @@ class RunStore:
                 rows = rows.slice(start, stop)
             if len(rows):
                 found.append(rows.at((self._path(run.file), run.section, start, stop)))
+        return found
+
+    def open_between(self, table_runs: Iterable[Run], low: bytes, high: bytes) -> list[Rows]:
+        """Runs cut to keys ``low <= key < high``, in the order given, empty ones left out."""
+        found = []
+        for run in table_runs:
+            rows = self.open(run)
+            start, stop = lookup.lower_bound(rows, low), lookup.lower_bound(rows, high)
+            if start < stop:
+                found.append(rows if stop - start == len(rows) else rows.slice(start, stop))
         return found
 
     def write(self, epoch: int, tables: Parts, label: str) -> list[Run]:
@@ -218,7 +226,9 @@ class RunStore:
             for at, (i, section) in enumerate(zip(owners, sections, strict=True)):
                 old = groups[i][0]
                 epochs = (old.epoch_low, old.epoch_high, old.added, old.removed)
-                new[i].append(Run(old.table, name, at, section.rows, section.length, *epochs, *section.vnodes))
+                place = (old.table, name, at, section.rows, section.length)
+                spans = joint_spans([r.spans for r in groups[i]])
+                new[i].append(Run(*place, *epochs, *section.vnodes, spans=spans))
         return [Swap(tuple(group), tuple(runs)) for group, runs in zip(groups, new, strict=True)]
 
     def _merged(self, number: int, group: Sequence[Run], target_bytes: int) -> Iterator[tuple[int, Part]]:
@@ -229,9 +239,29 @@ class RunStore:
         for rows in merge_chunks(opened, ops, multiset, min(target_bytes, _CHUNK)):
             yield number, Part(first.table, rows, ops, (first.epoch_low, first.epoch_high))
 
+    def write_object(self, epoch: int, part: Part, label: str) -> Run:
+        """Write rows straight into a durable object; nobody knows it until a version names it.
+
+        Parameters
+        ----------
+        epoch : int
+            The newest whose changes the rows hold.
+        label : str
+            Part of the name, so that those who collect garbage can tell what is being written.
+
+        Raises
+        ------
+        TidemillError
+            TM1012, TM1014 or TM1015 when it cannot be written.
+        """
+        name = f"m{epoch:010d}-{this_host()}-{label}-{uuid.uuid4().hex}{SST}"
+        (section,) = self._put(name, [part])
+        place = (section.table, name, 0, section.rows, section.length)
+        return Run(*place, epoch, epoch, epoch, None, *section.vnodes)
+
     def _put(self, name: str, parts: Iterable[Part]) -> tuple[sst.Section, ...]:
         """Write a durable object."""
-        staged = self.path(f"{uuid.uuid4().hex}.staged") if self.objects.directory else self.path(name)
+        staged = self.path(f"{uuid.uuid4().hex}{STAGED}") if self.objects.directory else self.path(name)
         sections = sst.write(staged, parts)
         try:
             self.objects.put(OBJECTS + name, staged)
@@ -254,8 +284,25 @@ class RunStore:
             staged.unlink()
         return sections
 
+    def check_present(self, files: Iterable[str], present: Collection[str] | None = None) -> None:
+        """TM1010 when a durable one of some files is not ``present``, as listed now; TM1016 when nobody can tell."""
+        try:
+            listed = {name for name, _ in self.durable()} if present is None else present
+        except OSError as error:
+            raise not_fetched(error) from error
+        gone = sorted(f for f in files if f.endswith(SST) and f not in listed)
+        if gone:
+            more = f" and {len(gone) - 1} more" if len(gone) > 1 else ""
+            raise sst.missing(f"{self.objects}/{OBJECTS}{gone[0]}{more}")
+
+    def sections(self, file: str) -> tuple[sst.Section, ...]:
+        """What lies in a file, by its footer. Errors as :meth:`open`."""
+        return self._file(file).sections
+
     def verify(self, file: str) -> int:
-        """Check every byte of a file; returns how many sections it has. Errors as :meth:`open`."""
+        """Check every byte of a file anew; returns how many sections it has. Errors as :meth:`open`."""
+        with _lock:
+            _open.pop(self._path(file), None)
         opened = self._file(file)
         opened.verify()
         return len(opened.sections)
@@ -292,15 +339,37 @@ class RunStore:
 
     def buffered(self) -> list[tuple[str, float]]:
         """Names and modification times (seconds) of this host's run files; other files are not ours."""
-        if not self.buffer.exists():
-            return []
-        with os.scandir(self.buffer) as entries:
-            return [(e.name, e.stat().st_mtime) for e in entries if _NAME.fullmatch(e.name)]
+        return [(name, at) for name, at in _entries(self.buffer, RUN) if _NAME.fullmatch(name)]
+
+    def copies(self) -> list[tuple[str, float]]:
+        """Names and modification times of this host's copies of objects, where objects are no files."""
+        return [] if self.objects.directory is not None else _entries(self.buffer, SST)
+
+    def staged(self) -> list[tuple[str, float]]:
+        """Paths and modification times of what is being written on this host, or was when its writer died."""
+        places = [self.buffer] if self.objects.directory is None else [self.buffer, self.objects.directory / OBJECTS]
+        return [(str(place / name), at) for place in places for name, at in _entries(place, STAGED)]
+
+    def sweep(self, paths: Iterable[str]) -> None:
+        """Delete what :meth:`staged` gave."""
+        for path in paths:
+            Path(path).unlink(missing_ok=True)
 
     def durable(self) -> list[tuple[str, float]]:
         """Names and modification times (seconds) of the objects that checkpoints wrote."""
         stored = self.objects.list(OBJECTS)
         return [(s.name.removeprefix(OBJECTS), s.modified) for s in stored if s.name.endswith(SST)]
+
+
+def _entries(directory: Path, ending: str) -> list[tuple[str, float]]:
+    """Names and modification times of files in a directory, if there is one."""
+    found = []
+    with contextlib.suppress(FileNotFoundError), os.scandir(directory) as entries:
+        for entry in entries:
+            with contextlib.suppress(FileNotFoundError):  # it went meanwhile
+                if entry.name.endswith(ending):
+                    found.append((entry.name, entry.stat().st_mtime))
+    return found
 
 
 def _not_here(file: str, error: TidemillError) -> TidemillError:
@@ -350,3 +419,13 @@ def _parts(merged: _Ahead, owners: list[int], target_bytes: int) -> Iterator[Par
         merged.go_on()
         if size >= target_bytes:
             return
+
+
+def not_fetched(error: OSError) -> TidemillError:
+    """TM1016: a durable state file, or the list of them, cannot be had now."""
+    return TidemillError(
+        "TM1016",
+        "a state file could not be fetched",
+        got=str(error).splitlines()[0],
+        hint="nothing was changed; it is tried again with the next epoch or query",
+    )

@@ -8,16 +8,29 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple, TypeAlias
 
 from tidemill.state.keys import VNODES
+
+Bound: TypeAlias = bytes
+
+
+class Span(NamedTuple):
+    """The least and greatest time (microseconds) of a key column, or a field of it, in a run."""
+
+    column: int
+    field: int | None
+    oldest: int
+    newest: int
 
 
 @dataclass(frozen=True)
 class Run:
     """One sorted run of one table: a section of a run file.
 
-    ``epoch_low..epoch_high`` are the epochs whose changes it holds; ``vnode_low <= vnode < vnode_high``.
+    ``epoch_low..epoch_high`` are the epochs whose changes it holds, at most; ``vnode_low <= vnode < vnode_high``.
+    Runs of level 0 are young; see :mod:`tidemill.state.compaction` for the others, whose keys are
+    ``low <= key < high``. ``spans`` are times that a merge took note of, so that it is known when all have expired.
     """
 
     table: str
@@ -31,6 +44,17 @@ class Run:
     removed: int | None = None
     vnode_low: int = 0
     vnode_high: int = VNODES
+    level: int = 0
+    low: Bound = b""
+    high: Bound = b""
+    spans: tuple[Span, ...] = ()
+
+    @property
+    def keys(self) -> tuple[Bound, Bound]:
+        """Bounds of the keys, the upper one excluded."""
+        if self.level:
+            return self.low, self.high
+        return self.vnode_low.to_bytes(2, "big"), self.vnode_high.to_bytes(2, "big")
 
     def visible(self, epoch: int) -> bool:
         """Whether the run is part of the version of ``epoch``."""
@@ -57,7 +81,8 @@ class Version:
     """The runs of all tables up to a sealed epoch, history included. Immutable.
 
     ``tables`` are the runs visible at the newest epoch, oldest changes first; ``retired`` those that only older
-    epochs see. Invariants: file and section of a run never change; no two visible runs hold the same change.
+    epochs see. Invariants: file and section of a run never change; no two visible runs hold the same change; of the
+    visible runs that hold a key one is of each level at most, level 0 apart, where their epochs differ.
     """
 
     epoch: int
@@ -169,6 +194,7 @@ class Version:
                     r.removed,
                     r.vnode_low,
                     r.vnode_high,
+                    *([r.level, r.low.hex(), r.high.hex(), r.spans] if r.level or r.spans else []),
                 ]
                 for r in self._all(t)
             ]
@@ -182,7 +208,7 @@ class Version:
         names = data["files"]
         tables, retired = {}, {}
         for table, stored in data["tables"].items():
-            runs = [Run(table, names[r[0]], *r[1:]) for r in stored]
+            runs = [_levelled(Run(table, names[r[0]], *r[1:10]), *r[10:]) for r in stored]
             tables[table] = tuple(r for r in runs if r.removed is None)
             retired[table] = tuple(r for r in runs if r.removed is not None)
         return Version(
@@ -204,5 +230,14 @@ def _alike(runs: Sequence[Run]) -> bool:
     return len({r.removed for r in runs}) == 1
 
 
+def _levelled(run: Run, level: int = 0, low: str = "", high: str = "", spans: Sequence[Sequence[Any]] = ()) -> Run:
+    """A run with what a manifest says of it if it has been merged."""
+    if not level and not spans:
+        return run
+    bounds = bytes.fromhex(low), bytes.fromhex(high)
+    return replace(run, level=level, low=bounds[0], high=bounds[1], spans=tuple(Span(*s) for s in spans))
+
+
 def _in_order(runs: Iterable[Run]) -> tuple[Run, ...]:
-    return tuple(sorted(runs, key=lambda r: (r.epoch_high, r.epoch_low)))
+    """Oldest changes of any key first: deeper levels, then those of level 0 by epoch."""
+    return tuple(sorted(runs, key=lambda r: (-r.level, r.epoch_high, r.epoch_low)))

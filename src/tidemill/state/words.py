@@ -175,96 +175,11 @@ def equal(left: Bytes, l0: int, l1: int, right: Bytes, r0: int, r1: int) -> bool
 
 
 @inlined
-def _head_mask(length: int) -> Word:
+def head_mask(length: int) -> Word:
     """A word whose first ``length`` bytes are all ones; any length."""
     if length <= 0:
         return np.uint64(0)
     return np.uint64(0xFFFFFFFFFFFFFFFF) << np.uint64(max(64 - 8 * length, 0))
-
-
-@inlined
-def first_words(offsets: Ints, data: Bytes) -> Words:
-    """A word per byte string that orders like it as far as it goes: its first 8 bytes that vary at all.
-
-    Bytes within the first 32 that all strings share are left out; strings that end early are zero padded.
-    Where two words are equal nothing is known.
-    """
-    n = offsets.size - 1
-    result = np.empty(n, np.uint64)
-    if n == 0:
-        return result
-    base = offsets[0]
-    first = (
-        load_word(data, base, offsets[1]),
-        load_word(data, base + 8, offsets[1]),
-        load_word(data, base + 16, offsets[1]),
-        load_word(data, base + 24, offsets[1]),
-    )
-    v0 = v1 = v2 = v3 = np.uint64(0)
-    # Short strings all of one length, the common case, need neither bounds nor masks: what a load sees of the
-    # next string is cut off once, at the end. ``plain`` of them have enough bytes behind them for that.
-    width = offsets[1] - base
-    plain = 0
-    if 0 < width <= 16:
-        while plain < n and offsets[plain + 1] - offsets[plain] == width:
-            plain += 1
-        if plain < n:
-            plain = 0
-        elif offsets[n] + 16 > data.size:
-            plain = max(n - 16, 0)
-    for i in range(plain):
-        at = offsets[i]
-        v0 |= first[0] ^ load64(data, at)
-        v1 |= first[1] ^ load64(data, at + 8)
-    if plain > 0:
-        v0 &= _head_mask(width)
-        v1 &= _head_mask(width - 8)
-    for i in range(plain, n):
-        at = offsets[i]
-        end = offsets[i + 1]
-        v0 |= first[0] ^ load_word(data, at, end)
-        v1 |= first[1] ^ load_word(data, at + 8, end)
-        if end - at > 16 or first[2] != 0:
-            v2 |= first[2] ^ load_word(data, at + 16, end)
-            v3 |= first[3] ^ load_word(data, at + 24, end)
-    varying = (v0, v1, v2, v3)
-    starts = np.zeros(8, np.int64)
-    lengths = np.zeros(8, np.int64)
-    parts = 0
-    used = 0
-    previous = -2
-    for position in range(32):
-        byte = (varying[position >> 3] >> np.uint64(56 - 8 * (position & 7))) & np.uint64(255)
-        if byte == 0 or used == 8:
-            continue
-        if position == previous + 1:
-            lengths[parts - 1] += 1
-        else:
-            starts[parts] = position
-            lengths[parts] = 1
-            parts += 1
-        previous = position
-        used += 1
-    if parts == 1 and used == 8:
-        for i in range(n):
-            result[i] = load_word(data, offsets[i] + starts[0], offsets[i + 1])
-        return result
-    if parts == 2 and plain > 0:
-        l1 = np.uint64(8 * lengths[1])
-        r0 = np.uint64(64 - 8 * lengths[0])
-        r1 = np.uint64(64 - 8 * lengths[1])
-        for i in range(plain):
-            at = offsets[i]
-            head = load64(data, at + starts[0]) >> r0
-            result[i] = (head << l1) | (load64(data, at + starts[1]) >> r1)
-    for i in range(plain if parts == 2 else 0, n):
-        total = np.uint64(0)
-        for part in range(parts):
-            word = load_word(data, offsets[i] + starts[part], offsets[i + 1])
-            length = lengths[part]
-            total = (total << np.uint64(8 * length)) | (word >> np.uint64(64 - 8 * length))
-        result[i] = total
-    return result
 
 
 @inlined

@@ -1,0 +1,274 @@
+"""Whether all that a root needs is there and intact, and what in it nobody needs. Without Spark."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from tidemill.config import Settings
+from tidemill.errors import TidemillError
+from tidemill.runtime.state_report import durable, opened
+from tidemill.state.manifest import KEEP, ManifestLog
+from tidemill.state.objects import Objects
+from tidemill.state.store import OBJECTS, SST, RunStore
+
+_STAGED = ".staged"
+_STATES = {"TM1002": "other format", "TM1004": "damaged", "TM1010": "missing", "TM1011": "damaged"}
+
+
+@dataclass(frozen=True)
+class Checked:
+    """One manifest or state file: its size, and ``intact`` or what is the matter with it."""
+
+    name: str
+    bytes: int
+    state: str
+    detail: str
+    manifests: tuple[int, ...]
+    """The manifest it is, or those that name it."""
+
+    @property
+    def intact(self) -> bool:
+        """Whether every byte is as it was written."""
+        return self.state == "intact"
+
+
+@dataclass(frozen=True)
+class Verification:
+    """What :func:`verify` found: all manifests, newest first, then all files that any of them names."""
+
+    root: str
+    manifests: tuple[Checked, ...]
+    files: tuple[Checked, ...]
+
+    @property
+    def intact(self) -> bool:
+        """Whether every manifest and every file that one names is as it was written."""
+        return all(c.intact for c in (*self.manifests, *self.files))
+
+    @property
+    def complete(self) -> list[int]:
+        """Numbers of the manifests that are intact with every file they name, newest first."""
+        broken = {n for c in (*self.manifests, *self.files) if not c.intact for n in c.manifests}
+        return [c.manifests[0] for c in self.manifests if c.manifests[0] not in broken]
+
+    def table(self, damaged_only: bool = False) -> pa.Table:
+        """One row per manifest and file: name, bytes, state, the first and last manifest that names it, and details."""
+        rows = [
+            (c.name, c.bytes, c.state, c.manifests[0], c.manifests[-1], c.detail)
+            for c in (*self.manifests, *self.files)
+            if not (damaged_only and c.intact)
+        ]
+        names = ("name", "bytes", "state", "first_manifest", "last_manifest", "detail")
+        columns = list(zip(*rows, strict=True)) or [()] * len(names)
+        return _table(names, columns)
+
+    def summary(self) -> str:
+        """What was checked, what is intact, and what to do about the rest."""
+        everything = (*self.manifests, *self.files)
+        checked = (
+            f"{len(self.manifests)} manifests and {len(self.files)} files, {sum(c.bytes for c in everything):,} bytes"
+        )
+        if self.intact:
+            return f"{self.root}: {checked} checked: all intact"
+        bad = sum(not c.intact for c in everything)
+        lines = [f"{self.root}: {checked} checked: {bad} not intact"]
+        newest = self.manifests[0].manifests[0]
+        if newest in self.complete:
+            lines.append(f"  manifest {newest}, the newest, is intact with all its files: a mill goes on from it")
+        elif self.complete:
+            lines.append(
+                f"  restore what is not intact from a copy of the root; or go back to manifest {self.complete[0]}, "
+                f"which is intact with all its files, by moving the later ones out of {self.root}/manifest: "
+                "the mill reads again what came after it"
+            )
+        else:
+            lines.append("  restore what is not intact from a copy of the root, or start a new root from the input")
+        return "\n".join(lines)
+
+
+def verify(root: str | os.PathLike[str], buffer: str | None = None) -> Verification:
+    """Read every manifest, and every file that one of them names, and check every byte.
+
+    Objects that are not files of this machine are fetched anew, one at a time, into a temporary directory.
+
+    Raises
+    ------
+    TidemillError
+        TM1001 and TM1006 when there is no manifest at all, TM1013 when the root cannot be read.
+    """
+    log, store = opened(root, buffer)
+    sizes = {s.name: s.bytes for s in log.objects.list("manifest/")}
+    manifests: list[Checked] = []
+    needed: dict[str, list[int]] = {}
+    for number in reversed(log.numbers()):
+        name = log.name(number)
+        state, detail = "intact", ""
+        try:
+            for file in log.read(number).version.files():
+                needed.setdefault(file, []).append(number)
+        except FileNotFoundError:
+            continue  # a mill that runs has just let go of it
+        except TidemillError as error:
+            state, detail = _STATES.get(error.number, "unreadable"), _said(error)
+        manifests.append(Checked(name, sizes.get(name, 0), state, detail, (number,)))
+    with tempfile.TemporaryDirectory(prefix="tidemill-verify-") as copies:
+        fresh = store if log.objects.directory is not None else RunStore(log.objects, Path(copies))
+        files = [_checked(store if not f.endswith(SST) else fresh, f, sorted(needed[f])) for f in sorted(needed)]
+    present = set(log.numbers())
+    return Verification(
+        log.objects.url,
+        tuple(m for m in manifests if m.manifests[0] in present or not m.intact),
+        tuple(f for f in files if f.intact or not present.isdisjoint(f.manifests)),
+    )
+
+
+def _checked(store: RunStore, file: str, manifests: Sequence[int]) -> Checked:
+    state, detail, size = "intact", "", 0
+    name = OBJECTS + file if file.endswith(SST) else file
+    try:
+        store.verify(file)
+        size = store.path(file).stat().st_size
+        if store.objects.directory is None:
+            store.evict([file])
+    except TidemillError as error:
+        state, detail = _STATES.get(error.number, "unreadable"), _said(error)
+    return Checked(name, size, state, detail, tuple(manifests))
+
+
+def _said(error: TidemillError) -> str:
+    return f"{error.number}: {error.got}"
+
+
+def _table(names: Sequence[str], columns: Sequence[Sequence[Any]]) -> pa.Table:
+    numbers = {"bytes", "first_manifest", "last_manifest"}
+    types = [pa.int64() if n in numbers else pa.string() for n in names]
+    return pa.table([pa.array(c, t) for c, t in zip(columns, types, strict=True)], names=list(names))
+
+
+@dataclass(frozen=True)
+class Unneeded:
+    """A file that nobody needs: its name, where it is (``manifest``, ``durable``, ``buffer``), bytes and why."""
+
+    name: str
+    place: str
+    bytes: int
+    why: str
+
+
+@dataclass(frozen=True)
+class Garbage:
+    """What :func:`collect` found, and how many more files are too young to be sure of."""
+
+    files: tuple[Unneeded, ...]
+    young: int
+    grace: float
+
+    def table(self) -> pa.Table:
+        """One row per file."""
+        names = ("name", "place", "bytes", "why")
+        columns = list(zip(*((f.name, f.place, f.bytes, f.why) for f in self.files), strict=True)) or [()] * len(names)
+        return _table(names, columns)
+
+    def summary(self, removed: bool) -> str:
+        """How many files and bytes went, or would go."""
+        verb = "removed" if removed else "would remove"
+        text = f"{verb} {len(self.files)} files, {sum(f.bytes for f in self.files):,} bytes"
+        if self.young:
+            text += f"; {self.young} more that nothing names stay, as they are younger than {self.grace:g} s"
+        return text
+
+
+def collect(
+    root: str | os.PathLike[str], buffer: str | None = None, grace: float | None = None, remove: bool = True
+) -> Garbage:
+    """Find, and remove, what no manifest that is kept names: of state files, this host's buffer, and old manifests.
+
+    Only for a root that no mill writes. One in a directory is locked; one in an object store cannot be, so it is taken
+    over by a manifest, and a mill that still runs stops with TM1003 before it can publish what names a file that went.
+
+    Parameters
+    ----------
+    grace : float, optional
+        Seconds that a file must be old, so that whoever reads an older version finishes; by default as in a mill.
+    remove : bool
+        Whether to remove it, and to take a root over that cannot be locked.
+
+    Raises
+    ------
+    TidemillError
+        TM1003 while a mill runs; TM1004, TM1002 and TM1010 when a manifest cannot be read, or a file that one names is
+        missing: nothing is removed then, as it may be wanted to mend the root. Otherwise as :func:`verify`.
+    """
+    log, store = opened(root, buffer)
+    log.lock()
+    try:
+        if grace is None:
+            grace = Settings().garbage_grace_seconds
+        found, young = _unneeded(log, store, time.time() - grace)
+        if remove and found:
+            if log.objects.directory is None:
+                _take_over(log)
+                found, young = _unneeded(log, store, time.time() - grace)
+            store.evict(f.name for f in found if f.place == "buffer" and not f.name.endswith(_STAGED))
+            store.remove(f.name.removeprefix(OBJECTS) for f in found if f.place == "durable" and f.name.endswith(SST))
+            log.objects.remove(f.name for f in found if f.place == "manifest" and not f.name.endswith(_STAGED))
+            for file in found:
+                if file.name.endswith(_STAGED):
+                    Path(file.name).unlink(missing_ok=True)
+        return Garbage(tuple(found), young, grace)
+    finally:
+        log.unlock()
+
+
+def _take_over(log: ManifestLog) -> None:
+    newest = log.latest()
+    assert newest is not None
+    log.publish(newest.number + 1, newest.version, newest.catalog)
+
+
+def _unneeded(log: ManifestLog, store: RunStore, before: float) -> tuple[list[Unneeded], int]:
+    listed = durable(log.objects)
+    numbers = log.numbers()
+    needed: set[str] = set()
+    for number in numbers[-KEEP:]:
+        needed |= log.read(number).version.files()
+    store.check_present(needed, listed)
+    old = {log.name(n) for n in numbers[:-KEEP]}
+    found = [Unneeded(s.name, "manifest", s.bytes, "older") for s in log.objects.list("manifest/") if s.name in old]
+    candidates = [
+        (Unneeded(s.name, "durable", s.bytes, "no manifest names it"), s.modified)
+        for name, s in listed.items()
+        if name not in needed
+    ]
+    remote = log.objects.directory is None
+    runs = {name for name, _ in store.buffered()}
+    for path in sorted(store.buffer.glob("*")):
+        copied = remote and path.suffix == SST
+        if path.name not in needed and (copied or path.name in runs):
+            stat = path.stat()
+            why = "no manifest names what it is a copy of" if copied else "no manifest names it"
+            candidates.append((Unneeded(path.name, "buffer", stat.st_size, why), stat.st_mtime))
+    candidates += _staged(log.objects, store)
+    found += [file for file, modified in candidates if modified < before]
+    return found, sum(modified >= before for _, modified in candidates)
+
+
+def _staged(objects: Objects, store: RunStore) -> list[tuple[Unneeded, float]]:
+    """What writers that died had begun to write; files below their paths."""
+    places = {"buffer": store.buffer}
+    if objects.directory is not None:
+        places |= {"durable": objects.directory / OBJECTS, "manifest": objects.directory / "manifest"}
+    found = []
+    for place, directory in places.items():
+        for path in sorted(directory.glob(f"*{_STAGED}")):
+            stat = path.stat()
+            found.append((Unneeded(str(path), place, stat.st_size, "its writer died"), stat.st_mtime))
+    return found

@@ -1,0 +1,284 @@
+"""Roots that cannot be used as they are: an error says what is intact and what to do, and nothing is changed."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from local_jobs import local
+from state_root import contents, flip
+from tidemill.config import Settings
+from tidemill.errors import TidemillError
+from tidemill.mill import Mill
+from tidemill.runtime.snapshot import Snapshot
+from tidemill.state import sst
+from tidemill.state import store as run_store
+from tidemill.state.manifest import FORMAT_VERSION
+from tidemill.state.store import RunStore
+
+Harm = Callable[[Path], None]
+
+
+def tidemill(*arguments: str, unprivileged: bool = False) -> subprocess.CompletedProcess[str]:
+    """The command in a process of its own; ``unprivileged`` heeds the permissions of files though it is root."""
+    command = [sys.executable, "-m", "tidemill", *arguments]
+    if unprivileged and os.geteuid() == 0:
+        powers = "-dac_override,-dac_read_search"
+        command = ["setpriv", f"--bounding-set={powers}", f"--inh-caps={powers}", *command]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+
+
+@pytest.fixture(scope="module")
+def good(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A root with three epochs, a checkpoint each, and its data beside it."""
+    home = tmp_path_factory.mktemp("good")
+    (home / "data").mkdir()
+    for number in range(3):
+        (home / "data" / f"{number}.csv").write_text(f"{number},1\n0,1\n")
+    given = Settings(master="local[2]", partitions=2, listing_seconds=0.0, checkpoint_seconds=1e9)
+    with Mill(home / "root", spark=spark, settings=given) as mill:
+        local(mill)
+        mill.sql(f"CREATE TABLE t (k INT, v INT) USING csv OPTIONS (path '{home}/data', maxFilesPerTrigger 1)")
+        mill.sql("CREATE MATERIALIZED VIEW sums AS SELECT k, SUM(v) AS v FROM t GROUP BY k")
+        for _ in range(3):
+            mill.advance()
+            mill.checkpoint()
+    return home
+
+
+@pytest.fixture
+def root(good: Path, tmp_path: Path) -> Path:
+    shutil.copytree(good / "root", tmp_path / "root")
+    run_store._open.clear()
+    return tmp_path / "root"
+
+
+def newest_manifest(root: Path) -> Path:
+    return max((root / "manifest").glob("*.json"))
+
+
+def state_file(root: Path) -> Path:
+    """The oldest durable file of the view."""
+    snapshot = Snapshot.open(root)
+    return snapshot.store.path(snapshot.runs(snapshot.plan("sums"))[0].file)
+
+
+def foreign(root: Path) -> None:
+    shutil.rmtree(root)
+    root.mkdir()
+    (root / "thesis.tex").write_text("years of work")
+    (root / "manifest").mkdir()
+    (root / "manifest" / "README").write_text("of something else")
+
+
+def manifests_lost(root: Path) -> None:
+    shutil.rmtree(root / "manifest")
+
+
+def manifest_torn(root: Path) -> None:
+    raw = newest_manifest(root).read_bytes()
+    newest_manifest(root).write_bytes(raw[: len(raw) // 2])
+
+
+def manifest_empty(root: Path) -> None:
+    newest_manifest(root).write_bytes(b"")
+
+
+def manifest_flipped(root: Path) -> None:
+    flip(newest_manifest(root), newest_manifest(root).stat().st_size // 2)
+
+
+def of_format(number: int) -> Harm:
+    def harm(root: Path) -> None:
+        body = json.dumps({**json.loads(newest_manifest(root).read_bytes()[65:]), "format": number}).encode()
+        newest_manifest(root).write_bytes(hashlib.sha256(body).hexdigest().encode() + b"\n" + body)
+
+    return harm
+
+
+def file_of_another_format(root: Path) -> None:
+    path = state_file(root)
+    parts = [(s.table, sst.RunFile(path).rows(i), s.ops) for i, s in enumerate(sst.RunFile(path).sections)]
+    known, sst.FORMAT_VERSION = sst.FORMAT_VERSION, sst.FORMAT_VERSION + 1
+    try:
+        path.unlink()
+        sst.write(path, parts)
+    finally:
+        sst.FORMAT_VERSION = known
+    run_store._open.clear()
+
+
+def file_missing(root: Path) -> None:
+    state_file(root).unlink()
+
+
+def file_torn(root: Path) -> None:
+    path = state_file(root)
+    raw = path.read_bytes()
+    path.unlink()
+    path.write_bytes(raw[: len(raw) * 2 // 3])
+
+
+ROOTS: dict[str, tuple[Harm, str, str]] = {
+    "foreign directory": (foreign, "TM1005", "give a new or empty directory"),
+    "manifests lost": (manifests_lost, "TM1006", "the state files are untouched"),
+    "torn manifest": (manifest_torn, "TM1004", "older manifests: ["),
+    "empty manifest": (manifest_empty, "TM1004", "older manifests: ["),
+    "flipped manifest": (manifest_flipped, "TM1004", "older manifests: ["),
+    "newer manifest": (of_format(FORMAT_VERSION + 1), "TM1002", "upgrade tidemill; nothing was changed"),
+    "older manifest": (of_format(FORMAT_VERSION - 1), "TM1002", "open it with the version that wrote it"),
+    "newer state file": (file_of_another_format, "TM1002", "with the version that wrote it, or a newer one"),
+    "missing state file": (file_missing, "TM1010", "`tidemill state verify` says what is intact"),
+    "torn state file": (file_torn, "TM1011", "`tidemill state verify` says what is intact"),
+}
+
+
+@pytest.mark.parametrize("name", ROOTS)
+def test_a_mill(spark: SparkSession, root: Path, name: str) -> None:
+    harm, number, words = ROOTS[name]
+    harm(root)
+    before = contents(root)
+    given = Settings(master="local[2]", partitions=2, listing_seconds=0.0, checkpoint_seconds=1e9)
+    with pytest.raises(TidemillError, match=number) as caught:
+        Mill(root, spark=spark, settings=given)
+    assert words in caught.value.hint
+    assert contents(root) == before
+
+
+@pytest.mark.parametrize("name", ROOTS)
+def test_commands(root: Path, name: str) -> None:
+    harm, number, words = ROOTS[name]
+    harm(root)
+    number, words = ("TM1001", "") if name == "foreign directory" else (number, words)
+    before = contents(root)
+    done = tidemill("query", "SELECT * FROM sums", "--root", str(root))
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith(f"{number}: ")
+    assert words in done.stderr
+    checked = tidemill("state", "verify", "--root", str(root))
+    assert checked.returncode == 1
+    if name in ("foreign directory", "manifests lost"):
+        assert checked.stderr.startswith(f"{number}: ")
+    else:
+        assert "1 not intact" in checked.stderr
+        assert number in checked.stdout
+        assert "copy of the root" in checked.stderr
+    assert contents(root) == before
+
+
+@pytest.mark.parametrize("name", ["torn manifest", "torn state file", "missing state file"])
+def test_going_back_as_verify_says(spark: SparkSession, root: Path, name: str) -> None:
+    """Manifests newer than the one that is named are moved away: the mill reads the rest again."""
+    if name == "torn manifest":
+        manifest_torn(root)
+    else:
+        last = max((root / "sst").iterdir())
+        raw = last.read_bytes()
+        last.unlink()
+        if name == "torn state file":
+            last.write_bytes(raw[:-1])
+    said = tidemill("state", "verify", "--root", str(root)).stderr
+    number = int(said.split("go back to manifest ")[1].split(",")[0])
+    away = root.parent / "away"
+    away.mkdir()
+    for path in (root / "manifest").glob("*.json"):
+        if int(path.stem) > number:
+            path.rename(away / path.name)
+    given = Settings(master="local[2]", partitions=2, listing_seconds=0.0, checkpoint_seconds=1e9)
+    with Mill(root, spark=spark, settings=given) as mill:
+        list(local(mill).drain())
+        assert {r["k"]: r["v"] for r in mill.read("sums").to_pylist()} == {0: 4, 1: 1, 2: 1}
+
+
+def test_run_in_a_directory_of_somebody_else(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    (home / "letter.txt").write_text("Dear Zoë")
+    script = tmp_path / "s.sql"
+    script.write_text("CREATE TABLE t (a INT) USING csv OPTIONS (path '/tmp/none')")
+    done = tidemill("run", str(script), "--root", str(home), "--once", "--master", "local[1]")
+    assert done.returncode == 1
+    assert "TM1005: this directory holds other files and no Tidemill root" in done.stderr
+    assert "letter.txt" in done.stderr
+    assert contents(home) == {"letter.txt": "Dear Zoë".encode()}
+    assert not (home / "LOCK").exists()
+
+
+def test_what_may_lie_in_a_new_root(spark: SparkSession, tmp_path: Path) -> None:
+    """A disk that was just formatted and mounted, and a buffer made before."""
+    for name in ("lost+found", "buffer", ".snapshots"):
+        (tmp_path / "root" / name).mkdir(parents=True)
+    Mill(tmp_path / "root", spark=spark, settings=Settings(master="local[2]", partitions=2)).close()
+
+
+@contextmanager
+def without_permission(path: Path, mode: int) -> Iterator[None]:
+    """The permissions of a directory or file, and of all below it, taken away for a while."""
+    paths = [path, *path.rglob("*")]
+    before = [p.stat().st_mode for p in paths]
+    for p in reversed(paths):
+        p.chmod(p.stat().st_mode & mode)
+    try:
+        yield
+    finally:
+        for p, old in zip(paths, before, strict=True):
+            p.chmod(old)
+
+
+def test_root_that_cannot_be_written_to(root: Path) -> None:
+    before = contents(root)
+    with without_permission(root, 0o555):
+        read = tidemill("query", "SELECT * FROM sums", "--root", str(root), "--format", "csv", unprivileged=True)
+        checked = tidemill("state", "verify", "--root", str(root), unprivileged=True)
+        tidied = tidemill("state", "gc", "--root", str(root), "--grace", "0", unprivileged=True)
+    assert (read.returncode, len(read.stdout.splitlines())) == (0, 4), read.stderr
+    assert checked.returncode == 0
+    assert "all intact" in checked.stderr
+    assert (tidied.returncode, tidied.stderr.split(":")[0]) == (1, "TM1013")
+    assert contents(root) == before
+
+
+@pytest.mark.parametrize(("below", "number"), [("manifest", "TM1013"), ("sst", "TM1016")])
+def test_root_that_cannot_be_read(root: Path, below: str, number: str) -> None:
+    before = contents(root)
+    with without_permission(root / below, 0o000):
+        read = tidemill("query", "SELECT * FROM sums", "--root", str(root), unprivileged=True)
+        checked = tidemill("state", "verify", "--root", str(root), unprivileged=True)
+        listed = tidemill("state", "ls", "--files", "--root", str(root), unprivileged=True)
+    for done in (read, listed):
+        assert (done.returncode, done.stderr.split(":")[0]) == (1, number), done.stderr
+    assert checked.returncode == 1
+    assert number in checked.stderr + checked.stdout
+    assert "Traceback" not in checked.stderr
+    assert contents(root) == before
+
+
+def test_two_mills_in_two_processes(spark: SparkSession, root: Path) -> None:
+    given = Settings(master="local[2]", partitions=2, checkpoint_seconds=1e9)
+    with Mill(root, spark=spark, settings=given):
+        before = contents(root)
+        tidied = tidemill("state", "gc", "--root", str(root))
+        assert tidied.stderr.startswith("TM1003: another process is writing to this root")
+        assert contents(root) == before
+        for command in (("state", "ls"), ("state", "verify"), ("query", "SELECT * FROM sums")):
+            assert tidemill(*command, "--root", str(root)).returncode == 0, "reading goes on beside it"
+
+
+def test_store_names_what_is_missing(root: Path) -> None:
+    snapshot = Snapshot.open(root)
+    names = sorted(snapshot.version.files())
+    for name in names:
+        (root / "sst" / name).unlink()
+    with pytest.raises(TidemillError, match="TM1010") as caught:
+        RunStore(snapshot.store.objects, root / "buffer").check_present(names)
+    assert caught.value.got == f"{root}/sst/{names[0]} and {len(names) - 1} more"

@@ -1,0 +1,226 @@
+"""``verify`` finds all that is not as it was written; ``collect`` removes what nobody needs, and nothing else."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import random
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from state_root import CATALOG, PLACES, contents, flip, make_root, place, seal
+from tidemill.errors import TidemillError
+from tidemill.runtime.state_check import collect, verify
+from tidemill.state.manifest import KEEP, ManifestLog
+from tidemill.state.objects import Objects
+from tidemill.state.store import OBJECTS, RunStore, epoch_of
+from tidemill.state.version import Version
+
+Made = tuple[ManifestLog, RunStore, Version]
+
+
+@pytest.fixture(params=PLACES)
+def made(request: pytest.FixtureRequest, tmp_path: Path) -> Made:
+    if request.param == "s3":
+        request.getfixturevalue("endpoint")
+    return make_root(place(request.param, tmp_path))
+
+
+@pytest.fixture
+def local(tmp_path: Path) -> Made:
+    return make_root(place("directory", tmp_path))
+
+
+def directory_of(made: Made) -> Path:
+    assert made[0].objects.directory is not None
+    return made[0].objects.directory
+
+
+def test_all_intact(made: Made) -> None:
+    log, store, _ = made
+    buffer = contents(store.buffer)
+    found = verify(log.objects.url)
+    assert found.intact
+    assert found.complete == [3, 2, 1]
+    sizes = {s.name: s.bytes for p in ("manifest/", OBJECTS) for s in log.objects.list(p)}
+    assert {c.name: c.bytes for c in (*found.manifests, *found.files)} == sizes
+    total = f"3 manifests and 3 files, {sum(sizes.values()):,} bytes checked: all intact"
+    assert found.summary() == f"{log.objects.url}: {total}"
+    assert contents(store.buffer) == buffer, "no copies are left behind"
+
+
+def test_missing_and_damaged_objects(made: Made) -> None:
+    log, _, version = made
+    second, third = (OBJECTS + version.runs("a")[i].file for i in (1, 2))
+    torn = log.objects.get(third)[:-9]
+    log.objects.remove([second, third])
+    log.objects.put(third, torn)
+    found = verify(log.objects.url)
+    assert not found.intact
+    assert {c.name: (c.state, c.detail[:6], c.manifests) for c in found.files if not c.intact} == {
+        second: ("missing", "TM1010", (2, 3)),
+        third: ("damaged", "TM1011", (3,)),
+    }
+    assert found.complete == [1]
+    assert "2 not intact" in found.summary()
+    assert "go back to manifest 1," in found.summary()
+    assert found.table(damaged_only=True)["name"].to_pylist() == [second, third]
+
+
+def test_every_flipped_bit_of_a_root_is_found(local: Made, seed: int) -> None:
+    chance = random.Random(seed)
+    root = directory_of(local)
+    for path in sorted([*root.glob("manifest/*"), *root.glob("sst/*")]):
+        size = path.stat().st_size
+        for at in {0, size - 1, *(chance.randrange(size) for _ in range(40))}:
+            before = path.read_bytes()
+            flip(path, at)
+            found = verify(str(root))
+            bad = [c.name for c in (*found.manifests, *found.files) if not c.intact]
+            if bad != [str(path.relative_to(root))]:
+                assert not bad and harmless(path, before, at), f"{path.name}, byte {at}"
+            flip(path, at)
+    assert verify(str(root)).intact
+
+
+def harmless(path: Path, before: bytes, at: int) -> bool:
+    """Padding between sections, the magic at the beginning, and the line feed of a manifest carry nothing."""
+    if path.suffix == ".json":
+        return at == 64
+    return at < 8 or before[at] == 0
+
+
+def test_damaged_newer_and_older_manifests(local: Made) -> None:
+    log, root = local[0], directory_of(local)
+    newest = root / log.name(3)
+    whole = newest.read_bytes()
+    newest.write_bytes(whole[:100])
+    found = verify(str(root))
+    assert [(m.state, m.manifests) for m in found.manifests] == [
+        ("damaged", (3,)),
+        ("intact", (2,)),
+        ("intact", (1,)),
+    ]
+    assert "go back to manifest 2," in found.summary()
+    newest.write_bytes(whole)
+    (root / log.name(1)).write_bytes(b"")
+    found = verify(str(root))
+    assert "manifest 3, the newest, is intact with all its files" in found.summary()
+    assert not found.intact
+
+
+def test_verify_changes_nothing(local: Made) -> None:
+    root = directory_of(local)
+    before = contents(root)
+    verify(str(root))
+    collect(str(root), grace=0, remove=False)
+    assert contents(root) == before
+
+
+def test_collect(made: Made) -> None:
+    log, store, version = made
+    late = version.seal(4, [], version.runs("a")[:1]).forget(4).drop(["b"])
+    for number in range(4, KEEP + 4):
+        log.publish(number, late, CATALOG)
+    seal(store, 9)
+    log.objects.put(f"{OBJECTS}c0000000099-orphan.sst", b"of a failed attempt")
+    first = version.runs("a")[0].file
+    dry = collect(log.objects.url, grace=0, remove=False)
+    found = collect(log.objects.url, grace=0)
+    over = 0 if log.objects.directory is not None else 1
+    gone = {(f.place, f.name) for f in found.files}
+    assert {(f.place, f.name) for f in dry.files} <= gone
+    assert {n for p, n in gone if p == "durable"} == {OBJECTS + first, f"{OBJECTS}c0000000099-orphan.sst"}
+    assert {n for p, n in gone if p == "manifest"} == {log.name(n) for n in range(1, 4 + over)}
+    assert {epoch_of(n) for p, n in gone if p == "buffer" and n.endswith(".run")} == {1, 2, 3, 9}
+    copies = {n for p, n in gone if p == "buffer" and n.endswith(".sst")}
+    assert copies == ({first} if over else set())
+    assert log.numbers() == list(range(4 + over, KEEP + 4 + over))
+    assert sorted(n for n, _ in store.durable()) == sorted(late.files())
+    assert store.buffered() == []
+    checked = verify(log.objects.url)
+    assert checked.intact and len(checked.files) == 2
+    assert collect(log.objects.url, grace=0).files == ()
+    assert f"removed {len(gone)} files" in found.summary(removed=True)
+
+
+def test_grace_and_what_is_not_ours(local: Made) -> None:
+    log, store, _ = local
+    root = directory_of(local)
+    strangers = [root / "notes.txt", root / "sst" / "notes.txt", root / "buffer" / "other.run", root / "manifest" / "x"]
+    for path in strangers:
+        path.write_text("keep me")
+    orphan, staged = root / "sst" / "c0000000009-x.sst", root / "sst" / "0123.staged"
+    for path in (orphan, staged):
+        path.write_text("half")
+    before = contents(root)
+    young = collect(str(root))
+    assert (young.files, young.young) == ((), 2 + len(store.buffered()))
+    assert contents(root) == before
+    hour_ago = time.time() - 3600
+    for path in (orphan, staged, *strangers):
+        os.utime(path, (hour_ago, hour_ago))
+    found = collect(str(root))
+    assert {Path(f.name).name for f in found.files} == {orphan.name, staged.name}
+    assert contents(root).keys() == before.keys() - {"sst/c0000000009-x.sst", "sst/0123.staged"}
+    assert log.numbers() == [1, 2, 3]
+
+
+@pytest.mark.parametrize("harm", ["torn manifest", "missing file", "newer manifest"])
+def test_nothing_is_removed_from_a_damaged_root(local: Made, harm: str) -> None:
+    log, _, version = local
+    root = directory_of(local)
+    log.objects.put(f"{OBJECTS}c0000000099-orphan.sst", b"of a failed attempt")
+    number = "TM1004"
+    if harm == "torn manifest":
+        (root / log.name(2)).write_bytes(b"torn")
+    elif harm == "missing file":
+        (root / OBJECTS / version.runs("a")[0].file).rename(root / "away")
+        number = "TM1010"
+    else:
+        newer_manifest(root, 99)
+        number = "TM1002"
+    before = contents(root)
+    with pytest.raises(TidemillError, match=number):
+        collect(str(root), grace=0)
+    assert contents(root) == before
+
+
+def newer_manifest(root: Path, format_: int) -> None:
+    body = b'{"format": %d}' % format_
+    name = root / "manifest" / f"{4:020d}.json"
+    name.write_bytes(hashlib.sha256(body).hexdigest().encode() + b"\n" + body)
+
+
+def test_not_while_another_process_writes(local: Made) -> None:
+    log, root = local[0], directory_of(local)
+    (root / "sst" / "c0000000009-x.sst").write_text("being written")
+    log.lock()
+    before = contents(root)
+    code = "import sys; from tidemill.runtime.state_check import collect; collect(sys.argv[1], grace=0)"
+    done = subprocess.run([sys.executable, "-c", code, str(root)], capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "TM1003: another process is writing to this root" in done.stderr
+    assert contents(root) == before
+    log.unlock()
+    assert [f.name for f in collect(str(root), grace=0).files if f.place == "durable"] == [
+        f"{OBJECTS}c0000000009-x.sst"
+    ]
+
+
+def test_a_root_that_cannot_be_locked_is_taken_over(endpoint: str, tmp_path: Path) -> None:
+    """A mill that still runs loses the race for its next manifest, not a file."""
+    log, store, version = make_root(place("s3", tmp_path))
+    fresh = seal(store, 4)
+    uploaded = version.seal(4, fresh).swapped(store.combine([[r] for r in fresh], 4, 1 << 20))
+    collect(log.objects.url, grace=0)
+    with pytest.raises(TidemillError, match="TM1003"):
+        log.publish(4, uploaded, CATALOG)
+    again = ManifestLog(Objects(log.objects.url), create=False)
+    newest = again.latest()
+    assert newest is not None and (newest.number, newest.version) == (4, version)
+    assert verify(log.objects.url).intact
