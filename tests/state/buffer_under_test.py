@@ -20,12 +20,13 @@ from unittest import mock
 
 from tidemill.errors import TidemillError
 from tidemill.runtime import checkpoints as checkpoints_module
-from tidemill.runtime.checkpoints import Checkpoints, Sealed
+from tidemill.runtime.checkpoints import Checkpoints, InUse, Sealed
 from tidemill.runtime.compactor import Compactor
 from tidemill.runtime.uploads import Uploads
 from tidemill.state import lookup
 from tidemill.state import objects as objects_module
 from tidemill.state import store as store_module
+from tidemill.state.compaction import Policy
 from tidemill.state.manifest import Manifest, ManifestLog
 from tidemill.state.merge import Rows
 from tidemill.state.objects import Objects, Stored
@@ -224,6 +225,7 @@ class Options:
     history: int = 4
     most: int = 3
     target_bytes: int = 1 << 20
+    run_bytes: int = 3000
 
 
 class Buffer:
@@ -245,15 +247,18 @@ class Buffer:
         context: Any = LocalContext(options.hosts)
         self.gate = Gate()
         self._uploads = Uploads(context, self.store, options.target_bytes)
-        self.compactor = Compactor(context, self.store, options.partitions, options.most)
+        policy = Policy(options.most, options.run_bytes, fan_out=3, job_bytes=4 * options.run_bytes)
+        self.compactor = Compactor(context, self.store, options.partitions, policy)
         self.checkpoints = Checkpoints(
             self.log, self.store, last, 0.0, 0, GRACE, self._upload, lambda: self._files_in_use()
         )
         self.checkpoints._collect_in = 1 << 60  # garbage is collected when asked for
         self.submitted = self.version.epoch
+        self.pinned: tuple[frozenset[str], ...] = ()
+        """Files of versions that readers in this process hold."""
 
-    def _files_in_use(self) -> frozenset[str] | None:
-        return self.version.files() if self.compactor.idle else None
+    def _files_in_use(self) -> InUse:
+        return InUse(self.version.files(), (self.compactor.reading(), *self.pinned), self.compactor.in_flight())
 
     def _upload(self, version: Version, number: int) -> list[Swap]:
         self.gate.pass_through()
@@ -291,8 +296,9 @@ class Buffer:
 
     def evict(self) -> None:
         """Read from durable objects what they have."""
-        if self.compactor.idle:
-            self.version = self.version.swapped(self.checkpoints.take_swaps())
+        swaps = self.checkpoints.take_swaps()
+        self.compactor.swapped(swaps)
+        self.version = self.version.swapped(swaps)
 
     def compact(self, filling: Collection[str] = ()) -> None:
         """Merge what there are too many runs of; what comes of it is sealed with a later epoch."""
