@@ -515,7 +515,10 @@ class Trial:
         """Files that manifests, the newest version, or readers name."""
         self.readers = [r for r in self.readers if r.until >= self.place.clock.offset]
         log = self.buffer.log
-        versions = [self.buffer.version, *(log.read(n).version for n in log.numbers())]
+        versions = [log.read(n).version for n in log.numbers()]
+        epochs = [v.epoch for v in versions]
+        assert epochs == sorted(epochs), "manifests are in the order of epochs"
+        versions.append(self.buffer.version)
         return {f for v in (*versions, *(r.version for r in self.readers)) for f in v.files()}
 
     def time_passes(self) -> None:

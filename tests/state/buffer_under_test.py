@@ -225,6 +225,7 @@ class Options:
     history: int = 4
     most: int = 3
     target_bytes: int = 1 << 20
+    run_bytes: int = 3000
 
 
 class Buffer:
@@ -246,15 +247,18 @@ class Buffer:
         context: Any = LocalContext(options.hosts)
         self.gate = Gate()
         self._uploads = Uploads(context, self.store, options.target_bytes)
-        self.compactor = Compactor(context, self.store, options.partitions, Policy(options.most, 3000))
+        policy = Policy(options.most, options.run_bytes, fan_out=3, job_bytes=4 * options.run_bytes)
+        self.compactor = Compactor(context, self.store, options.partitions, policy)
         self.checkpoints = Checkpoints(
             self.log, self.store, last, 0.0, 0, GRACE, self._upload, lambda: self._files_in_use()
         )
         self.checkpoints._collect_in = 1 << 60  # garbage is collected when asked for
         self.submitted = self.version.epoch
+        self.pinned: tuple[frozenset[str], ...] = ()
+        """Files of versions that readers in this process hold."""
 
     def _files_in_use(self) -> InUse:
-        return InUse(self.version.files(), (self.compactor.reading(),), self.compactor.in_flight())
+        return InUse(self.version.files(), (self.compactor.reading(), *self.pinned), self.compactor.in_flight())
 
     def _upload(self, version: Version, number: int) -> list[Swap]:
         self.gate.pass_through()
@@ -293,8 +297,8 @@ class Buffer:
     def evict(self) -> None:
         """Read from durable objects what they have."""
         swaps = self.checkpoints.take_swaps()
-        self.version = self.version.swapped(swaps)
         self.compactor.swapped(swaps)
+        self.version = self.version.swapped(swaps)
 
     def compact(self, filling: Collection[str] = ()) -> None:
         """Merge what there are too many runs of; what comes of it is sealed with a later epoch."""
