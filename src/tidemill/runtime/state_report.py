@@ -29,7 +29,7 @@ _HEX_BYTES = 24
 _TABLES = ("table", "runs", "rows", "bytes", "history_bytes", "buffered_rows", "buffered_bytes")
 _EPOCHS = ("first_epoch", "last_epoch")
 _FILES = ("file", "place", "bytes", "tables", "rows", *_EPOCHS, "used_by")
-_RUNS = ("file", "section", "rows", "bytes", "first_vnode", "last_vnode", *_EPOCHS, "added", "removed")
+_RUNS = ("file", "section", "rows", "bytes", "level", "first_vnode", "last_vnode", *_EPOCHS, "added", "removed")
 _KEYS = ("first_key", "last_key")
 _SECTIONS = ("section", "table", "rows", "bytes", "first_vnode", "last_vnode", *_EPOCHS, *_KEYS, "state")
 _TEXTS = {"table", "file", "place", "used_by", *_KEYS, "state"}
@@ -183,7 +183,7 @@ class StateReport:
         version = self.newest.version
         found = []
         for run in (*version.retired.get(table, ()), *version.runs(table)):
-            place = (run.file, run.section, run.rows, run.bytes, run.vnode_low, run.vnode_high - 1)
+            place = (run.file, run.section, run.rows, run.bytes, run.level, run.vnode_low, run.vnode_high - 1)
             found.append((*place, run.epoch_low, run.epoch_high, run.added, run.removed))
         return _table(_RUNS, found)
 
