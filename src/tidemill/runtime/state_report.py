@@ -29,7 +29,7 @@ _HEX_BYTES = 24
 _TABLES = ("table", "runs", "rows", "bytes", "history_bytes", "buffered_rows", "buffered_bytes")
 _EPOCHS = ("first_epoch", "last_epoch")
 _FILES = ("file", "place", "bytes", "tables", "rows", *_EPOCHS, "used_by")
-_RUNS = ("file", "section", "rows", "bytes", "first_vnode", "last_vnode", *_EPOCHS, "added", "removed")
+_RUNS = ("file", "section", "rows", "bytes", "level", "first_vnode", "last_vnode", *_EPOCHS, "added", "removed")
 _KEYS = ("first_key", "last_key")
 _SECTIONS = ("section", "table", "rows", "bytes", "first_vnode", "last_vnode", *_EPOCHS, *_KEYS, "state")
 _TEXTS = {"table", "file", "place", "used_by", *_KEYS, "state"}
@@ -183,28 +183,26 @@ class StateReport:
         version = self.newest.version
         found = []
         for run in (*version.retired.get(table, ()), *version.runs(table)):
-            place = (run.file, run.section, run.rows, run.bytes, run.vnode_low, run.vnode_high - 1)
+            place = (run.file, run.section, run.rows, run.bytes, run.level, run.vnode_low, run.vnode_high - 1)
             found.append((*place, run.epoch_low, run.epoch_high, run.added, run.removed))
         return _table(_RUNS, found)
 
     def sections(self, file: str) -> pa.Table:
-        """One row per section of a file. Errors as :meth:`RunStore.open` when not even its footer can be read."""
+        """One row per section of a file, with its state. TM1010, TM1011 or TM1002 when its footer cannot be read."""
         runs = {r.section: r for r in self.newest.version.every() if r.file == file}
+        damage = self.store.damage(file)
         found = []
         for index, section in enumerate(self.store.sections(file)):
             epochs = _span([runs[index]] if index in runs else [])
             if not file.endswith(SST):
                 epochs = epoch_of(file), epoch_of(file)
             vnodes: tuple[int | None, ...] = (None, None)
-            keys, state = ("", ""), "intact"
-            try:
-                rows = self._section(file, index, section)
-                if len(rows):
-                    ends = (0, len(rows) - 1)
-                    vnodes = tuple(int.from_bytes(rows.keys[i][:2], "big") for i in ends)
-                    keys = (self._key(section.table, rows.keys, 0), self._key(section.table, rows.keys, ends[1]))
-            except TidemillError as error:
-                state = error.number
+            keys, state = ("", ""), "TM1011" if index in damage else "intact"
+            if section.rows and index not in damage:
+                stored = self._section(file, index, section).keys
+                ends = (0, len(stored) - 1)
+                vnodes = tuple(int.from_bytes(stored[i][:2], "big") for i in ends)
+                keys = (self._key(section.table, stored, 0), self._key(section.table, stored, ends[1]))
             found.append((index, section.table, section.rows, section.length, *vnodes, *epochs, *keys, state))
         return _table(_SECTIONS, found)
 

@@ -314,23 +314,29 @@ class RunFile:
 
     def verify(self) -> None:
         """Check every byte that means something, also what was checked before. TM1011 says all that is corrupt."""
-        found = []
+        found = self.damage()
+        if found:
+            self.damaged = True
+            raise _corrupt(self.path, "; ".join(found.values()))
+
+    def damage(self) -> dict[int, str]:
+        """By section what is corrupt in it, of every byte that means something."""
+        found = {}
         for number, section in enumerate(self.sections):
+            name = f"section {number} (table {section.table})"
             if section.index is None:
                 if zlib.crc32(self._map.slice(section.offset, section.length)) != section.crc:
-                    found.append(f"section {number} (table {section.table})")
+                    found[number] = name
                 continue
             try:
                 bad = self._pages(number).damage()
             except TidemillError:
-                found.append(f"section {number} (table {section.table}): its checksums")
+                found[number] = f"{name}: its checksums"
                 continue
             if bad:
-                names = ", ".join(map(str, bad[:5])) + (", ..." if len(bad) > 5 else "")
-                found.append(f"section {number} (table {section.table}): {len(bad)} pages: {names}")
-        if found:
-            self.damaged = True
-            raise _corrupt(self.path, "; ".join(found))
+                pages = ", ".join(map(str, bad[:5])) + (", ..." if len(bad) > 5 else "")
+                found[number] = f"{name}: {len(bad)} pages: {pages}"
+        return found
 
     def _damage(self, number: int, why: str) -> TidemillError:
         self.damaged = True

@@ -327,6 +327,10 @@ class RunStore:
         """What lies in a file, by its footer. Errors as :meth:`open`."""
         return self._file(file).sections
 
+    def damage(self, file: str) -> dict[int, str]:
+        """By section what is corrupt in a file, every byte checked. Errors as :meth:`open` when it is the footer."""
+        return self._file(file).damage()
+
     def verify(self, file: str) -> int:
         """Check every byte of a file anew; returns how many sections it has. Errors as :meth:`open`."""
         with _lock:
