@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import shutil
 import zlib
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -160,7 +161,7 @@ class StateTable(Store):
         merged = merge(self._store.open_range(chosen.runs, 0, 256), ops, False)
         (run,) = self._store.write(epoch + 1, [("t", merged, ops)], "m")
         spans = (chosen.runs[0].epoch_low, chosen.runs[-1].epoch_high)
-        new = [type(run)(**{**vars(run), "epoch_low": spans[0], "epoch_high": spans[1]})]
+        new = [replace(run, epoch_low=spans[0], epoch_high=spans[1])]
         self._version = self._version.seal(epoch + 1, new, chosen.runs).forget(epoch + 1)
         self._store.evict({run.file for run in chosen.runs})
 
