@@ -8,6 +8,7 @@ threads in the background included: what they do is paid for in the contestant's
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import gc
 import importlib
 import multiprocessing
@@ -19,6 +20,7 @@ from collections.abc import Callable
 from multiprocessing.connection import Connection
 from typing import Any
 
+_ON_PARENTS_DEATH = 1
 _ONE_THREAD = ("OMP_NUM_THREADS", "NUMBA_NUM_THREADS", "ARROW_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 
 
@@ -91,6 +93,8 @@ class Contestant:
 def _serve(pipe: Connection, core: int, module: str, kind: str, parameters: dict[str, Any]) -> None:
     with contextlib.suppress(OSError, AttributeError):  # where processes cannot be bound they share all cores
         os.sched_setaffinity(0, {core})
+    with contextlib.suppress(OSError, AttributeError):  # a stopped process would outlive who is killed
+        ctypes.CDLL(None).prctl(_ON_PARENTS_DEATH, signal.SIGKILL)
     for name in _ONE_THREAD:
         os.environ[name] = "1"
     try:

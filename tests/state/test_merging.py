@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tidemill.state.keys import Keys
 from tidemill.state.merge import MergeOp, Rows, merge
-from tidemill.state.merging import address, interleave
+from tidemill.state.merging import address, interleave, locate_near
 
 shape = st.tuples(st.binary(max_size=6), st.integers(0, 3), st.binary(max_size=12), st.integers(0, 9))
 
@@ -96,3 +96,20 @@ def test_reads_nothing_behind_the_keys() -> None:
     items = [bytes([i]) * 5 for i in range(50)]
     plain = decided([keys_of(items[::2], 0), keys_of(items[1::2], 0)])
     assert plain == decided([keys_of(items[::2], 64), keys_of(items[1::2], 64)]) == twin([items[::2], items[1::2]])
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_probes_near_one_another(seed: int) -> None:
+    """Found rows are those of a dictionary; keys of one length and of several."""
+    random = np.random.default_rng(seed)
+    width = int(random.integers(3, 20))
+    pool = [
+        random.integers(0, 4 + 60 * (seed % 2), width if seed % 3 else width - n % 3, np.uint8).tobytes()
+        for n in range(9_000)
+    ]
+    run = sorted({pool[i] for i in random.integers(0, len(pool), 6_000)})
+    probes = sorted({pool[i] for i in random.integers(0, len(pool), 3_000)})
+    row_of = {key: row for row, key in enumerate(run)}
+    keys, wanted = keys_of(run, 3), keys_of(probes, 0)
+    found = locate_near(keys.offsets, keys.data, wanted.offsets, wanted.data)
+    assert found.tolist() == [row_of.get(key, -1) for key in probes], seed

@@ -16,6 +16,7 @@ import pyarrow as pa
 from tidemill.state.columns import column
 from tidemill.state.keys import Keys
 from tidemill.state.merge import Origin, Rows
+from tidemill.state.merging import locate_near
 from tidemill.state.pages import Pages
 from tidemill.state.searching import block_of, bounds_within, fence_bounds, locate, locate_prefixes, locate_within
 from tidemill.state.spans import check_rows
@@ -25,6 +26,8 @@ EDGE = 64
 """Bytes of the smallest and the greatest key that a footer has."""
 _DENSE = 64
 """With a probe for every so many rows all keys are read in turn."""
+_NEAR = 4
+"""With a probe for every so many rows merging both is faster than searching."""
 _FEW, _SMALL = 256, 32 << 10
 """With fewer probes, or fewer rows, the index takes longer than a search of keys that are checked anyway."""
 _NARROW = 256
@@ -229,7 +232,8 @@ class Mapped(Rows):
         known = self.__dict__["_keys"] is not None
         if len(probes) * _DENSE > n or (known and (len(probes) < _FEW or n < _SMALL)):
             keys = self.keys
-            return locate(keys.offsets, keys.data, probes.offsets, probes.data)
+            search = locate_near if n > _FEW and len(probes) * _NEAR > n else locate
+            return search(keys.offsets, keys.data, probes.offsets, probes.data)
         rows = body.locate(probes, hashes)
         if n < len(body.keys):
             rows[(rows < self.start) | (rows >= self.start + n)] = -1

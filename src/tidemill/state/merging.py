@@ -552,3 +552,31 @@ def order_of(sources: Sources, firsts: Ints, segments: int) -> tuple[Ints, Ints]
             segment += 1
     starts[segment] = sources.size
     return order, starts
+
+
+@kernel(I64_OUT, U16, types.int64)
+def _found(sources: Sources, probes: int) -> Ints:
+    rows = np.full(probes, -1, np.int64)
+    row = -1
+    probe = -1
+    for i in range(sources.size):
+        source = np.int64(sources[i])
+        if source == 0:
+            row += 1
+        else:
+            probe += 1
+            if source >> _SAME:
+                rows[probe] = row
+    return rows
+
+
+def locate_near(offsets: Ints, data: Bytes, probe_offsets: Ints, probes: Bytes) -> Ints:
+    """Row of each probe in a run, -1 where absent, by merging them: for probes almost as many as rows, or more.
+
+    Run and probes are ascending, each with unique keys, given as offsets (int64, n + 1, n at least 1) and bytes.
+    """
+    starts = np.array([address(offsets), address(probe_offsets)], np.uint64)
+    bytes_ = np.array([address(data), address(probes)], np.uint64)
+    sizes = np.array([len(offsets) - 1, len(probe_offsets) - 1])
+    sources, _ = interleave(starts, bytes_, sizes, np.array([len(data), len(probes)]))
+    return _found(sources, int(sizes[1]))
