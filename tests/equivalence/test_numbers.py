@@ -181,3 +181,27 @@ def test_decimals_are_exact(mill_factory: MillFactory, tmp_path: Path, seed: int
     assert_same_rows(mill.read("v"), expected)
     sums = {r["k"]: r["sw"] for r in mill.read("v").to_pylist()}
     assert sums == {k: sum((r[1] for r in rows if r[0] == k), Decimal(0)) for k in sums}
+
+
+def test_an_infinity_that_stays_on_one_side_of_pairs_that_go(mill_factory: MillFactory, tmp_path: Path) -> None:
+    """Rows of ``a`` are only inserted, so its infinity never goes; its pairs go with the rows of ``u``."""
+    mill = mill_factory(epoch_bytes=1 << 20)
+    a, u = tmp_path / "a", tmp_path / "u"
+    write(a, 0, [(2, "x", 5.0), (1, "x", 3.0)])
+    write(u, 0, [(2, 10.0, "I"), (1, 7.0, "I")])
+    mill.sql(f"CREATE TABLE a (k INT, g STRING, d DOUBLE) USING csv OPTIONS (path '{a}')")
+    mill.sql(f"CREATE TABLE u (k INT, w DOUBLE) USING csv OPTIONS (path '{u}', opColumn 'op')")
+    query = "SELECT a.g, sum(a.d * u.w) AS s, count(*) AS n FROM a JOIN u ON a.k = u.k GROUP BY a.g"
+    mill.sql(f"CREATE MATERIALIZED VIEW v AS {query}")
+    found = []
+    for step in range(4):
+        mill.advance()
+        found += mill.read("v").to_pylist()
+        if step == 0:
+            write(a, 1, [(2, "x", math.inf)])
+        elif step == 1:
+            write(u, 1, [(2, 10.0, "D")])
+        else:
+            write(u, 2, [(2, -1.0, "I")])
+    sums = [71.0, math.inf, 21.0, -math.inf]
+    assert found == [{"g": "x", "s": s, "n": n} for s, n in zip(sums, (2, 3, 1, 3), strict=True)]

@@ -26,7 +26,7 @@ from table_model import (
 )
 
 from tidemill.errors import TidemillError
-from tidemill.state.memory import MemoryBudget, default_limit
+from tidemill.state.memory import MemoryBudget, share_of_task
 from tidemill.state.memtable import Memtable, Spill
 from tidemill.state.merge import Rows
 from tidemill.state.objects import Objects
@@ -180,5 +180,7 @@ def test_a_full_disk_is_told(tmp_path: Path) -> None:
         table.append(sorted_rows([(b"k", (1,))], TYPES[:1]))
 
 
-def test_default_limit_is_shared() -> None:
-    assert 0 < default_limit(4) * 4 <= default_limit(1)
+def test_tasks_share_what_their_host_has() -> None:
+    assert 0 < share_of_task(0, 4) * 4 <= share_of_task(0, 1)
+    assert share_of_task(1000, 4) == 250
+    assert share_of_task(1, 4) == 1, "0 would be no limit"

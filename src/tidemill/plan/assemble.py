@@ -340,11 +340,17 @@ class Assembler:
         distribution = self._groups_at.distribution(node, born, single)
         return self._groups(node, born, len(node.keys) if distribution is None else distribution)
 
-    def _groups(self, node: Aggregate, born: int, distribution: int, kind: str = "group") -> GroupPartial:
+    def _groups(
+        self, node: Aggregate, born: int, distribution: int, kind: str = "group", retracted: bool = False
+    ) -> GroupPartial:
+        """Partial groups; ``retracted`` tells that what is made of them may be taken back, though no row is."""
         types = node.child.schema.types
         factorised = node.pairs is not None or bool(node.parts)
-        chosen = layout(node, not factorised and self.append_only(node.child))
+        append_only = not factorised and self.append_only(node.child)
+        chosen = layout(node, append_only and not retracted)
         name = f"{self._identity(node)}:{born}" + ("" if distribution == len(node.keys) else f":{distribution}")
+        if append_only and retracted:
+            name += ":retracted"
         group_types = tuple(types[k] for k in node.keys)
         groups = StateTable(
             f"{kind}:{name}",
@@ -376,8 +382,9 @@ class Assembler:
         sides = []
         inputs = []
         moves = []
+        retracted = not self._append_only_pairs(pairs)
         for side in (pairs.left, pairs.right):
-            groups = self._groups(side, born, width, "side")
+            groups = self._groups(side, born, width, "side", retracted)
             stream = self._sums(side, groups, born, single=width == 0)
             self._keep(self.add(StoreKeyed(groups.groups), (stream,), born))
             sides.append(groups)
@@ -395,10 +402,16 @@ class Assembler:
             return Input(self.add(replace(operation, complete=small), (inputs[1 - small],), born))
         return Input(self.add(operation, tuple(inputs), born, *moves))
 
+    def _append_only_pairs(self, pairs: Pairs) -> bool:
+        """Whether no pair ever goes. Else an infinity on one side must stay apart from what is finite beside it: all
+        its pairs may go with a row of the other side."""
+        return self.append_only(pairs.left.child) and self.append_only(pairs.right.child)
+
     def _lookup_pairs(self, pairs: Pairs, partial: GroupPartial, born: int, complete: int) -> Input:
         """Sums over pairs of one side's partial groups, where they are, with the other side, which is complete."""
         sides = (pairs.left, pairs.right)
-        groups = tuple(self._groups(side, born, pairs.key_width, "side") for side in sides)
+        retracted = not self._append_only_pairs(pairs)
+        groups = tuple(self._groups(side, born, pairs.key_width, "side", retracted) for side in sides)
         streams = tuple(self._sums(side, own, born) for side, own in zip(sides, groups, strict=True))
         self._keep(self.add(StoreKeyed(groups[complete].groups), (streams[complete],), born))
         waiting = sides[1 - complete]
