@@ -95,7 +95,7 @@ def tidemill(place: str, keys: int, epochs: int, policy: dict[str, int]) -> dict
         gone: list[Run] = []
         for chosen in choose("t", version.runs("t"), chosen_policy):
             found = [replace(r, level=chosen.level) for r in chosen.runs] if chosen.moved else []
-            for part in rewrites(chosen, OPS, KEY, False, True):
+            for part in rewrites(chosen, OPS, KEY, False):
                 for written in rewrite(store, [part], "m-0", chosen_policy.run_bytes):
                     found += written
                     for run in written:
@@ -170,7 +170,7 @@ def merged_bytes(store: RunStore, runs: tuple[Run, ...]) -> int:
         return sum(r.bytes for r in runs)
     (found,) = rewrite(
         store,
-        [replace(p, part=replace(p.part, runs=runs)) for p in rewrites(whole, OPS, KEY, False, True)],
+        [replace(p, part=replace(p.part, runs=runs)) for p in rewrites(whole, OPS, KEY, False)],
         "m-whole",
         1 << 60,
     )

@@ -159,7 +159,7 @@ class StateTable(Store):
         self._version = self._version.seal(epoch, self._store.write(epoch, [("t", rows, ops)], "0"))
         for chosen in choose("t", self._version.runs("t"), POLICY):
             new = [replace(r, level=chosen.level) for r in chosen.runs] if chosen.moved else []
-            for part in rewrites(chosen, tuple(ops), self._layout, False, True):
+            for part in rewrites(chosen, tuple(ops), self._layout, False):
                 new += [r for runs in rewrite(self._store, [part], "m", POLICY.run_bytes) for r in runs]
             epoch = self._version.epoch + 1
             self._version = self._version.seal(epoch, [replace(r, added=epoch) for r in new], chosen.runs).forget(epoch)

@@ -494,10 +494,7 @@ class Trial:
 
     def compact(self) -> None:
         """Merge in the background."""
-        filling = {t for t in TABLES if self.rng.random() < 0.1}
-        if any(v[0] == 0 for v in self.sealed[self.buffer.version.epoch].tables[ADDITIVE.id].values()):
-            filling.add(ADDITIVE.id)
-        self.buffer.compact(filling)
+        self.buffer.compact()
         assert not self.buffer.failures_of_merges()
 
     def collect_garbage(self) -> None:

@@ -11,7 +11,7 @@ import shutil
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -300,9 +300,9 @@ class Buffer:
         self.compactor.swapped(swaps)
         self.version = self.version.swapped(swaps)
 
-    def compact(self, filling: Collection[str] = ()) -> None:
+    def compact(self) -> None:
         """Merge what there are too many runs of; what comes of it is sealed with a later epoch."""
-        self.compactor.start(self.version, self.tables, {}, filling)
+        self.compactor.start(self.version, self.tables, {})
         self.compactor.wait()
 
     def failures_of_merges(self) -> tuple[str, ...]:

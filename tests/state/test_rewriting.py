@@ -35,7 +35,7 @@ def compact(
     store: RunStore, runs: tuple[Run, ...], chosen: Compaction, ops: tuple[MergeOp, ...], size: int
 ) -> list[Run]:
     """The runs after one compaction."""
-    slices = rewrites(chosen, ops, KEY, ops == SUM, True)
+    slices = rewrites(chosen, ops, KEY, ops == SUM)
     new = [replace(r, level=chosen.level) for r in chosen.runs] if chosen.moved else []
     new += [run for part in slices for found in rewrite(store, [part], "m-test", size) for run in found]
     gone = {r.file for r in chosen.runs}
@@ -100,7 +100,7 @@ def rows_at(*seconds: int) -> Rows:
 def test_expired_rows_go_and_what_is_left_is_noted(store: RunStore) -> None:
     runs = [store.write(e, [("t", rows_at(e, e + 10), SUM)], "0-0")[0] for e in (1, 2)]
     chosen = Compaction("t", tuple(runs), 0, (Slice(LOWEST, HIGHEST, tuple(runs), True, 10),))
-    work = rewrites(chosen, SUM, (KeyColumn(TIMESTAMP),), True, True, (Expiry(0, None, 2_000_000),))
+    work = rewrites(chosen, SUM, (KeyColumn(TIMESTAMP),), True, (Expiry(0, None, 2_000_000),))
     ((merged,),) = rewrite(store, work, "m-test", 1000)
     assert merged.rows == 3
     assert [tuple(s) for s in merged.spans] == [(0, None, 2_000_000, 12_000_000)]
@@ -117,7 +117,7 @@ def test_large_merges_of_young_runs_are_durable_at_once(store: RunStore, monkeyp
         part
         for held in (tuple(runs), (small,))
         for part in rewrites(
-            Compaction(held[0].table, held, 0, (Slice(LOWEST, HIGHEST, held, True, 10),)), SUM, (), True, True
+            Compaction(held[0].table, held, 0, (Slice(LOWEST, HIGHEST, held, True, 10),)), SUM, (), True
         )
     ]
     (large,), (other,) = rewrite(store, work, "m-test", 1000)
@@ -134,5 +134,5 @@ def test_a_run_that_is_missing_leaves_nothing_behind_that_counts(store: RunStore
     store.evict([runs[1].file])
     chosen = Compaction("t", runs, 6, (Slice(LOWEST, HIGHEST, runs, True, 10),))
     with pytest.raises(TidemillError, match="TM1018"):
-        rewrite(store, rewrites(chosen, SUM, (KeyColumn(TIMESTAMP),), True, True), "m-test", 1000)
+        rewrite(store, rewrites(chosen, SUM, (KeyColumn(TIMESTAMP),), True), "m-test", 1000)
     assert store.durable() == []

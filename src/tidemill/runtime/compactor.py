@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import uuid
 from collections import deque
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -87,7 +87,6 @@ class Compactor:
         version: Version,
         tables: Mapping[str, StateTable],
         expired: Mapping[str, tuple[Expiry, ...]],
-        filling: Collection[str] = (),
     ) -> None:
         """Begin to merge what a version has too many of and is not being merged yet.
 
@@ -97,9 +96,6 @@ class Compactor:
         ----------
         expired : mapping
             By table, the rows to be left out of what is merged.
-        filling : collection of str
-            Tables of views whose history is still being read: a group that counts no rows there may have sums of rows
-            whose other half is to come, so nothing is dropped.
         """
         with self._lock:
             self._taken.clear()
@@ -110,7 +106,7 @@ class Compactor:
             for name, table in tables.items():
                 gone = expired.get(name, ())
                 for chosen in choose(name, version.runs(name), self._policy, gone, aged, busy.get(name, ())):
-                    slices = rewrites(chosen, table.ops, table.key, table.is_multiset, name not in filling, gone)
+                    slices = rewrites(chosen, table.ops, table.key, table.is_multiset, gone)
                     job = _Job(chosen, slices, left=len(slices))
                     if chosen.moved:
                         job.outputs += (replace(r, level=chosen.level) for r in chosen.runs)

@@ -23,7 +23,7 @@ from pyspark.sql import DataFrame, SparkSession
 from tidemill.config import Settings
 from tidemill.errors import TidemillError
 from tidemill.plan.algebra import Node, Project
-from tidemill.plan.assemble import Assembler, ViewDefinition, state_tables
+from tidemill.plan.assemble import Assembler, ViewDefinition
 from tidemill.plan.catalyst import Catalyst
 from tidemill.plan.catalyst_frames import marked_frame, struct, unreadable_frame
 from tidemill.plan.empty_sums import zero_for_empty
@@ -625,10 +625,8 @@ class Coordinator:
             self._checkpoints.submit(self._sealed())
             if self._waiting_bytes() > _HURRY * self.settings.buffer_bytes:
                 self._checkpoints.hurry()
-        filling = self._filling()
-        unsettled = {t for name in filling for t in state_tables(current.program, name)}
         stored = {**current.tables, **self._intake.state_tables()}
-        self._compactor.start(self.version, stored, self._expired(current), unsettled)
+        self._compactor.start(self.version, stored, self._expired(current))
         return runs
 
     def _evict(self, all_epochs: bool = False) -> None:

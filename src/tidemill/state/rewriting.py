@@ -5,6 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
+import pyarrow.compute as pc
+
+from tidemill.state.combining import columns_by_op
 from tidemill.state.compaction import Compaction, Slice
 from tidemill.state.expiry import Expiry, spans, without_expired
 from tidemill.state.keys import KeyColumn
@@ -22,8 +26,8 @@ DIRECT_BYTES = 4 << 20
 class Rewrite:
     """One slice of a compaction, with what must be known of its table.
 
-    ``drop_zero`` says that rows of weight zero go whatever is older (multisets), ``drop_full`` that they go when
-    nothing is. ``epochs`` and ``level`` are those of the compaction.
+    ``multiset`` says that a row is its key and a weight, so that one of weight zero says nothing; ``counted`` that the
+    first value is the weight of a row or the count of a group. ``epochs`` and ``level`` are those of the compaction.
     """
 
     part: Slice
@@ -32,8 +36,8 @@ class Rewrite:
     epochs: tuple[int, int]
     ops: tuple[MergeOp, ...]
     key: tuple[KeyColumn, ...]
-    drop_zero: bool
-    drop_full: bool
+    multiset: bool
+    counted: bool
     expired: tuple[Expiry, ...]
 
 
@@ -42,7 +46,6 @@ def rewrites(
     ops: tuple[MergeOp, ...],
     key: tuple[KeyColumn, ...],
     multiset: bool,
-    settled: bool,
     expired: tuple[Expiry, ...] = (),
 ) -> list[Rewrite]:
     """The slices of a compaction.
@@ -51,11 +54,8 @@ def rewrites(
     ----------
     multiset : bool
         Whether a row is its key and a weight, nothing else.
-    settled : bool
-        Whether a group that counts no rows is gone. Not while history is still being read: it may have sums of rows
-        whose other half is to come.
     """
-    counted = ops[0] is MergeOp.SUM and bool(key) and settled  # the weight of a row or the count of a group
+    counted = ops[0] is MergeOp.SUM and bool(key)
     given = (compaction.table, compaction.level, compaction.epochs, ops, key, multiset, counted, expired)
     return [Rewrite(part, *given) for part in compaction.slices]
 
@@ -132,12 +132,30 @@ def _merged(store: RunStore, task: Rewrite, run_bytes: int) -> Iterator[Rows]:
     """The rows of a slice in ascending parts; one, unless there are many."""
     part = task.part
     runs = store.open_between(part.runs, part.low, part.high)
-    for merged in merge_chunks(runs, task.ops, task.drop_zero or (task.drop_full and part.full), 4 * run_bytes):
+    for merged in merge_chunks(runs, task.ops, task.multiset, 4 * run_bytes):
         rows = without_expired(merged, task.key, task.expired) if task.expired else merged
+        if part.full and task.counted and not task.multiset:
+            rows = without_gone(rows, task.ops)
         if len(rows):
             pieces = max(1, min(len(rows), round(_size(rows) / run_bytes))) if task.level else 1
             for i in range(pieces):
                 yield rows if pieces == 1 else rows.slice(len(rows) * i // pieces, len(rows) * (i + 1) // pieces)
+
+
+def without_gone(rows: Rows, ops: Sequence[MergeOp]) -> Rows:
+    """The rows without those that say nothing when nothing is older: weight and all sums are 0, extremes are NULL.
+
+    A weight of 0 is not enough. A deletion may come before its insertion, in history that is being read or in files
+    that came in another order: then a group counts no rows and has sums all the same.
+    """
+    gone = np.ones(len(rows), np.bool_)
+    for op, at in columns_by_op(ops):
+        if op is MergeOp.LAST:
+            continue
+        for values in rows.values[at : at + op.columns]:
+            empty = pc.equal(values, 0) if op.is_sum else pc.is_null(values)
+            gone &= empty.to_numpy(zero_copy_only=False)
+    return rows.take(np.flatnonzero(~gone)) if gone.any() else rows
 
 
 def separator(low: bytes, high: bytes) -> bytes:
