@@ -35,9 +35,11 @@ from tidemill.runtime.admission import Admission
 from tidemill.runtime.catalog import NEXT, Catalog, View, check_properties
 from tidemill.runtime.checkpoints import Checkpoints, InUse, Sealed
 from tidemill.runtime.compactor import Compactor
-from tidemill.runtime.epoch_job import EpochJobs, broadcast_program
+from tidemill.runtime.epoch_job import EpochJobs, broadcast_program, run_certainly
 from tidemill.runtime.epoch_programs import EpochPrograms, Prepared
-from tidemill.runtime.epoch_work import failed_views, must_begin, share_out, snapshot_steps, tables_of
+from tidemill.runtime.epoch_work import failed_views, must_begin, snapshot_steps, tables_of
+from tidemill.runtime.expired_state import expired_state
+from tidemill.runtime.filling import filling
 from tidemill.runtime.intake import Intake
 from tidemill.runtime.report import EpochReport, epoch_report
 from tidemill.runtime.snapshot import Snapshot, from_manifest
@@ -375,19 +377,9 @@ class Coordinator:
 
     def _filling_of(self, catalog: Catalog) -> dict[str, int]:
         remaining = self._intake.history_remaining()
-        filling: dict[str, int] = {}
         if not remaining and not self._fresh:
-            return filling
-        assembler = self._assembler(catalog)
-        for view in catalog.active_views():
-            upstream = catalog.views_read_by(view.root)
-            behind = remaining.get(view.born, 0) + sum(filling.get(n, 0) for n in upstream)
-            waits = view.name in self._fresh and (
-                catalog.begins_with_snapshot(view) or assembler.begins_with_rows(view.name)
-            )
-            if behind or waits or any(n in filling for n in upstream):
-                filling[view.name] = behind
-        return filling
+            return {}
+        return filling(catalog, self._assembler(catalog), remaining, self._fresh)
 
     def _noting_whole(self, catalog: Catalog) -> Catalog:
         """The catalog with the newest epoch noted for views that stand for all rows since then."""
@@ -567,37 +559,17 @@ class Coordinator:
         return self._current
 
     def _run(self, current: Prepared, splits: list[Split], snapshots: list[int]) -> tuple[list[TaskReport], int]:
-        """Run the job, again while guesses about quotes turn out wrong."""
-        epoch = self.version.epoch + 1
+        """Run the job of the next epoch; the reports, and how often it was run again."""
         plan = EpochPlan(
-            epoch,
+            self.version.epoch + 1,
             self.partitions,
             self.store,
             current.broadcast,
             {t: self.version.runs(t) for t in current.reads},
             share_of_task(self.settings.memory_bytes, self.spark.sparkContext.defaultParallelism),
         )
-        redone = 0
-        while True:
-            if not snapshots and sum(s.end - s.start for s in splits) <= self.settings.small_epoch_bytes:
-                plan = replace(plan, partitions=1)
-            work = share_out(current.program, splits, snapshots, plan.partitions)
-            try:
-                reports = self._jobs.run(plan, current.program.supersteps, work)
-            except TidemillError as error:
-                certain = [s for s in splits if s.in_quotes is not None and s.base == 0]
-                if error.number != "TM4020" or len(certain) == len(splits):
-                    raise
-                splits, redone = (
-                    certain,
-                    redone + 1,
-                )  # the error may come from a wrong guess: read less, but surely
-                continue
-            truth = self._intake.wrong_guesses([r for report in reports for r in report.splits if r.split.path])
-            if truth is None:
-                return reports, redone
-            splits = [replace(s, in_quotes=truth[s]) for s in splits]
-            redone += 1
+        small = self.settings.small_epoch_bytes
+        return run_certainly(self._jobs, plan, current.program, splits, snapshots, small, self._intake.wrong_guesses)
 
     def _seal(
         self,
@@ -661,16 +633,4 @@ class Coordinator:
 
     def _expired(self, current: Prepared) -> dict[str, tuple[Expiry, ...]]:
         """What no row admitted from now on can touch, by state table; nothing while history is read again."""
-        if self._intake.history_remaining():
-            return {}
-        found = {}
-        for table, lags in current.retention.items():
-            conditions = []
-            for lag in lags:
-                times = [(self._intake.watermark(name), behind) for name, behind in lag.bounds]
-                known = [time - behind for time, behind in times if time is not None]
-                if len(known) == len(times):
-                    conditions.append(Expiry(lag.place.column, lag.place.field, min(known)))
-            if conditions and len(conditions) == len(lags):
-                found[table] = tuple(conditions)
-        return found
+        return {} if self._intake.history_remaining() else expired_state(current.retention, self._intake.watermark)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pickle
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 
 from py4j.protocol import Py4JError
@@ -12,6 +13,7 @@ from pyspark import RDD, Broadcast, SparkContext
 from pyspark.errors import PySparkException
 
 from tidemill.errors import TidemillError
+from tidemill.runtime.epoch_work import share_out
 from tidemill.runtime.superstep import (
     EpochPlan,
     Record,
@@ -21,6 +23,7 @@ from tidemill.runtime.superstep import (
     first_superstep,
     later_superstep,
 )
+from tidemill.sources.split import Split, SplitResult
 from tidemill.task.program import Program
 
 
@@ -77,6 +80,54 @@ class EpochJobs:
         if partitions not in self._numbers:
             self._numbers[partitions] = self._context.parallelize(list(range(partitions)), partitions)
         return self._numbers[partitions]
+
+
+def run_certainly(
+    jobs: EpochJobs,
+    plan: EpochPlan,
+    program: Program,
+    splits: list[Split],
+    snapshots: list[int],
+    small_bytes: int,
+    wrong_guesses: Callable[[Iterable[SplitResult]], dict[Split, bool] | None],
+) -> tuple[list[TaskReport], int]:
+    """Run the job of an epoch, again while guesses about quotes turn out wrong.
+
+    Parameters
+    ----------
+    small_bytes : int
+        With at most so much input everything runs in one task.
+    wrong_guesses : callable
+        The truth about quotes at the beginning of splits, None when it was guessed right.
+
+    Returns
+    -------
+    reports : list of TaskReport
+    redone : int
+        How often it was run again.
+
+    Raises
+    ------
+    TidemillError
+        As :meth:`EpochJobs.run`.
+    """
+    redone = 0
+    while True:
+        if not snapshots and sum(s.end - s.start for s in splits) <= small_bytes:
+            plan = replace(plan, partitions=1)
+        work = share_out(program, splits, snapshots, plan.partitions)
+        try:
+            reports = jobs.run(plan, program.supersteps, work)
+        except TidemillError as error:
+            certain = [s for s in splits if s.in_quotes is not None and s.base == 0]
+            if error.number != "TM4020" or len(certain) == len(splits):
+                raise
+            splits, redone = certain, redone + 1  # it may come from a wrong guess: read less, but surely
+            continue
+        truth = wrong_guesses([r for report in reports for r in report.splits if r.split.path])
+        if truth is None:
+            return reports, redone
+        splits, redone = [replace(s, in_quotes=truth[s]) for s in splits], redone + 1
 
 
 def broadcast_program(context: SparkContext, program: Program) -> Broadcast[Program]:
