@@ -22,11 +22,10 @@ from pyspark.sql import DataFrame, SparkSession
 
 from tidemill.config import Settings
 from tidemill.errors import TidemillError
-from tidemill.plan.algebra import Node, Project
+from tidemill.plan.algebra import Node
 from tidemill.plan.assemble import Assembler, ViewDefinition
 from tidemill.plan.catalyst import Catalyst
 from tidemill.plan.catalyst_frames import marked_frame, struct, unreadable_frame
-from tidemill.plan.empty_sums import zero_for_empty
 from tidemill.plan.explain import QUERY, explain
 from tidemill.plan.rules import rewrite
 from tidemill.plan.statements import CreateTable, CreateView
@@ -47,6 +46,7 @@ from tidemill.runtime.stored_tables import stored_tables
 from tidemill.runtime.superstep import EpochPlan, TaskReport
 from tidemill.runtime.uploads import Uploads, buffered_bytes
 from tidemill.runtime.view_frame import pinning, view_frame
+from tidemill.runtime.view_root import view_root
 from tidemill.sources.split import Split, SplitResult
 from tidemill.state.compaction import Policy
 from tidemill.state.expiry import Expiry
@@ -55,7 +55,6 @@ from tidemill.state.memory import share_of_task
 from tidemill.state.objects import Objects
 from tidemill.state.store import RunStore, default_buffer
 from tidemill.state.version import Run, Version
-from tidemill.task.expressions import Ref
 from tidemill.task.program import ScanStep
 
 _ATTEMPTS = 3
@@ -172,7 +171,7 @@ class Coordinator:
             if statement.if_not_exists and statement.name in self.catalog.views:
                 return
             check_properties(statement.properties)
-            root = self._root(statement, frame)
+            root = view_root(self.plan, statement, frame)
             for name in self.catalog.views_read_by(root):
                 if self.catalog.views[name].failure is not None:
                     raise TidemillError(
@@ -189,23 +188,6 @@ class Coordinator:
             self._begin(replacements.follow(catalog, statement.name, born))
             self.catalyst.register(statement.name, root.schema)
 
-    def _root(self, statement: CreateView, frame: DataFrame | None) -> Node:
-        try:
-            root = self.plan(statement.query if frame is None else frame, statement.at)
-            if statement.properties.get("emptySum") != "zero":
-                return root
-            if frame is not None:
-                raise TidemillError(
-                    "TM2014", "this property is only for queries in SQL", got="emptySum", hint="use coalesce()"
-                )
-            zero = self.plan(zero_for_empty(statement.query))
-            columns = tuple(Ref(i, f.type, f.nullable) for i, f in enumerate(zero.schema))
-            return rewrite(Project(zero, columns, root.schema.names))
-        except TidemillError as error:
-            if "TABLE_OR_VIEW_NOT_FOUND" in error.got and f"`{statement.name}`" in error.got:
-                raise replacements.reads_itself((statement.name, statement.name)) from error
-            raise
-
     def has_view(self, statement: CreateView) -> bool:
         """Whether a view of this name, query (or plan) and properties is there already."""
         view = self.catalog.views.get(statement.name)
@@ -214,7 +196,7 @@ class Coordinator:
         if view.query.split() == statement.query.split():
             return True
         try:
-            return self._root(statement, None) == view.root
+            return view_root(self.plan, statement) == view.root
         except TidemillError:
             return False
 
