@@ -96,3 +96,17 @@ def test_listing_leaves_other_peoples_files_alone(store: RunStore) -> None:
     (store.buffer / "backup.run").write_text("mine")
     (store.buffer / "notes.txt").write_text("mine")
     assert [name for name, _ in store.buffered()] == [run.file]
+
+
+def test_a_damaged_copy_of_an_object_is_fetched_again(tmp_path: Path) -> None:
+    store = RunStore(Objects(f"memory:///{tmp_path.name}"), tmp_path / "buffer")
+    written = store.write(1, [("t", rows_of(1, 2, 3), SUM)], "0-0")
+    ((run,),) = [swap.new for swap in store.combine([written], 1, 1 << 20)]
+    copy = store.path(run.file)
+    for position in (20, copy.stat().st_size - 30):  # a section, the footer
+        damaged = bytearray(copy.read_bytes())
+        damaged[position] ^= 1
+        other = RunStore(store.objects, tmp_path / f"other {position}")
+        other.buffer.mkdir()
+        other.path(run.file).write_bytes(damaged)
+        assert key_bytes([other.open(run)]) == key_bytes([rows_of(1, 2, 3)])

@@ -122,6 +122,8 @@ class RunStore:
         except TidemillError:
             with _lock:
                 _open.pop(self._path(run.file), None)
+            if run.file.endswith(SST) and self.objects.directory is None:
+                self.path(run.file).unlink(missing_ok=True)  # only the copy may be damaged
         try:
             return self._file(run.file).rows(run.section)  # it may have been mended since it was mapped
         except TidemillError as error:
