@@ -60,6 +60,8 @@ from tidemill.task.program import ScanStep
 _ATTEMPTS = 3
 _LOSSES = ("TM1015", "TM1018")
 _HURRY = 0.8
+_MERGES_BEHIND = 8
+"""How many times as many runs as set off a merge a table may have before epochs wait for it."""
 
 
 class Coordinator:
@@ -442,6 +444,9 @@ class Coordinator:
                 self._gather()
             elif self._waiting_bytes() > self.settings.buffer_bytes:
                 self._checkpoints.flush(self._sealed())
+            most = _MERGES_BEHIND * self.settings.compact_after * self.partitions
+            if any(len(runs) > most for runs in self.version.tables.values()):
+                self._compactor.wait()
             programs = self._programs()
             current = programs.usual
             used = {s.operation.source.name for s in current.program.steps if isinstance(s.operation, ScanStep)}
