@@ -20,6 +20,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
+from commands import Finished, tidemill
 from tidemill import cli
 from tidemill.runtime.snapshot import Snapshot
 
@@ -36,20 +37,6 @@ EXPECTED = {
     "ale": (1, 0.1, "2024-01-01"),
     "bun": (2, 1 / 3 + 2, "2024-02-29"),
 }
-
-
-class Finished:
-    """What a command left behind."""
-
-    def __init__(self, code: int, out: bytes, err: str) -> None:
-        self.code, self.raw, self.out, self.err = code, out, out.decode("utf-8", "replace"), err
-
-
-def tidemill(*arguments: str, environment: dict[str, str] | None = None) -> Finished:
-    """The command in a process of its own."""
-    command = [sys.executable, "-m", "tidemill.cli", *arguments]
-    done = subprocess.run(command, capture_output=True, env=environment, check=False, timeout=120)
-    return Finished(done.returncode, done.stdout, done.stderr.decode())
 
 
 @pytest.fixture(scope="module")

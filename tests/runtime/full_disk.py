@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import contextlib
-import resource
+import errno
+import os
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
+from unittest import mock
 
 
 class Disk:
-    """A file system of 4 MB of its own where one may be mounted; else no file can grow while it is "full"."""
+    """A file system of 4 MB of its own where one may be mounted; else no file below can be begun while it is "full"."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -21,23 +24,36 @@ class Disk:
             self.mounted = subprocess.run(mount, capture_output=True, check=False).returncode == 0
         except OSError:
             self.mounted = False
-        self._limit = resource.getrlimit(resource.RLIMIT_FSIZE)
 
     @contextmanager
     def full(self) -> Iterator[None]:
         """No space is left meanwhile."""
+        if not self.mounted:
+            with (
+                mock.patch.object(Path, "open", self._unless_below(Path.open)),
+                mock.patch.object(os, "link", self._unless_below(os.link)),
+            ):
+                yield
+            return
         filler = self.path / "filler"
-        if self.mounted:
-            with contextlib.suppress(OSError), filler.open("wb", buffering=0) as file:
-                while file.write(bytes(4096)):
-                    pass
-        else:
-            resource.setrlimit(resource.RLIMIT_FSIZE, (10, self._limit[1]))
+        with contextlib.suppress(OSError), filler.open("wb", buffering=0) as file:
+            while file.write(bytes(4096)):
+                pass
         try:
             yield
         finally:
             filler.unlink(missing_ok=True)
-            resource.setrlimit(resource.RLIMIT_FSIZE, self._limit)
+
+    def _unless_below(self, call: Callable[..., Any]) -> Callable[..., Any]:
+        """A call that opens or links a file, refused where it would make one on this disk."""
+
+        def refusing(path: Path, second: Any = "r", *more: Any, **named: Any) -> Any:
+            made = second if isinstance(second, Path) else path
+            if made.is_relative_to(self.path) and not str(second).startswith("r"):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(made))
+            return call(path, second, *more, **named)
+
+        return refusing
 
     def close(self) -> None:
         """Give the file system back."""
