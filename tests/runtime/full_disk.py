@@ -29,10 +29,7 @@ class Disk:
     def full(self) -> Iterator[None]:
         """No space is left meanwhile."""
         if not self.mounted:
-            with (
-                mock.patch.object(Path, "open", self._unless_below(Path.open)),
-                mock.patch.object(os, "link", self._unless_below(os.link)),
-            ):
+            with mock.patch.object(Path, "open", self._opening()), mock.patch.object(os, "link", self._linking()):
                 yield
             return
         filler = self.path / "filler"
@@ -44,16 +41,26 @@ class Disk:
         finally:
             filler.unlink(missing_ok=True)
 
-    def _unless_below(self, call: Callable[..., Any]) -> Callable[..., Any]:
-        """A call that opens or links a file, refused where it would make one on this disk."""
+    def _opening(self) -> Callable[..., Any]:
+        def refusing(path: Path, mode: str = "r", *arguments: Any, **named: Any) -> Any:
+            if mode[0] != "r":
+                self._check(path)
+            return known(path, mode, *arguments, **named)
 
-        def refusing(path: Path, second: Any = "r", *more: Any, **named: Any) -> Any:
-            made = second if isinstance(second, Path) else path
-            if made.is_relative_to(self.path) and not str(second).startswith("r"):
-                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(made))
-            return call(path, second, *more, **named)
-
+        known = Path.open
         return refusing
+
+    def _linking(self) -> Callable[..., None]:
+        def refusing(source: Path, target: Path) -> None:
+            self._check(target)
+            known(source, target)
+
+        known = os.link
+        return refusing
+
+    def _check(self, path: Path) -> None:
+        if path.is_relative_to(self.path):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
 
     def close(self) -> None:
         """Give the file system back."""
