@@ -356,6 +356,31 @@ def test_bad_size(command: Callable[..., Finished], script: Path, tmp_path: Path
     assert (done.code, done.err.splitlines()[0]) == (1, "TM4003: bad value for option --epoch-bytes")
 
 
+@pytest.mark.parametrize(
+    ("given", "number", "words"),
+    [
+        ("epoch_byte=1m", "TM7005", "did you mean epoch_bytes"),
+        ("partitions=many", "TM7006", "a whole number, 0 or more"),
+    ],
+)
+def test_bad_settings(
+    command: Callable[..., Finished], script: Path, tmp_path: Path, given: str, number: str, words: str
+) -> None:
+    done = command("run", str(script), "--root", str(tmp_path / "r"), "--once", "--set", given)
+    assert (done.code, done.out) == (1, "")
+    assert done.err.startswith(f"{number}: ")
+    assert words in done.err
+    assert not (tmp_path / "r").exists()
+
+
+def test_settings_reach_the_mill(command: Callable[..., Finished], script: Path, tmp_path: Path) -> None:
+    given = ("--set", f"buffer_directory={tmp_path}/buffer", "--set", "small_epoch_bytes=0", "--set", "partitions=3")
+    done = command("run", str(script), "--root", str(tmp_path / "r"), "--once", *given)
+    assert done.code == 0, done.err
+    assert any(p.name.endswith(".run") for p in (tmp_path / "buffer").iterdir())
+    assert as_rows(command("query", "--root", str(tmp_path / "r"), "SELECT * FROM latest", "--format", "csv").out)
+
+
 def test_not_finite_numbers_are_valid_json(command: Callable[..., Finished], tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text("NaN\nInf\n-Inf\n1.5\n\n")
     (tmp_path / "s.sql").write_text(
