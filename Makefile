@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 DATA := var/nycflights13
 
-.PHONY: demo test check bench data chaos fuzz tpch nexmark large model faults clean lock
+.PHONY: demo test check bench data chaos fuzz tpch nexmark large model faults recovery clean lock
 
 demo: $(STAMP) data  ## the flights example, end to end
 	@rm -rf var/demo
@@ -43,6 +43,9 @@ model: $(STAMP)  ## random operations on state against dictionaries; SEEDS=200 O
 
 faults: $(STAMP)  ## every step of stories of state fails in every way, every byte of a root is wrong; TIDEMILL_SEED=n
 	TIDEMILL_FAULTS=1 $(BIN)/python -m pytest -s tests/state/test_fault_injection.py
+
+recovery: $(STAMP)  ## opening large state; MEGABYTES=1000
+	TIDEMILL_STATE_MB=$(or $(MEGABYTES),1000) $(BIN)/python -m pytest tests/state/test_mapped.py
 
 large: $(STAMP)  ## a file larger than memory, with driver and worker memory limited
 	$(BIN)/python tests/runtime/large_file.py

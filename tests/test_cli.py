@@ -244,13 +244,6 @@ def test_tail_as_table(command: Callable[..., Finished], root: str) -> None:
     ]
 
 
-def test_state_ls(command: Callable[..., Finished], root: str) -> None:
-    done = command("state", "ls", "--root", root, "--format", "json")
-    tables = {r["table"]: r for r in map(json.loads, done.out.splitlines())}
-    assert set(Snapshot.open(root).version.tables) == set(tables)
-    assert all(t["runs"] > 0 and t["bytes"] > 0 for t in tables.values())
-
-
 def test_explain(command: Callable[..., Finished], script: Path) -> None:
     done = command("explain", str(script))
     assert done.code == 0

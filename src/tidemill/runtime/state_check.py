@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -106,6 +107,8 @@ def verify(root: str | os.PathLike[str], buffer: str | None = None) -> Verificat
     """
     log, store = opened(root, buffer)
     sizes = {s.name: s.bytes for s in log.objects.list("manifest/")}
+    with contextlib.suppress(TidemillError):  # each file says what is the matter with it
+        sizes |= {s.name: s.bytes for s in durable(log.objects).values()}
     manifests: list[Checked] = []
     needed: dict[str, list[int]] = {}
     for number in reversed(log.numbers()):
@@ -121,7 +124,10 @@ def verify(root: str | os.PathLike[str], buffer: str | None = None) -> Verificat
         manifests.append(Checked(name, sizes.get(name, 0), state, detail, (number,)))
     with tempfile.TemporaryDirectory(prefix="tidemill-verify-") as copies:
         fresh = store if log.objects.directory is not None else RunStore(log.objects, Path(copies))
-        files = [_checked(store if not f.endswith(SST) else fresh, f, sorted(needed[f])) for f in sorted(needed)]
+        files = []
+        for name in sorted(needed):
+            place = fresh if name.endswith(SST) else store
+            files.append(_checked(place, name, sizes, sorted(needed[name])))
     present = set(log.numbers())
     return Verification(
         log.objects.url,
@@ -130,12 +136,12 @@ def verify(root: str | os.PathLike[str], buffer: str | None = None) -> Verificat
     )
 
 
-def _checked(store: RunStore, file: str, manifests: Sequence[int]) -> Checked:
-    state, detail, size = "intact", "", 0
+def _checked(store: RunStore, file: str, sizes: Mapping[str, int], manifests: Sequence[int]) -> Checked:
+    state, detail = "intact", ""
     name = OBJECTS + file if file.endswith(SST) else file
+    size = sizes.get(name) or _size(store.path(file))
     try:
         store.verify(file)
-        size = store.path(file).stat().st_size
         if store.objects.directory is None:
             store.evict([file])
     except TidemillError as error:
@@ -292,5 +298,5 @@ def _place_of(staged: str, store: RunStore) -> str:
 def _size(path: Path) -> int:
     try:
         return path.stat().st_size
-    except FileNotFoundError:
+    except OSError:
         return 0
