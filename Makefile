@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 DATA := var/nycflights13
 
-.PHONY: demo test check bench data chaos fuzz tpch nexmark large model clean lock
+.PHONY: demo test check bench data chaos fuzz tpch nexmark large model faults recovery clean lock
 
 demo: $(STAMP) data  ## the flights example, end to end
 	@rm -rf var/demo
@@ -40,6 +40,12 @@ nexmark: $(STAMP)  ## Nexmark with more events in Spark jobs, every epoch agains
 model: $(STAMP)  ## random operations on state against dictionaries; SEEDS=200 OPERATIONS=10000, TIDEMILL_SEED=n is the first
 	TIDEMILL_MODEL_SEEDS=$(or $(SEEDS),200) TIDEMILL_MODEL_OPERATIONS=$(or $(OPERATIONS),10000) \
 		$(BIN)/python -m pytest -s tests/state/test_model.py
+
+faults: $(STAMP)  ## every step of stories of state fails in every way, every byte of a root is wrong; TIDEMILL_SEED=n
+	TIDEMILL_FAULTS=1 $(BIN)/python -m pytest -s tests/state/test_fault_injection.py
+
+recovery: $(STAMP)  ## opening large state; MEGABYTES=1000
+	TIDEMILL_STATE_MB=$(or $(MEGABYTES),1000) $(BIN)/python -m pytest tests/state/test_mapped.py
 
 large: $(STAMP)  ## a file larger than memory, with driver and worker memory limited
 	$(BIN)/python tests/runtime/large_file.py

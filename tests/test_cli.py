@@ -20,6 +20,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
+from commands import Finished, tidemill
 from tidemill import cli
 from tidemill.runtime.snapshot import Snapshot
 
@@ -36,20 +37,6 @@ EXPECTED = {
     "ale": (1, 0.1, "2024-01-01"),
     "bun": (2, 1 / 3 + 2, "2024-02-29"),
 }
-
-
-class Finished:
-    """What a command left behind."""
-
-    def __init__(self, code: int, out: bytes, err: str) -> None:
-        self.code, self.raw, self.out, self.err = code, out, out.decode("utf-8", "replace"), err
-
-
-def tidemill(*arguments: str, environment: dict[str, str] | None = None) -> Finished:
-    """The command in a process of its own."""
-    command = [sys.executable, "-m", "tidemill.cli", *arguments]
-    done = subprocess.run(command, capture_output=True, env=environment, check=False, timeout=120)
-    return Finished(done.returncode, done.stdout, done.stderr.decode())
 
 
 @pytest.fixture(scope="module")
@@ -257,13 +244,6 @@ def test_tail_as_table(command: Callable[..., Finished], root: str) -> None:
     ]
 
 
-def test_state_ls(command: Callable[..., Finished], root: str) -> None:
-    done = command("state", "ls", "--root", root, "--format", "json")
-    tables = {r["table"]: r for r in map(json.loads, done.out.splitlines())}
-    assert set(Snapshot.open(root).version.tables) == set(tables)
-    assert all(t["runs"] > 0 and t["bytes"] > 0 for t in tables.values())
-
-
 def test_explain(command: Callable[..., Finished], script: Path) -> None:
     done = command("explain", str(script))
     assert done.code == 0
@@ -367,6 +347,31 @@ def test_wrong_files_stop_the_run_and_leave_the_last_epoch(
 def test_bad_size(command: Callable[..., Finished], script: Path, tmp_path: Path) -> None:
     done = command("run", str(script), "--root", str(tmp_path / "r"), "--once", "--epoch-bytes", "lots")
     assert (done.code, done.err.splitlines()[0]) == (1, "TM4003: bad value for option --epoch-bytes")
+
+
+@pytest.mark.parametrize(
+    ("given", "number", "words"),
+    [
+        ("epoch_byte=1m", "TM7005", "did you mean epoch_bytes"),
+        ("partitions=many", "TM7006", "a whole number, 0 or more"),
+    ],
+)
+def test_bad_settings(
+    command: Callable[..., Finished], script: Path, tmp_path: Path, given: str, number: str, words: str
+) -> None:
+    done = command("run", str(script), "--root", str(tmp_path / "r"), "--once", "--set", given)
+    assert (done.code, done.out) == (1, "")
+    assert done.err.startswith(f"{number}: ")
+    assert words in done.err
+    assert not (tmp_path / "r").exists()
+
+
+def test_settings_reach_the_mill(command: Callable[..., Finished], script: Path, tmp_path: Path) -> None:
+    given = ("--set", f"buffer_directory={tmp_path}/buffer", "--set", "small_epoch_bytes=0", "--set", "partitions=3")
+    done = command("run", str(script), "--root", str(tmp_path / "r"), "--once", *given)
+    assert done.code == 0, done.err
+    assert any(p.name.endswith(".run") for p in (tmp_path / "buffer").iterdir())
+    assert as_rows(command("query", "--root", str(tmp_path / "r"), "SELECT * FROM latest", "--format", "csv").out)
 
 
 def test_not_finite_numbers_are_valid_json(command: Callable[..., Finished], tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ import tidemill
 PACKAGE = Path(tidemill.__file__).parent
 
 LAYERS = (
-    {"cli", "running", "pipelines", "progress_display", "output", "testing"},
+    {"cli", "command_settings", "running", "pipelines", "progress_display", "output", "testing"},
     {"mill"},
     {"runtime"},
     {"plan"},

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import signal
 import sys
+from dataclasses import fields
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from tidemill import output
+from tidemill.config import Settings
 from tidemill.errors import TidemillError
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False)
@@ -17,6 +19,8 @@ app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_
 Root = Annotated[str, typer.Option("--root", help="Directory of the mill's state.")]
 Format = Annotated[str, typer.Option("--format", help="table, csv, json or arrow.")]
 Master = Annotated[str | None, typer.Option("--master", help="Spark master, local[*] by default.")]
+
+_NAMES = f"Names: {', '.join(f.name for f in fields(Settings) if f.name != 'spark_conf')}, spark_conf.KEY."
 
 
 @app.command()
@@ -27,14 +31,19 @@ def run(
     seconds: Annotated[float | None, typer.Option("--for", min=0, help="Run for this many seconds.")] = None,
     master: Master = None,
     epoch_bytes: Annotated[str | None, typer.Option("--epoch-bytes", help="Input per epoch, e.g. 4m.")] = None,
+    given: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=VALUE", help=f"Any setting, e.g. memory_bytes=2g; repeatable. {_NAMES}"),
+    ] = None,
     log: Annotated[bool, typer.Option("--log", help="One line of JSON an epoch, on standard error.")] = False,
 ) -> None:
     """Keep the views of a script or pipeline fresh."""
+    from tidemill.command_settings import settings
     from tidemill.progress_display import Display
     from tidemill.running import create_from, open_mill, run_mill
 
     check_script(pipeline)
-    with open_mill(root, master, epoch_bytes) as mill:
+    with open_mill(root, settings(master, epoch_bytes, given or ())) as mill:
         create_from(mill, pipeline)
         display = Display(log=log)
         for stop in (signal.SIGINT, signal.SIGTERM):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
 import time
@@ -30,6 +31,7 @@ from tidemill.runtime.coordinator import Coordinator
 from tidemill.runtime.datasets import Dataset, Resolver, add_dataset
 from tidemill.runtime.primary_key import with_primary_key
 from tidemill.runtime.report import EpochReport
+from tidemill.runtime.root import Root
 from tidemill.runtime.session import create_session
 from tidemill.runtime.snapshot import Snapshot, first_rows
 from tidemill.runtime.view_frame import query_views, view_frame
@@ -71,13 +73,14 @@ class Mill:
     ) -> None:
         self.settings = settings or Settings()
         self._owns_spark = spark is None and SparkSession.getActiveSession() is None
-        self.spark = spark or create_session(self.settings)
-        try:
-            self._coordinator = Coordinator(root, self.settings, self.spark)
-        except BaseException:
+        with contextlib.ExitStack() as undo:
+            taken = Root(root, self.settings)  # before Spark starts: a root that cannot be used is told at once
+            undo.callback(taken.release)
+            self.spark = spark or create_session(self.settings)
             if self._owns_spark:
-                self.spark.stop()
-            raise
+                undo.callback(self.spark.stop)
+            self._coordinator = Coordinator(taken, self.settings, self.spark)
+            undo.pop_all()
         self._running: threading.Thread | None = None
         self._stopping = threading.Event()
         self._sealed = threading.Condition()

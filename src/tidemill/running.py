@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from tidemill import pipelines
+from tidemill.command_settings import settings
 from tidemill.config import Settings
 from tidemill.errors import TidemillError
-from tidemill.runtime.catalog import parse_size
 from tidemill.runtime.snapshot import Snapshot, first_rows
 from tidemill.state.objects import local_directory
 
@@ -27,23 +27,11 @@ if TYPE_CHECKING:
 _POLL_SECONDS = 0.2
 
 
-def settings(master: str | None, epoch_bytes: str | None = None) -> Settings:
-    """Settings from the command line."""
-    given: dict[str, object] = {}
-    if master is not None:
-        given["master"] = master
-    if epoch_bytes is not None:
-        size = parse_size("--epoch-bytes", epoch_bytes)
-        given["epoch_bytes"] = size
-        given["split_bytes"] = max(64 << 10, min(Settings().split_bytes, size // 4))
-    return Settings(**given)  # type: ignore[arg-type]
-
-
-def open_mill(root: str, master: str | None, epoch_bytes: str | None = None) -> Mill:
+def open_mill(root: str, given: Settings) -> Mill:
     """A mill on a root."""
     from tidemill.mill import Mill
 
-    return Mill(root, settings=settings(master, epoch_bytes))
+    return Mill(root, settings=given)
 
 
 def run_mill(mill: Mill, display: Display, once: bool, seconds: float | None) -> None:
@@ -145,7 +133,7 @@ def create_from(mill: Mill, path: Path) -> None:
 
 def explain_script(path: Path, master: str | None) -> list[tuple[str, str]]:
     """View name and plan for each view of a script or pipeline, in a root that is thrown away."""
-    with tempfile.TemporaryDirectory() as directory, open_mill(str(Path(directory) / "root"), master) as mill:
+    with tempfile.TemporaryDirectory() as directory, open_mill(str(Path(directory) / "root"), settings(master)) as mill:
         create_from(mill, path)
         plans = mill.explain_views()
     if not plans:

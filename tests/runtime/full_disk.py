@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import contextlib
-import resource
+import errno
+import os
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
+from unittest import mock
 
 
 class Disk:
-    """A file system of 4 MB of its own where one may be mounted; else no file can grow while it is "full"."""
+    """A file system of 4 MB of its own where one may be mounted; else no file below can be begun while it is "full"."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -21,23 +24,43 @@ class Disk:
             self.mounted = subprocess.run(mount, capture_output=True, check=False).returncode == 0
         except OSError:
             self.mounted = False
-        self._limit = resource.getrlimit(resource.RLIMIT_FSIZE)
 
     @contextmanager
     def full(self) -> Iterator[None]:
         """No space is left meanwhile."""
+        if not self.mounted:
+            with mock.patch.object(Path, "open", self._opening()), mock.patch.object(os, "link", self._linking()):
+                yield
+            return
         filler = self.path / "filler"
-        if self.mounted:
-            with contextlib.suppress(OSError), filler.open("wb", buffering=0) as file:
-                while file.write(bytes(4096)):
-                    pass
-        else:
-            resource.setrlimit(resource.RLIMIT_FSIZE, (10, self._limit[1]))
+        with contextlib.suppress(OSError), filler.open("wb", buffering=0) as file:
+            while file.write(bytes(4096)):
+                pass
         try:
             yield
         finally:
             filler.unlink(missing_ok=True)
-            resource.setrlimit(resource.RLIMIT_FSIZE, self._limit)
+
+    def _opening(self) -> Callable[..., Any]:
+        def refusing(path: Path, mode: str = "r", *arguments: Any, **named: Any) -> Any:
+            if mode[0] != "r":
+                self._check(path)
+            return known(path, mode, *arguments, **named)
+
+        known = Path.open
+        return refusing
+
+    def _linking(self) -> Callable[..., None]:
+        def refusing(source: Path, target: Path) -> None:
+            self._check(target)
+            known(source, target)
+
+        known = os.link
+        return refusing
+
+    def _check(self, path: Path) -> None:
+        if path.is_relative_to(self.path):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
 
     def close(self) -> None:
         """Give the file system back."""

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import json
 import os
 import shutil
-import subprocess
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
+from commands import Finished, elsewhere, here, tidemill
 from local_jobs import local
 from state_root import contents, flip
+from tidemill import mill as mill_module
 from tidemill.config import Settings
 from tidemill.errors import TidemillError
 from tidemill.mill import Mill
@@ -29,13 +30,24 @@ from tidemill.state.store import RunStore
 Harm = Callable[[Path], None]
 
 
-def tidemill(*arguments: str, unprivileged: bool = False) -> subprocess.CompletedProcess[str]:
-    """The command in a process of its own; ``unprivileged`` heeds the permissions of files though it is root."""
-    command = [sys.executable, "-m", "tidemill", *arguments]
-    if unprivileged and os.geteuid() == 0:
-        powers = "-dac_override,-dac_read_search"
-        command = ["setpriv", f"--bounding-set={powers}", f"--inh-caps={powers}", *command]
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+GIVEN = Settings(master="local[2]", partitions=2, listing_seconds=0.0, checkpoint_seconds=1e9)
+
+
+def unprivileged(*commands: Sequence[str]) -> list[Finished]:
+    """Commands in one process that heeds the permissions of files though it is root."""
+    powers = "-dac_override,-dac_read_search"
+    drop = ["setpriv", f"--bounding-set={powers}", f"--inh-caps={powers}"]
+    return elsewhere(*commands, prefix=drop if os.geteuid() == 0 else ())
+
+
+@pytest.fixture
+def no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever would start Spark fails."""
+
+    def start(_: Settings) -> SparkSession:
+        raise AssertionError("Spark was asked for")
+
+    monkeypatch.setattr(mill_module, "create_session", start)
 
 
 @pytest.fixture(scope="module")
@@ -45,8 +57,7 @@ def good(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
     (home / "data").mkdir()
     for number in range(3):
         (home / "data" / f"{number}.csv").write_text(f"{number},1\n0,1\n")
-    given = Settings(master="local[2]", partitions=2, listing_seconds=0.0, checkpoint_seconds=1e9)
-    with Mill(home / "root", spark=spark, settings=given) as mill:
+    with Mill(home / "root", spark=spark, settings=GIVEN) as mill:
         local(mill)
         mill.sql(f"CREATE TABLE t (k INT, v INT) USING csv OPTIONS (path '{home}/data', maxFilesPerTrigger 1)")
         mill.sql("CREATE MATERIALIZED VIEW sums AS SELECT k, SUM(v) AS v FROM t GROUP BY k")
@@ -144,15 +155,23 @@ ROOTS: dict[str, tuple[Harm, str, str]] = {
 
 
 @pytest.mark.parametrize("name", ROOTS)
-def test_a_mill(spark: SparkSession, root: Path, name: str) -> None:
+def test_a_mill(no_spark: None, root: Path, name: str) -> None:
+    """It is told before Spark starts, by the class and by the command, and the root is free again."""
     harm, number, words = ROOTS[name]
     harm(root)
     before = contents(root)
-    given = Settings(master="local[2]", partitions=2, listing_seconds=0.0, checkpoint_seconds=1e9)
     with pytest.raises(TidemillError, match=number) as caught:
-        Mill(root, spark=spark, settings=given)
+        Mill(root, settings=GIVEN)
     assert words in caught.value.hint
+    script = root.parent / "s.sql"
+    script.write_text("CREATE TABLE t (a INT) USING csv OPTIONS (path '/tmp/none')")
+    done = here("run", str(script), "--root", str(root), "--once")
+    assert (done.code, done.out) == (1, "")
+    assert done.err.startswith(f"{number}: ")
+    assert words in done.err
     assert contents(root) == before
+    with suppress(FileNotFoundError), (root / "LOCK").open() as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 @pytest.mark.parametrize("name", ROOTS)
@@ -161,18 +180,18 @@ def test_commands(root: Path, name: str) -> None:
     harm(root)
     number, words = ("TM1001", "") if name == "foreign directory" else (number, words)
     before = contents(root)
-    done = tidemill("query", "SELECT * FROM sums", "--root", str(root))
-    assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr.startswith(f"{number}: ")
-    assert words in done.stderr
-    checked = tidemill("state", "verify", "--root", str(root))
-    assert checked.returncode == 1
+    done = here("query", "SELECT * FROM sums", "--root", str(root))
+    assert (done.code, done.out) == (1, "")
+    assert done.err.startswith(f"{number}: ")
+    assert words in done.err
+    checked = here("state", "verify", "--root", str(root))
+    assert checked.code == 1
     if name in ("foreign directory", "manifests lost"):
-        assert checked.stderr.startswith(f"{number}: ")
+        assert checked.err.startswith(f"{number}: ")
     else:
-        assert "1 not intact" in checked.stderr
-        assert number in checked.stdout
-        assert "copy of the root" in checked.stderr
+        assert "1 not intact" in checked.err
+        assert number in checked.out
+        assert "copy of the root" in checked.err
     assert contents(root) == before
 
 
@@ -187,29 +206,30 @@ def test_going_back_as_verify_says(spark: SparkSession, root: Path, name: str) -
         last.unlink()
         if name == "torn state file":
             last.write_bytes(raw[:-1])
-    said = tidemill("state", "verify", "--root", str(root)).stderr
+    said = here("state", "verify", "--root", str(root)).err
     number = int(said.split("go back to manifest ")[1].split(",")[0])
     away = root.parent / "away"
     away.mkdir()
     for path in (root / "manifest").glob("*.json"):
         if int(path.stem) > number:
             path.rename(away / path.name)
-    given = Settings(master="local[2]", partitions=2, listing_seconds=0.0, checkpoint_seconds=1e9)
-    with Mill(root, spark=spark, settings=given) as mill:
+    with Mill(root, spark=spark, settings=GIVEN) as mill:
         list(local(mill).drain())
         assert {r["k"]: r["v"] for r in mill.read("sums").to_pylist()} == {0: 4, 1: 1, 2: 1}
 
 
 def test_run_in_a_directory_of_somebody_else(tmp_path: Path) -> None:
+    """A process without Java learns of the directory, not of Java."""
     home = tmp_path / "home"
     home.mkdir()
     (home / "letter.txt").write_text("Dear Zoë")
     script = tmp_path / "s.sql"
     script.write_text("CREATE TABLE t (a INT) USING csv OPTIONS (path '/tmp/none')")
-    done = tidemill("run", str(script), "--root", str(home), "--once", "--master", "local[1]")
-    assert done.returncode == 1
-    assert "TM1005: this directory holds other files and no Tidemill root" in done.stderr
-    assert "letter.txt" in done.stderr
+    no_java = {**{k: v for k, v in os.environ.items() if k not in ("JAVA_HOME", "SPARK_HOME")}, "PATH": str(tmp_path)}
+    done = tidemill("run", str(script), "--root", str(home), "--once", environment=no_java)
+    assert (done.code, done.out) == (1, "")
+    assert done.err.startswith("TM1005: this directory holds other files and no Tidemill root")
+    assert "letter.txt" in done.err
     assert contents(home) == {"letter.txt": "Dear Zoë".encode()}
     assert not (home / "LOCK").exists()
 
@@ -236,42 +256,51 @@ def without_permission(path: Path, mode: int) -> Iterator[None]:
 
 
 def test_root_that_cannot_be_written_to(root: Path) -> None:
-    before = contents(root)
+    before, at = contents(root), ("--root", str(root))
     with without_permission(root, 0o555):
-        read = tidemill("query", "SELECT * FROM sums", "--root", str(root), "--format", "csv", unprivileged=True)
-        checked = tidemill("state", "verify", "--root", str(root), unprivileged=True)
-        tidied = tidemill("state", "gc", "--root", str(root), "--grace", "0", unprivileged=True)
-    assert (read.returncode, len(read.stdout.splitlines())) == (0, 4), read.stderr
-    assert checked.returncode == 0
-    assert "all intact" in checked.stderr
-    assert (tidied.returncode, tidied.stderr.split(":")[0]) == (1, "TM1013")
+        read, checked, tidied = unprivileged(
+            ("query", "SELECT * FROM sums", "--format", "csv", *at),
+            ("state", "verify", *at),
+            ("state", "gc", "--grace", "0", *at),
+        )
+    assert (read.code, len(read.out.splitlines())) == (0, 4), read.err
+    assert checked.code == 0
+    assert "all intact" in checked.err
+    assert (tidied.code, tidied.err.split(":")[0]) == (1, "TM1013")
     assert contents(root) == before
 
 
 @pytest.mark.parametrize(("below", "number"), [("manifest", "TM1013"), ("sst", "TM1016")])
 def test_root_that_cannot_be_read(root: Path, below: str, number: str) -> None:
-    before = contents(root)
+    before, at = contents(root), ("--root", str(root))
     with without_permission(root / below, 0o000):
-        read = tidemill("query", "SELECT * FROM sums", "--root", str(root), unprivileged=True)
-        checked = tidemill("state", "verify", "--root", str(root), unprivileged=True)
-        listed = tidemill("state", "ls", "--files", "--root", str(root), unprivileged=True)
+        read, checked, listed = unprivileged(
+            ("query", "SELECT * FROM sums", *at), ("state", "verify", *at), ("state", "ls", "--files", *at)
+        )
     for done in (read, listed):
-        assert (done.returncode, done.stderr.split(":")[0]) == (1, number), done.stderr
-    assert checked.returncode == 1
-    assert number in checked.stderr + checked.stdout
-    assert "Traceback" not in checked.stderr
+        assert (done.code, done.err.split(":")[0]) == (1, number), done.err
+    assert checked.code == 1
+    assert number in checked.err + checked.out
     assert contents(root) == before
 
 
-def test_two_mills_in_two_processes(spark: SparkSession, root: Path) -> None:
-    given = Settings(master="local[2]", partitions=2, checkpoint_seconds=1e9)
-    with Mill(root, spark=spark, settings=given):
+def test_beside_a_mill_in_another_process(spark: SparkSession, root: Path) -> None:
+    script, at = root.parent / "s.sql", ("--root", str(root))
+    script.write_text("CREATE TABLE u (a INT) USING csv OPTIONS (path '/tmp/none')")
+    with Mill(root, spark=spark, settings=GIVEN):
         before = contents(root)
-        tidied = tidemill("state", "gc", "--root", str(root))
-        assert tidied.stderr.startswith("TM1003: another process is writing to this root")
+        second, tidied, *readers = elsewhere(
+            ("run", str(script), "--once", *at),
+            ("state", "gc", *at),
+            ("state", "ls", *at),
+            ("state", "verify", *at),
+            ("query", "SELECT * FROM sums", *at),
+        )
+        for refused in (second, tidied):
+            assert (refused.code, refused.out) == (1, "")
+            assert refused.err.startswith("TM1003: another process is writing to this root")
+        assert [r.code for r in readers] == [0, 0, 0], "reading goes on beside it"
         assert contents(root) == before
-        for command in (("state", "ls"), ("state", "verify"), ("query", "SELECT * FROM sums")):
-            assert tidemill(*command, "--root", str(root)).returncode == 0, "reading goes on beside it"
 
 
 def test_store_names_what_is_missing(root: Path) -> None:

@@ -8,6 +8,7 @@ import random
 import subprocess
 import sys
 import time
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ import pytest
 from state_root import CATALOG, PLACES, contents, flip, make_root, place, seal
 from tidemill.errors import TidemillError
 from tidemill.runtime.state_check import collect, verify
+from tidemill.state.garbage import Listing, garbage
 from tidemill.state.manifest import KEEP, ManifestLog
 from tidemill.state.objects import Objects
 from tidemill.state.store import OBJECTS, RunStore, epoch_of
@@ -133,7 +135,7 @@ def test_collect(made: Made) -> None:
     found = collect(log.objects.url, grace=0)
     over = 0 if log.objects.directory is not None else 1
     gone = {(f.place, f.name) for f in found.files}
-    assert {(f.place, f.name) for f in dry.files} <= gone
+    assert dry.files == found.files
     assert {n for p, n in gone if p == "durable"} == {OBJECTS + first, f"{OBJECTS}c0000000099-orphan.sst"}
     assert {n for p, n in gone if p == "manifest"} == {log.name(n) for n in range(1, 4 + over)}
     assert {epoch_of(n) for p, n in gone if p == "buffer" and n.endswith(".run")} == {1, 2, 3, 9}
@@ -151,22 +153,30 @@ def test_collect(made: Made) -> None:
 def test_grace_and_what_is_not_ours(local: Made) -> None:
     log, store, _ = local
     root = directory_of(local)
+    half_a_manifest = root / "manifest" / "4567.staged"
     strangers = [root / "notes.txt", root / "sst" / "notes.txt", root / "buffer" / "other.run", root / "manifest" / "x"]
     for path in strangers:
         path.write_text("keep me")
     orphan, staged = root / "sst" / "c0000000009-x.sst", root / "sst" / "0123.staged"
-    for path in (orphan, staged):
+    half = [staged, half_a_manifest, root / "buffer" / "89ab.staged"]
+    for path in (orphan, *half):
         path.write_text("half")
     before = contents(root)
     young = collect(str(root))
-    assert (young.files, young.young) == ((), 2 + len(store.buffered()))
+    assert (young.files, young.young) == ((), 4 + len(store.buffered()))
     assert contents(root) == before
     hour_ago = time.time() - 3600
-    for path in (orphan, staged, *strangers):
+    for path in (orphan, *half, *strangers):
         os.utime(path, (hour_ago, hour_ago))
     found = collect(str(root))
-    assert {Path(f.name).name for f in found.files} == {orphan.name, staged.name}
-    assert contents(root).keys() == before.keys() - {"sst/c0000000009-x.sst", "sst/0123.staged"}
+    assert {(f.place, Path(f.name).name, f.bytes) for f in found.files} == {
+        ("durable", orphan.name, 4),
+        ("durable", staged.name, 4),
+        ("manifest", half_a_manifest.name, 4),
+        ("buffer", "89ab.staged", 4),
+    }
+    gone = {str(p.relative_to(root)) for p in (orphan, *half)}
+    assert contents(root).keys() == before.keys() - gone
     assert log.numbers() == [1, 2, 3]
 
 
@@ -194,6 +204,53 @@ def newer_manifest(root: Path, format_: int) -> None:
     body = b'{"format": %d}' % format_
     name = root / "manifest" / f"{4:020d}.json"
     name.write_bytes(hashlib.sha256(body).hexdigest().encode() + b"\n" + body)
+
+
+def test_what_cannot_be_removed(local: Made, monkeypatch: pytest.MonkeyPatch) -> None:
+    root = directory_of(local)
+    (root / "sst" / "c0000000009-x.sst").write_text("orphan")
+    before = contents(root)
+
+    def refuse(_: Objects, names: Iterable[str]) -> None:
+        for name in names:
+            raise OSError(f"{name}: read-only file system")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Objects, "remove", refuse)
+        patch.setattr(Path, "unlink", lambda *_, **__: None)
+        with pytest.raises(TidemillError, match="TM1038") as caught:
+            collect(str(root), grace=0)
+    assert "read-only" in caught.value.got
+    assert contents(root) == before
+    local[0].lock()  # it is free again
+    local[0].unlock()
+
+
+def test_the_rule_is_that_of_a_mill(made: Made, seed: int) -> None:
+    """Of random rubbish a mill's collection and this one take the same, but what an attempt in flight may have."""
+    chance = random.Random(seed)
+    log, store, version = made
+    for number in range(12):
+        seal(store, chance.randrange(1, 7))
+        log.objects.put(f"{OBJECTS}{chance.choice('cm')}{number:010d}-x.sst", b"orphan")
+    late = version.seal(4, [], chance.sample(sorted(version.every(), key=str), 2)).forget(4)
+    for number in range(4, 4 + chance.randrange(20)):
+        log.publish(number, late, CATALOG)
+    newest = log.latest()
+    assert newest is not None
+    mine = Listing.of(store, log)
+    kept = [log.read(n).version.files() for n in log.numbers()[-KEEP:]]
+    rule = garbage(mine, kept, (), (), newest.version.epoch, time.time(), 0.0)
+    found = collect(log.objects.url, grace=0, remove=False)
+    durable = {f.name.removeprefix(OBJECTS) for f in found.files if f.place == "durable"}
+    buffered = {f.name for f in found.files if f.place == "buffer" and f.name.endswith(".run")}
+    assert set(rule.durable) <= durable
+    if log.objects.directory is not None:
+        assert set(rule.durable) == durable
+    assert set(rule.buffered) == {n for n in buffered if epoch_of(n) <= newest.version.epoch}
+    assert buffered == {n for n, _ in store.buffered()}
+    assert collect(log.objects.url, grace=0).files == found.files
+    assert verify(log.objects.url).intact
 
 
 def test_not_while_another_process_writes(local: Made) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -24,7 +25,7 @@ MODES = {
     "list": ("fails",),
     "download": ("fails", "torn"),
     "remove": ("fails", "torn", "applied"),
-    "sweep": ("fails",),
+    "staged": ("fails",),
     "write": ("fails", "torn", "applied"),
     "evict": ("fails", "applied"),
 }
@@ -100,8 +101,8 @@ class FaultyObjects(ClockedObjects):
 
         self.faults.step("download", lambda: super(FaultyObjects, self).download(name, target), tear)
 
-    def sweep(self, prefix: str, *args: Any) -> None:
-        self.faults.step("sweep", lambda: super(FaultyObjects, self).sweep(prefix, *args))
+    def staged(self, prefix: str) -> builtins.list[tuple[str, float]]:
+        return self.faults.step("staged", lambda: super(FaultyObjects, self).staged(prefix))
 
 
 class FaultyStore(ClockedStore):

@@ -217,7 +217,10 @@ def hang(place: FaultyPlace, story: Story, at: int) -> None:
     place.faults.release.set()
     process.join(60)
     assert not process.is_alive()
-    assert all(isinstance(e, TidemillError) and e.number in ("TM1003", "TM1018") for e in errors), errors
+    for error in errors:
+        assert isinstance(error, TidemillError), error
+        gone = error.number == "TM1014" and "No such file" in error.got  # what it was to upload has been collected
+        assert gone or error.number in ("TM1003", "TM1018"), error
     buffer.checkpoint()
     assert buffer.log.numbers()[-1] == newest + 1
     second.check(buffer)
@@ -231,7 +234,7 @@ def test_collecting_garbage_fails(kind: str, tmp_path: Path) -> None:
     """The thread of checkpoints survives it, and tries again."""
     for place in places(kind, tmp_path):
         buffer = Buffer(place, OPTIONS, TABLES)
-        for number, step in ((2, "list"), (0, "remove"), (0, "sweep")):
+        for number, step in ((2, "list"), (0, "remove"), (0, "staged")):
             place.faults.arm(number, "fails", step)
             buffer.checkpoints._collect_in = 0
             buffer.checkpoint()

@@ -11,6 +11,7 @@ import pytest
 
 from tidemill.state.garbage import Garbage, Listing, garbage
 from tidemill.state.keys import KeyColumn, encode
+from tidemill.state.manifest import ManifestLog
 from tidemill.state.merge import MergeOp, consolidate
 from tidemill.state.objects import Objects
 from tidemill.state.sst import Part
@@ -37,6 +38,8 @@ def test_only_what_is_old_unneeded_and_not_being_written_goes() -> None:
     assert later.staged == ("/buffer/a.staged",)
     assert buffer_name(9) not in later.buffered, "it may belong to an attempt in flight"
     assert len(later) == 5 + 3 + 2 + 1
+    nobody = garbage(listing, [], [], NOTHING, None, 1000.0, 10.0)
+    assert buffer_name(9) in nobody.buffered, "no mill runs, so there is no attempt"
 
 
 def test_random_listings_against_the_rule_in_words(seed: int) -> None:
@@ -62,6 +65,7 @@ def test_random_listings_against_the_rule_in_words(seed: int) -> None:
 def test_a_listing_is_removed_from_the_place_it_was_made_of(kind: str, tmp_path: Path) -> None:
     root = str(tmp_path / "root") if kind == "directory" else f"memory://{tmp_path}"
     store = RunStore(Objects(root), tmp_path / "buffer")
+    log = ManifestLog(store.objects, create=True)
     keys = encode([pa.array([1], pa.int64())], (KeyColumn(pa.int64()),), 1)
     rows = consolidate(keys, [pa.array([1], pa.int64())], SUM, drop_zero=True)
     (buffered,) = store.write(1, [("t", rows, SUM)], "0-0")
@@ -72,7 +76,7 @@ def test_a_listing_is_removed_from_the_place_it_was_made_of(kind: str, tmp_path:
     foreign.write_text("not ours")
     for path in (tmp_path / "buffer").iterdir():
         os.utime(path, (0, 0))
-    listing = Listing.of(store)
+    listing = Listing.of(store, log)
     assert {n for n, _ in listing.durable} == {stays.file, goes.file}
     assert [n for n, _ in listing.buffered] == [buffered.file]
     assert {n for n, _ in listing.copies} == ({stays.file, goes.file} if kind == "memory" else set())
@@ -83,9 +87,10 @@ def test_a_listing_is_removed_from_the_place_it_was_made_of(kind: str, tmp_path:
     assert not staged.exists()
     assert foreign.exists()
     assert len(store.open(stays)) == 1
-    assert len(garbage(Listing.of(store), [{stays.file}], [], NOTHING, 1, 1e12, 0.0)) == 0
+    assert len(garbage(Listing.of(store, log), [{stays.file}], [], NOTHING, 1, 1e12, 0.0)) == 0
 
 
 def test_a_buffer_that_is_not_there_yet_is_empty(tmp_path: Path) -> None:
-    listing = Listing.of(RunStore(Objects(tmp_path / "root"), tmp_path / "buffer"))
+    objects = Objects(tmp_path / "root")
+    listing = Listing.of(RunStore(objects, tmp_path / "buffer"), ManifestLog(objects, create=True))
     assert listing == Listing((), ())

@@ -83,6 +83,35 @@ def test_two_writers_at_the_same_moment(log: ManifestLog, monkeypatch: pytest.Mo
     assert [p.name for p in (directory_of(log) / "manifest").iterdir()] == [path_of(log, 1).name]
 
 
+@pytest.mark.parametrize("lag", [0, 2])
+def test_a_list_that_lags_for_ever(log: ManifestLog, monkeypatch: pytest.MonkeyPatch, lag: int) -> None:
+    """Another writer's manifest that no list shows is found by its name; so are this writer's own."""
+    rival = ManifestLog(log.objects, create=True)
+    for number in (1, 2, 3):
+        log.publish(number, VERSION, {"by": "first"})
+    monkeypatch.setattr(rival, "numbers", lambda: log.numbers()[:lag])
+    with pytest.raises(TidemillError, match="TM1003") as caught:
+        rival.publish(3, VERSION, {"by": "second"})
+    assert caught.value.got == f"manifest 3 was written by {log.writer}"
+    monkeypatch.setattr(log, "numbers", lambda: ManifestLog(log.objects, create=False).numbers()[:lag])
+    published = log.publish(2, VERSION, {"by": "first, again"})
+    assert (published.number, log.read(4).catalog) == (4, {"by": "first, again"})
+    assert log.read(2).catalog == log.read(3).catalog == {"by": "first"}
+
+
+def test_a_manifest_that_is_there_and_is_not(log: ManifestLog, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A store that refuses a name and then has nothing under it: an error, after which it can be tried again."""
+
+    def refuse(name: str, _: bytes) -> None:
+        raise FileExistsError(name)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(log.objects, "put", refuse)
+        with pytest.raises(TidemillError, match="TM1014"):
+            log.publish(1, VERSION, {})
+    assert log.publish(1, VERSION, {}).number == 1
+
+
 def test_bytes_reach_the_disk_before_the_name_does(log: ManifestLog, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[tuple[str, bool]] = []
 
@@ -135,16 +164,23 @@ def test_files_with_other_names_are_ignored(log: ManifestLog) -> None:
     assert log.numbers() == [1]
 
 
-def test_prune_keeps_the_newest_and_clears_what_a_crash_left(log: ManifestLog) -> None:
+def test_prune_keeps_the_newest(log: ManifestLog) -> None:
     for number in range(1, 21):
         log.publish(number, VERSION, {})
-    left, written = (directory_of(log) / "manifest" / f"host-1-{name}.staged" for name in ("abc", "def"))
-    left.write_text("half a mani")
-    os.utime(left, (0, 0))
-    written.write_text("another writer's, whose")
+    assert log.old(coming=1) == [log.name(n) for n in range(1, 6)]
     assert log.prune() == list(range(5, 21))
     assert log.numbers() == list(range(5, 21))
-    assert list((directory_of(log) / "manifest").glob("*.staged")) == [written]
+    assert log.old() == []
+    assert log.old(coming=1) == [log.name(5)]
+
+
+def test_what_a_crash_left_is_staged(log: ManifestLog) -> None:
+    log.publish(1, VERSION, {})
+    left = directory_of(log) / "manifest" / "0123.staged"
+    left.write_text("half a mani")
+    os.utime(left, (5, 5))
+    assert log.staged() == [(str(left), 5.0)]
+    assert log.numbers() == [1]
 
 
 def test_no_root(tmp_path: Path) -> None:

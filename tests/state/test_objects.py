@@ -43,6 +43,15 @@ def test_a_name_is_given_once(objects: Objects, tmp_path: Path) -> None:
     assert objects.get("a") == b"first"
 
 
+def test_large_bytes_too_are_given_once(objects: Objects) -> None:
+    """A manifest of whatever size fences."""
+    first, second = (bytes([i]) * (20 << 20) for i in (1, 2))
+    objects.put("manifest/1", first)
+    with pytest.raises(FileExistsError):
+        objects.put("manifest/1", second)
+    assert objects.get("manifest/1") == first
+
+
 def test_of_many_writers_one_succeeds(objects: Objects) -> None:
     won: list[bytes] = []
     start = threading.Barrier(8)
@@ -107,10 +116,9 @@ def test_half_written_objects_are_never_seen(tmp_path: Path, monkeypatch: pytest
     assert objects.list("manifest/") == []
     (tmp_path / "manifest" / "left.staged").write_bytes(b"half")
     assert objects.list("manifest/") == []
-    objects.sweep("manifest/")
-    assert (tmp_path / "manifest" / "left.staged").exists(), "somebody may be writing it"
-    objects.sweep("manifest/", seconds=-1.0)
-    assert list((tmp_path / "manifest").iterdir()) == []
+    left = tmp_path / "manifest" / "left.staged"
+    assert objects.staged("manifest/") == [(str(left), left.stat().st_mtime)]
+    assert objects.staged("nothing/") == []
     objects.put("manifest/1", b"x")
     assert objects.get("manifest/1") == b"x"
 

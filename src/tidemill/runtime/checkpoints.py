@@ -265,7 +265,7 @@ class Checkpoints:
         int
             How many files went.
         """
-        listing = Listing.of(self._store)
+        listing = Listing.of(self._store, self._log)
         kept = set(self._log.prune())
         self._kept = {n: f for n, f in self._kept.items() if n in kept}
         try:

@@ -7,7 +7,6 @@ positions, rows and catalogue change together.
 
 from __future__ import annotations
 
-import os
 import threading
 import time
 import weakref
@@ -15,7 +14,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -39,8 +37,8 @@ from tidemill.runtime.epoch_programs import EpochPrograms, Prepared
 from tidemill.runtime.epoch_work import failed_views, must_begin, snapshot_steps, tables_of
 from tidemill.runtime.expired_state import expired_state
 from tidemill.runtime.filling import filling
-from tidemill.runtime.intake import Intake
 from tidemill.runtime.report import EpochReport, epoch_report
+from tidemill.runtime.root import Recovered, Root
 from tidemill.runtime.snapshot import Snapshot, from_manifest
 from tidemill.runtime.stored_tables import stored_tables
 from tidemill.runtime.superstep import EpochPlan, TaskReport
@@ -50,11 +48,8 @@ from tidemill.runtime.view_root import view_root
 from tidemill.sources.split import Split, SplitResult
 from tidemill.state.compaction import Policy
 from tidemill.state.expiry import Expiry
-from tidemill.state.manifest import ManifestLog
 from tidemill.state.memory import share_of_task
-from tidemill.state.objects import Objects
-from tidemill.state.store import RunStore, default_buffer
-from tidemill.state.version import Run, Version
+from tidemill.state.version import Run
 from tidemill.task.program import ScanStep
 
 _ATTEMPTS = 3
@@ -67,19 +62,18 @@ _MERGES_BEHIND = 8
 class Coordinator:
     """The one writer of a root.
 
-    Raises
-    ------
-    TidemillError
-        TM1003 when another process writes this root, TM1002, TM1004, TM1010, TM1011 when the root cannot
-        be read, TM6001 and TM6002 for Java.
+    Parameters
+    ----------
+    root : Root
+        Taken for writing; :meth:`close` releases it.
     """
 
-    def __init__(self, root: str | os.PathLike[str], settings: Settings, spark: SparkSession) -> None:
-        self.objects = Objects(root)
+    def __init__(self, root: Root, settings: Settings, spark: SparkSession) -> None:
+        self._taken = root
+        self.objects = root.objects
         self.settings = settings
         self.spark = spark
         self._snapshots: list[weakref.ref[Snapshot]] = []
-        self._log = ManifestLog(self.objects, create=True)
         self._lock = threading.RLock()
         self._jobs = EpochJobs(spark.sparkContext)
         self._admission = Admission(settings.epoch_bytes, settings.split_bytes)
@@ -88,23 +82,12 @@ class Coordinator:
         self._warnings: list[str] = []
         self.went_back: list[int] = []
         """The epochs to which it went back, each time that sealed ones were lost."""
-        self._log.lock()
-        try:
-            self._recover()
-        except BaseException:
-            self._log.unlock()
-            raise
+        self._begin_from(root.recovered)
 
-    def _recover(self) -> None:
-        last = self._log.latest()
-        self.store = RunStore(self.objects, self._buffer())
-        self.version = last.version if last else Version.empty()
-        self.store.check_present(self.version.files())
-        self.catalog = Catalog.from_json(last.catalog["catalog"]) if last else Catalog()
+    def _begin_from(self, found: Recovered) -> None:
+        last = found.last
+        self.store, self.version, self.catalog, self._intake = found.store, found.version, found.catalog, found.intake
         self._fresh: set[str] = set(last.catalog["fresh"]) if last else set()
-        stored = last.catalog if last else {"history": []}
-        pinned = stored.get("static", {})
-        self._intake = Intake(self.catalog, self.store, self.version, stored["history"], pinned)
         self.partitions = self.settings.partitions or self.spark.sparkContext.defaultParallelism
         self.catalyst = Catalyst(self.spark)
         for table in self.catalog.tables.values():
@@ -121,7 +104,7 @@ class Coordinator:
             Policy(self.settings.compact_after, self.settings.compact_bytes),
         )
         self._checkpoints = Checkpoints(
-            self._log,
+            self._taken.log,
             self.store,
             last,
             self.settings.checkpoint_seconds,
@@ -130,10 +113,6 @@ class Coordinator:
             Uploads(self.spark.sparkContext, self.store, self.settings.checkpoint_bytes).run,
             self._in_use,
         )
-
-    def _buffer(self) -> Path:
-        given = self.settings.buffer_directory
-        return Path(given).expanduser().absolute() if given else default_buffer(self.objects)
 
     def _in_use(self) -> InUse:
         """What garbage collection must leave alone."""
@@ -421,7 +400,7 @@ class Coordinator:
         newest = self.version.epoch
         self._compactor.forget()
         self._checkpoints.close(error)
-        self._recover()
+        self._begin_from(self._taken.recover())
         self._intake.list_files(0)
         self.went_back.append(self.version.epoch)
         self._warnings.append(f"{error.message()}\n  went back from epoch {newest} to epoch {self.version.epoch}")
@@ -516,7 +495,7 @@ class Coordinator:
                     self.checkpoint()
             finally:
                 self._checkpoints.close()
-                self._log.unlock()
+                self._taken.release()
 
     def _claim(self) -> None:
         """Before its first epoch a writer publishes a manifest, which fences any other."""

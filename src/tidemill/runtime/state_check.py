@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import math
 import os
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,11 +17,10 @@ import pyarrow as pa
 from tidemill.config import Settings
 from tidemill.errors import TidemillError
 from tidemill.runtime.state_report import durable, opened
-from tidemill.state.manifest import KEEP, ManifestLog
-from tidemill.state.objects import Objects
+from tidemill.state import garbage
+from tidemill.state.manifest import ManifestLog
 from tidemill.state.store import OBJECTS, SST, RunStore
 
-_STAGED = ".staged"
 _STATES = {"TM1002": "other format", "TM1004": "damaged", "TM1010": "missing", "TM1011": "damaged"}
 
 
@@ -106,6 +107,8 @@ def verify(root: str | os.PathLike[str], buffer: str | None = None) -> Verificat
     """
     log, store = opened(root, buffer)
     sizes = {s.name: s.bytes for s in log.objects.list("manifest/")}
+    with contextlib.suppress(TidemillError):  # each file says what is the matter with it
+        sizes |= {s.name: s.bytes for s in durable(log.objects).values()}
     manifests: list[Checked] = []
     needed: dict[str, list[int]] = {}
     for number in reversed(log.numbers()):
@@ -121,7 +124,10 @@ def verify(root: str | os.PathLike[str], buffer: str | None = None) -> Verificat
         manifests.append(Checked(name, sizes.get(name, 0), state, detail, (number,)))
     with tempfile.TemporaryDirectory(prefix="tidemill-verify-") as copies:
         fresh = store if log.objects.directory is not None else RunStore(log.objects, Path(copies))
-        files = [_checked(store if not f.endswith(SST) else fresh, f, sorted(needed[f])) for f in sorted(needed)]
+        files = []
+        for name in sorted(needed):
+            place = fresh if name.endswith(SST) else store
+            files.append(_checked(place, name, sizes, sorted(needed[name])))
     present = set(log.numbers())
     return Verification(
         log.objects.url,
@@ -130,12 +136,12 @@ def verify(root: str | os.PathLike[str], buffer: str | None = None) -> Verificat
     )
 
 
-def _checked(store: RunStore, file: str, manifests: Sequence[int]) -> Checked:
-    state, detail, size = "intact", "", 0
+def _checked(store: RunStore, file: str, sizes: Mapping[str, int], manifests: Sequence[int]) -> Checked:
+    state, detail = "intact", ""
     name = OBJECTS + file if file.endswith(SST) else file
+    size = sizes.get(name) or _size(store.path(file))
     try:
         store.verify(file)
-        size = store.path(file).stat().st_size
         if store.objects.directory is None:
             store.evict([file])
     except TidemillError as error:
@@ -164,7 +170,7 @@ class Unneeded:
 
 
 @dataclass(frozen=True)
-class Garbage:
+class Collected:
     """What :func:`collect` found, and how many more files are too young to be sure of."""
 
     files: tuple[Unneeded, ...]
@@ -188,8 +194,10 @@ class Garbage:
 
 def collect(
     root: str | os.PathLike[str], buffer: str | None = None, grace: float | None = None, remove: bool = True
-) -> Garbage:
+) -> Collected:
     """Find, and remove, what no manifest that is kept names: of state files, this host's buffer, and old manifests.
+
+    The rule is a mill's own, :func:`tidemill.state.garbage.garbage`; as no mill runs, nothing is read or in flight.
 
     Only for a root that no mill writes. One in a directory is locked; one in an object store cannot be, so it is taken
     over by a manifest, and a mill that still runs stops with TM1003 before it can publish what names a file that went.
@@ -197,35 +205,54 @@ def collect(
     Parameters
     ----------
     grace : float, optional
-        Seconds that a file must be old, so that whoever reads an older version finishes; by default as in a mill.
+        Seconds that a file must be old, so that whoever reads an older version finishes; by default as in a mill. What
+        was being written stays longer.
     remove : bool
         Whether to remove it, and to take a root over that cannot be locked.
 
     Raises
     ------
     TidemillError
-        TM1003 while a mill runs; TM1004, TM1002 and TM1010 when a manifest cannot be read, or a file that one names is
-        missing: nothing is removed then, as it may be wanted to mend the root. Otherwise as :func:`verify`.
+        TM1003 while a mill runs; TM1038 when something cannot be removed; TM1004, TM1002 and TM1010 when a manifest
+        cannot be read, or a file that one names is missing: nothing is removed then, as it may be wanted to mend the
+        root. Otherwise as :func:`verify`.
     """
     log, store = opened(root, buffer)
+    grace = Settings().garbage_grace_seconds if grace is None else grace
     log.lock()
     try:
-        if grace is None:
-            grace = Settings().garbage_grace_seconds
-        found, young = _unneeded(log, store, time.time() - grace)
-        if remove and found:
-            if log.objects.directory is None:
+        found = _unneeded(log, store, grace)
+        if len(found) and log.objects.directory is None:
+            if remove:
                 _take_over(log)
-                found, young = _unneeded(log, store, time.time() - grace)
-            store.evict(f.name for f in found if f.place == "buffer" and not f.name.endswith(_STAGED))
-            store.remove(f.name.removeprefix(OBJECTS) for f in found if f.place == "durable" and f.name.endswith(SST))
-            log.objects.remove(f.name for f in found if f.place == "manifest" and not f.name.endswith(_STAGED))
-            for file in found:
-                if file.name.endswith(_STAGED):
-                    Path(file.name).unlink(missing_ok=True)
-        return Garbage(tuple(found), young, grace)
+            found = _unneeded(log, store, grace, coming=0 if remove else 1)
+        report = Collected(_described(log, store, found), found.young, grace)
+        if remove:
+            try:
+                log.objects.remove(found.manifests)
+                found.files.remove(store)
+            except OSError as error:
+                raise TidemillError(
+                    "TM1038",
+                    "a file that nobody needs could not be removed",
+                    got=str(error).splitlines()[0],
+                    hint="check permissions and run it again; nothing that is needed was touched",
+                ) from error
+        return report
     finally:
         log.unlock()
+
+
+@dataclass(frozen=True)
+class _Found:
+    """Names of old manifests, files that may go, and how many more could if they were older."""
+
+    manifests: list[str]
+    files: garbage.Garbage
+    young: int
+
+    def __len__(self) -> int:
+        return len(self.manifests) + len(self.files)
 
 
 def _take_over(log: ManifestLog) -> None:
@@ -234,41 +261,42 @@ def _take_over(log: ManifestLog) -> None:
     log.publish(newest.number + 1, newest.version, newest.catalog)
 
 
-def _unneeded(log: ManifestLog, store: RunStore, before: float) -> tuple[list[Unneeded], int]:
-    listed = durable(log.objects)
-    numbers = log.numbers()
-    needed: set[str] = set()
-    for number in numbers[-KEEP:]:
-        needed |= log.read(number).version.files()
-    store.check_present(needed, listed)
-    old = {log.name(n) for n in numbers[:-KEEP]}
-    found = [Unneeded(s.name, "manifest", s.bytes, "older") for s in log.objects.list("manifest/") if s.name in old]
-    candidates = [
-        (Unneeded(s.name, "durable", s.bytes, "no manifest names it"), s.modified)
-        for name, s in listed.items()
-        if name not in needed
-    ]
-    remote = log.objects.directory is None
-    runs = {name for name, _ in store.buffered()}
-    for path in sorted(store.buffer.glob("*")):
-        copied = remote and path.suffix == SST
-        if path.name not in needed and (copied or path.name in runs):
-            stat = path.stat()
-            why = "no manifest names what it is a copy of" if copied else "no manifest names it"
-            candidates.append((Unneeded(path.name, "buffer", stat.st_size, why), stat.st_mtime))
-    candidates += _staged(log.objects, store)
-    found += [file for file, modified in candidates if modified < before]
-    return found, sum(modified >= before for _, modified in candidates)
+def _unneeded(log: ManifestLog, store: RunStore, grace: float, coming: int = 0) -> _Found:
+    """What may go once so many manifests, which name what the newest does, will have been written."""
+    listing = garbage.Listing.of(store, log)
+    old = log.old(coming)
+    kept = [log.read(n).version.files() for n in log.numbers()[len(old) :]]
+    store.check_present(frozenset().union(*kept), {name for name, _ in listing.durable})
+
+    def that_may_go(now: float) -> garbage.Garbage:
+        return garbage.garbage(listing, kept, (), (), durable_epoch=None, now=now, grace=grace)
+
+    found = that_may_go(time.time())
+    return _Found(old, found, len(that_may_go(math.inf)) - len(found))
 
 
-def _staged(objects: Objects, store: RunStore) -> list[tuple[Unneeded, float]]:
-    """What writers that died had begun to write; files below their paths."""
-    places = {"buffer": store.buffer}
-    if objects.directory is not None:
-        places |= {"durable": objects.directory / OBJECTS, "manifest": objects.directory / "manifest"}
-    found = []
-    for place, directory in places.items():
-        for path in sorted(directory.glob(f"*{_STAGED}")):
-            stat = path.stat()
-            found.append((Unneeded(str(path), place, stat.st_size, "its writer died"), stat.st_mtime))
-    return found
+def _described(log: ManifestLog, store: RunStore, found: _Found) -> tuple[Unneeded, ...]:
+    manifests = {s.name: s.bytes for s in log.objects.list("manifest/")}
+    objects = durable(log.objects) if found.files.durable else {}
+    files = found.files
+    return (
+        *(Unneeded(name, "manifest", manifests.get(name, 0), "older") for name in found.manifests),
+        *(Unneeded(OBJECTS + n, "durable", objects[n].bytes, "no manifest names it") for n in files.durable),
+        *(Unneeded(n, "buffer", _size(store.path(n)), "no manifest names it") for n in files.buffered),
+        *(Unneeded(n, "buffer", _size(store.path(n)), "no manifest names what it is a copy of") for n in files.copies),
+        *(Unneeded(n, _place_of(n, store), _size(Path(n)), "its writer died") for n in files.staged),
+    )
+
+
+def _place_of(staged: str, store: RunStore) -> str:
+    directory = Path(staged).parent
+    if directory == store.buffer:
+        return "buffer"
+    return "manifest" if directory.name == "manifest" else "durable"
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0

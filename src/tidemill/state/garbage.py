@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 
+from tidemill.state.manifest import ManifestLog
 from tidemill.state.store import RunStore, epoch_of
 
 _STAGED_SECONDS = 600.0
@@ -27,9 +29,10 @@ class Listing:
     staged: Listed = ()
 
     @staticmethod
-    def of(store: RunStore) -> Listing:
+    def of(store: RunStore, log: ManifestLog) -> Listing:
         """What is there now. List first, ask what is needed then: what is written meanwhile is not in the list."""
-        return Listing(tuple(store.durable()), tuple(store.buffered()), tuple(store.copies()), tuple(store.staged()))
+        staged = (*store.staged(), *log.staged())
+        return Listing(tuple(store.durable()), tuple(store.buffered()), tuple(store.copies()), staged)
 
 
 @dataclass(frozen=True)
@@ -90,7 +93,7 @@ def garbage(
     kept: Iterable[Collection[str]],
     pinned: Iterable[Collection[str]],
     in_flight: Collection[str],
-    durable_epoch: int,
+    durable_epoch: int | None,
     now: float,
     grace: float,
 ) -> Garbage:
@@ -104,8 +107,9 @@ def garbage(
         The files of each older version that somebody in this process reads.
     in_flight : collection of str
         Parts of the names of files that are being written for a version to come.
-    durable_epoch : int
-        Newest epoch of a manifest. What the buffer has of a later one may belong to an attempt in flight.
+    durable_epoch : int or None
+        Newest epoch of a manifest. What the buffer has of a later one may belong to an attempt in flight. None when no
+        mill runs.
     now, grace : float
         Seconds: a file must be ``grace`` old, or have been of no use for so long by a listing that says that.
 
@@ -115,6 +119,7 @@ def garbage(
         Nothing that is needed, young or in flight.
     """
     useless = unneeded(listing, kept, pinned, in_flight)
+    newest = math.inf if durable_epoch is None else durable_epoch
 
     def may_go(listed: Listed) -> tuple[str, ...]:
         return tuple(name for name, at in listed if at <= now - grace and name in useless)
@@ -122,7 +127,7 @@ def garbage(
     abandoned = now - max(grace, _STAGED_SECONDS)
     return Garbage(
         may_go(listing.durable),
-        tuple(name for name in may_go(listing.buffered) if epoch_of(name) <= durable_epoch),
+        tuple(name for name in may_go(listing.buffered) if epoch_of(name) <= newest),
         may_go(listing.copies),
         tuple(name for name, at in listing.staged if at < abandoned),
     )

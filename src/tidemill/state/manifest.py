@@ -153,7 +153,8 @@ class ManifestLog:
         Raises
         ------
         TidemillError
-            TM1003 when another process published that number first: this one is fenced and must stop.
+            TM1003 when another process published that number first: this one is fenced and must stop. TM1014 when it
+            cannot be written.
         """
         body = json.dumps(
             {
@@ -167,13 +168,10 @@ class ManifestLog:
         raw = hashlib.sha256(body).hexdigest().encode() + b"\n" + body
         try:
             number = self._next(number)
-            name = self.name(number)
-            self.objects.put(name, raw)
-            if self.numbers()[-1] > number:  # others went on while this write hung, and pruned what was in its place
-                raise self._fenced()
-        except FileExistsError:
-            if self.objects.get(name) != raw:  # else the answer to our own write was lost
-                return self.publish(number, version, catalog)
+            while not self._put(number, raw):
+                number += 1
+            if max(self.numbers(), default=number) > number:
+                raise self._fenced()  # others went on while this write hung, and pruned what was in its place
         except UncertainError:
             raise
         except OSError as error:
@@ -185,6 +183,22 @@ class ManifestLog:
             ) from error
         return Manifest(number, self.writer, version, catalog)
 
+    def _put(self, number: int, raw: bytes) -> bool:
+        """Whether the manifest of a number is this one now; not when an earlier one of this writer is there. TM1003.
+
+        It asks for the object, not for the list of them, which may lag.
+        """
+        name = self.name(number)
+        try:
+            self.objects.put(name, raw)
+        except FileExistsError:
+            if self.objects.get(name) != raw:  # else the answer to our own write was lost
+                there = self.read(number)
+                if there.writer != self.writer:
+                    raise self._fenced(there) from None
+                return False
+        return True
+
     def _next(self, number: int) -> int:
         """The number, or the one after manifests of this writer that have been written without its knowing. TM1003."""
         later = [present for present in self.numbers() if present >= number]
@@ -192,8 +206,8 @@ class ManifestLog:
             raise self._fenced()
         return later[-1] + 1 if later else number
 
-    def _fenced(self) -> TidemillError:
-        newest = self.latest()
+    def _fenced(self, newest: Manifest | None = None) -> TidemillError:
+        newest = newest or self.latest()
         return TidemillError(
             "TM1003",
             "another process has taken over this root",
@@ -201,12 +215,19 @@ class ManifestLog:
             hint="only one mill may write a root; this one stops, what it sealed after that is discarded",
         )
 
+    def old(self, coming: int = 0) -> list[str]:
+        """Names of the manifests that need not stay, once so many more will have been written."""
+        return [self.name(number) for number in self.numbers()[: coming - KEEP]]
+
     def prune(self) -> list[int]:
         """Delete all but the newest manifests; returns the numbers kept."""
         numbers = self.numbers()
         self.objects.remove(self.name(number) for number in numbers[:-KEEP])
-        self.objects.sweep(_PREFIX)
         return numbers[-KEEP:]
+
+    def staged(self) -> list[tuple[str, float]]:
+        """Paths and modification times of manifests that are being written, or were when their writer died."""
+        return self.objects.staged(_PREFIX)
 
     def lock(self) -> None:
         """Take the root for writing, for as long as this process lives.

@@ -6,9 +6,9 @@ machine when it returns, and nobody ever sees a part of it.
 
 from __future__ import annotations
 
+import builtins
 import contextlib
 import os
-import time
 import uuid
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -81,7 +81,10 @@ class Objects:
             return bytes(obstore.get(self._opened(), name).bytes())
 
     def put(self, name: str, data: bytes | Path) -> None:
-        """Write an object of bytes, or of a file's; it must not exist yet. Of several writers one succeeds."""
+        """Write an object of bytes, or of a file's; it must not exist yet. Of several writers one succeeds.
+
+        A file of more than 16 MB replaces what has its name, where objects are no files.
+        """
         if self.directory is not None:
             self._put_local(name, data)
             return
@@ -137,14 +140,11 @@ class Objects:
             with _as_os_errors(name), contextlib.suppress(NotFoundError, FileNotFoundError):
                 obstore.delete(self._opened(), name)
 
-    def sweep(self, prefix: str, seconds: float = 3600.0) -> None:
-        """Delete what writers that died were writing below ``prefix``: what nobody has touched for so long."""
-        if self.directory is not None:
-            before = time.time() - seconds
-            for staged in (self.directory / prefix).glob(f"*{STAGED}"):
-                with contextlib.suppress(FileNotFoundError):
-                    if staged.stat().st_mtime < before:
-                        staged.unlink()
+    def staged(self, prefix: str) -> builtins.list[tuple[str, float]]:
+        """Paths and modification times (seconds) of what is being written below ``prefix``, or was when its writer
+        died. Nothing where objects are no files.
+        """
+        return [] if self.directory is None else staged_in(self.directory / prefix)
 
     def path(self, name: str) -> Path | None:
         """The file that an object is, where objects are files."""
@@ -175,7 +175,9 @@ class Objects:
 
 
 _ONE_REQUEST = 16 << 20
-"""A larger file goes up in parts; names of such files are unique, so that nothing is lost by not asking first."""
+"""A larger file goes up in parts, for which there is no "unless it exists". It does no harm: such files are state, to
+which every attempt gives a name of its own. Manifests, which decide between writers, are bytes of whatever size.
+"""
 
 
 def _plain_endpoint() -> bool:
@@ -198,6 +200,15 @@ def local_directory(root: str | os.PathLike[str]) -> Path | None:
             hint="give a path, or a URL such as file:///dir, s3://bucket/prefix, gs://bucket/prefix",
         )
     return None
+
+
+def staged_in(directory: Path) -> list[tuple[str, float]]:
+    """Paths and modification times of the staged files in a directory, if there is one."""
+    found = []
+    for path in directory.glob(f"*{STAGED}"):
+        with contextlib.suppress(FileNotFoundError):  # it went meanwhile
+            found.append((str(path), path.stat().st_mtime))
+    return found
 
 
 def sync(path: Path) -> None:

@@ -27,7 +27,7 @@ from tidemill.state.expiry import joint_spans
 from tidemill.state.keys import VNODES
 from tidemill.state.merge import MergeOp, Rows
 from tidemill.state.merge_chunks import merge_chunks
-from tidemill.state.objects import STAGED, Objects, UncertainError
+from tidemill.state.objects import STAGED, Objects, UncertainError, staged_in
 from tidemill.state.sst import Part, Parts
 from tidemill.state.version import Run, Swap
 
@@ -381,8 +381,7 @@ class RunStore:
 
     def staged(self) -> list[tuple[str, float]]:
         """Paths and modification times of what is being written on this host, or was when its writer died."""
-        places = [self.buffer] if self.objects.directory is None else [self.buffer, self.objects.directory / OBJECTS]
-        return [(str(place / name), at) for place in places for name, at in _entries(place, STAGED)]
+        return [*staged_in(self.buffer), *self.objects.staged(OBJECTS)]
 
     def sweep(self, paths: Iterable[str]) -> None:
         """Delete what :meth:`staged` gave."""

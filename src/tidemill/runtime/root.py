@@ -1,0 +1,76 @@
+"""A root taken for writing: locked, and checked, before anything slow begins. Needs no Spark."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from tidemill.config import Settings
+from tidemill.runtime.catalog import Catalog
+from tidemill.runtime.intake import Intake
+from tidemill.state.manifest import Manifest, ManifestLog
+from tidemill.state.objects import Objects
+from tidemill.state.store import RunStore, default_buffer
+from tidemill.state.version import Version
+
+
+@dataclass(frozen=True)
+class Recovered:
+    """What the newest manifest says, or that there is none yet."""
+
+    last: Manifest | None
+    store: RunStore
+    version: Version
+    catalog: Catalog
+    intake: Intake
+
+
+class Root:
+    """A place for state and manifests that nobody else on this host writes, until :meth:`release`.
+
+    Parameters
+    ----------
+    root : str or path
+        Made when it is missing.
+    settings : Settings
+        For the buffer directory.
+
+    Attributes
+    ----------
+    recovered : Recovered
+        What was there when it was taken.
+
+    Raises
+    ------
+    TidemillError
+        TM1003 when another process writes it; TM1002, TM1004 to TM1006, TM1009 to TM1011, TM1013 and TM1016 when it
+        cannot be used. Nothing has been changed then.
+    """
+
+    def __init__(self, root: str | os.PathLike[str], settings: Settings) -> None:
+        self.objects = Objects(root)
+        self.log = ManifestLog(self.objects, create=True)
+        given = settings.buffer_directory
+        self._buffer = Path(given).expanduser().absolute() if given else default_buffer(self.objects)
+        self.log.lock()
+        try:
+            self.recovered = self.recover()
+        except BaseException:
+            self.release()
+            raise
+
+    def recover(self) -> Recovered:
+        """The newest durable epoch, now: what to begin from, or to go back to. Errors as when it was taken."""
+        last = self.log.latest()
+        store = RunStore(self.objects, self._buffer)
+        version = last.version if last else Version.empty()
+        store.check_present(version.files())
+        stored = last.catalog if last else {"history": []}
+        catalog = Catalog.from_json(stored["catalog"]) if last else Catalog()
+        intake = Intake(catalog, store, version, stored["history"], stored.get("static", {}))
+        return Recovered(last, store, version, catalog, intake)
+
+    def release(self) -> None:
+        """Let others write it."""
+        self.log.unlock()
