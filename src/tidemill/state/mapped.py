@@ -30,6 +30,8 @@ _NEAR = 4
 """With a probe for every so many rows merging both is faster than searching."""
 _FEW, _SMALL = 256, 32 << 10
 """With fewer probes, or fewer rows, the index takes longer than a search of keys that are checked anyway."""
+_OFTEN, _MODEST = 16, 1 << 20
+"""Keys of a section of at most so many bytes are all checked once they have been searched so often."""
 _NARROW = 256
 """Bytes of a row below which rows are checked by the block."""
 _NO_WORDS = np.empty(0, np.uint64)
@@ -80,10 +82,22 @@ class Body:
         self._low, self._high = low, high
         self._base = pages.data.address
         self._index: tuple[Keys, Words] | None = None
+        self._all_keys = False
+        self._searched = 0
 
     def check_all_keys(self, start: int, stop: int) -> None:
         """Check the keys of a range of rows."""
-        check_rows(self.pages, self._base, self._array, np.array([start]), np.array([stop]))
+        if not self._all_keys:
+            check_rows(self.pages, self._base, self._array, np.array([start]), np.array([stop]))
+            self._all_keys = start == 0 and stop == len(self.keys)
+
+    def knows_keys(self) -> bool:
+        """Whether all keys are checked; who is about to search them asks, and so they are some time."""
+        if not self._all_keys:
+            self._searched += 1
+            if self._searched > _OFTEN and self.bytes <= _MODEST:
+                self.check_all_keys(0, len(self.keys))
+        return self._all_keys
 
     def check_all_values(self, start: int, stop: int) -> None:
         """Check the values of a range of rows."""
@@ -220,6 +234,15 @@ class Mapped(Rows):
         taken = column(index)
         return tuple(v.take(taken) for v in self.body.values)
 
+    def columns_at(self, rows: Ints) -> tuple[pa.Array, ...]:
+        """All values, of which those of the given rows (int64, -1 for none) are checked."""
+        values: tuple[pa.Array, ...] | None = self.__dict__["_values"]
+        if values is not None:
+            return values
+        if not self.body.pages.complete:
+            self.body.check_values(rows[rows >= 0] + self.start)
+        return tuple(v.slice(self.start, len(self)) for v in self.body.values)
+
     def value_types(self) -> list[pa.DataType]:
         """Types of the value columns."""
         return [v.type for v in self.body.values]
@@ -229,8 +252,7 @@ class Mapped(Rows):
         body, n = self.body, len(self)
         if not n or not len(probes) or body.misses(probes):
             return np.full(len(probes), -1, np.int64)
-        known = self.__dict__["_keys"] is not None
-        if len(probes) * _DENSE > n or (known and (len(probes) < _FEW or n < _SMALL)):
+        if self._direct(probes):
             keys = self.keys
             search = locate_near if n > _FEW and len(probes) * _NEAR > n else locate
             return search(keys.offsets, keys.data, probes.offsets, probes.data)
@@ -240,13 +262,25 @@ class Mapped(Rows):
             rows[rows >= 0] -= self.start
         return rows
 
+    def rows_with(self, prefixes: Keys) -> tuple[Ints, Ints]:
+        """The first row with each prefix, and the one after the last; none is a prefix of another."""
+        if self._direct(prefixes):
+            keys = self.keys
+            return locate_prefixes(keys.offsets, keys.data, prefixes.offsets, prefixes.data)
+        return self.bounds(prefixes, False), self.bounds(prefixes, True)
+
+    def _direct(self, probes: Keys) -> bool:
+        """Whether all keys are searched rather than the index."""
+        few = len(probes) < _FEW or len(self) < _SMALL
+        known = self.__dict__["_keys"] is not None or self.body.knows_keys()
+        return len(probes) * _DENSE > len(self) or (known and few)
+
     def bounds(self, probes: Keys, past_prefix: bool) -> Ints:
         """The first row not less than each probe, or with ``past_prefix`` behind all that start with it.
 
         Probes are ascending; with ``past_prefix`` none is a prefix of another.
         """
-        known = self.__dict__["_keys"] is not None
-        if len(probes) * _DENSE > len(self) or (known and (len(probes) < _FEW or len(self) < _SMALL)):
+        if self._direct(probes):
             keys = self.keys
             return locate_prefixes(keys.offsets, keys.data, probes.offsets, probes.data)[past_prefix]
         return np.clip(self.body.bounds(probes, past_prefix) - self.start, 0, len(self))

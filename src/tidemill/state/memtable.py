@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import pyarrow as pa
 
+from tidemill.state.columns import byte_size
 from tidemill.state.keys import Keys
 from tidemill.state.memory import MemoryBudget
 from tidemill.state.merge import MergeOp, Rows, consolidate, merge
@@ -174,4 +175,4 @@ class Memtable:
 def _size(keys: Keys, values: Sequence[pa.Array]) -> int:
     """As :attr:`Rows.nbytes`."""
     size = 8 * len(keys) + int(keys.offsets[-1] - keys.offsets[0])
-    return size + sum(int(column.nbytes) for column in values)
+    return size + sum(map(byte_size, values))
