@@ -56,11 +56,38 @@ class _Hashes:
             self._hashes = hash64(self._keys)
         return self._hashes
 
+    def take(self, rows: Ints) -> _Hashes:
+        """The hashes of some of the keys."""
+        taken = _Hashes(self._keys)
+        taken._hashes = self()[rows]
+        return taken
+
+
+_MANY = 1024
+"""Of so many probes those that a newer run has are not looked for in older ones."""
+
 
 def _locate(run: Rows, probes: Keys, hashes: _Hashes) -> Ints:
     if isinstance(run, Mapped):
         return run.locate(probes, hashes)
     return locate(run.keys.offsets, run.keys.data, probes.offsets, probes.data)
+
+
+def _newest_first(runs: Sequence[Rows], probes: Keys, hashes: _Hashes) -> Ints:
+    """Rows by run and probe; what newer runs have need not be found in older ones."""
+    hits = np.full((len(runs), len(probes)), -1, np.int64)
+    places, missing = np.arange(len(probes)), np.ones(len(probes), np.bool_)
+    for r in reversed(range(len(runs))):
+        rows = _locate(runs[r], probes, hashes)
+        hits[r, places] = rows
+        missing &= rows < 0
+        if r and 4 * np.count_nonzero(missing) <= 3 * len(missing):
+            left = np.flatnonzero(missing)
+            if not len(left):
+                break
+            probes, places, hashes = probes.take(left), places[left], hashes.take(left)
+            missing = np.ones(len(left), np.bool_)
+    return hits
 
 
 def rows_with(run: Rows, prefixes: Keys) -> tuple[Ints, Ints]:
@@ -106,6 +133,8 @@ def get(
     if not filled:
         return _nothing(ops, value_types, len(probes))
     hashes = _Hashes(probes)
+    if len(filled) > 1 and len(probes) >= _MANY and all(op is MergeOp.LAST for op in ops):
+        return combine_hits(filled, _newest_first(filled, probes, hashes), ops, drop_zero and bool(value_types))
     hits = np.empty((len(filled), len(probes)), np.int64)
     for r, run in enumerate(filled):
         hits[r] = _locate(run, probes, hashes)

@@ -130,6 +130,7 @@ class Memtable:
 
     def _settle(self) -> None:
         """Put what has come since the last read in order."""
+        as_written: Rows | None = None
         if self._unsorted:
             keys = Keys.concat([k for k, _ in self._unsorted])
             columns = zip(*(values for _, values in self._unsorted), strict=True)
@@ -138,6 +139,7 @@ class Memtable:
             new = [consolidate(keys, values, self._ops, self._drop_zero)]
         elif self._sorted:
             new, self._sorted = self._sorted, []
+            as_written = new[0]
         else:
             return
         size = sum(map(len, new))
@@ -147,7 +149,8 @@ class Memtable:
         run = merge(new, self._ops, self._drop_zero)
         if len(run):
             self._runs.append(run)
-        self._shrink()
+        if run is not as_written:
+            self._shrink()
 
     def _join(self) -> None:
         """Make one run of those in memory."""
