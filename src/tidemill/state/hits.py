@@ -22,6 +22,7 @@ from tidemill.state.merge import Rows
 from tidemill.state.merging import address
 from tidemill.state.words import (
     BOOL,
+    BOOL_OUT,
     F64_OUT,
     I64_OUT,
     U64,
@@ -135,11 +136,10 @@ def _newest(hits: Hits, found: Bools, runs: Ints) -> bool:
     return several
 
 
-@kernel(types.boolean, GRID, types.Array(types.boolean, 1, "C"), I64_OUT)
-def _found(hits: Hits, found: Bools, most: Ints) -> bool:
-    """Fill in which probes any run has, and the greatest row of each run; tells whether any probe was found."""
+@kernel(types.void, GRID, BOOL_OUT, I64_OUT)
+def _found(hits: Hits, found: Bools, most: Ints) -> None:
+    """Fill in which probes any run has, and the greatest row of each run."""
     found[:] = False
-    some = False
     for r in range(hits.shape[0]):
         greatest = np.int64(-1)
         for p in range(found.size):
@@ -147,8 +147,6 @@ def _found(hits: Hits, found: Bools, most: Ints) -> bool:
             found[p] |= row >= 0
             greatest = max(greatest, row)
         most[r] = greatest
-        some = some or greatest >= 0
-    return some
 
 
 def combine_hits(
@@ -173,7 +171,7 @@ def combine_hits(
     met = np.flatnonzero(most >= 0)
     if len(met) < len(runs):
         met = met if len(met) else np.zeros(1, np.int64)
-        runs, hits = [runs[r] for r in met], hits[met]
+        runs, hits = [runs[r] for r in met.tolist()], hits[met]
     columns = [run.columns_at(rows) for run, rows in zip(runs, hits, strict=True)]
     values = _Values(hits, found, list(zip(*columns, strict=True)))
     if drop_zero and ops:

@@ -173,12 +173,12 @@ def locate_within(
     rows = np.full(probe_offsets.size - 1, -1, np.int64)
     n = offsets.size - 1
     at = 0
-    current = np.int64(-1)
-    low = np.int64(0)
-    high = np.int64(0)
-    first = np.int64(0)
-    width = np.int64(0)
-    shared = np.int64(0)
+    current: Word = np.int64(-1)
+    low: Word = np.int64(0)
+    high: Word = np.int64(0)
+    first: Word = np.int64(0)
+    width: Word = np.int64(0)
+    shared: Word = np.int64(0)
     least = np.uint64(0)
     greatest = np.uint64(0)
     scale = 0.0
@@ -217,7 +217,7 @@ def locate_within(
         word = load_word(probes, start + shared, end)
         if word < least or word > greatest:
             continue
-        guess = min(np.int64(np.float64(word - least) * scale), high - 1 - low)
+        guess: Word = min(np.int64(np.float64(word - least) * scale), high - 1 - low)
         for _ in range(_CORRECTIONS):
             there = first + guess * width
             seen = load_word(data, there + shared, there + width)

@@ -183,9 +183,7 @@ def _wire(
     steps = {i: s for i, s in enumerate(program.steps) if s.depth == depth}
     consumers = _consumers(steps)
     sent = outgoing(program, depth)
-    leaving: dict[int, frozenset[int]] = {
-        i: frozenset(port for step, port in sent if step == i) for i in steps
-    }
+    leaving: dict[int, frozenset[int]] = {i: frozenset(port for step, port in sent if step == i) for i in steps}
     exchanges: dict[int, LocalExchange] = {}
     for number, step in steps.items():
         inner = [i for i in step.inputs if i.step in steps]
