@@ -15,6 +15,7 @@ _TYPES = {np.dtype(np.int64): pa.int64(), np.dtype(np.float64): pa.float64(), np
 
 
 _LARGE = 1 << 20
+_EIGHT_BYTES = frozenset(t.id for t in (pa.int64(), pa.float64(), pa.timestamp("us"), pa.uint64()))
 
 
 def room(rows: int, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
@@ -33,6 +34,11 @@ def column(values: npt.NDArray[Any], missing: npt.NDArray[np.bool_] | None = Non
     if missing is not None and missing.any():
         valid = pa.py_buffer(np.packbits(~missing, bitorder="little"))
     return pa.Array.from_buffers(type_, len(values), [valid, pa.py_buffer(data)])
+
+
+def byte_size(array: pa.Array) -> int:
+    """Bytes of the values of a column; ``nbytes`` of a small one takes longer than to add it up."""
+    return 8 * len(array) if array.type.id in _EIGHT_BYTES else int(array.nbytes)
 
 
 def numbers(array: pa.Array) -> npt.NDArray[Any]:

@@ -15,9 +15,8 @@ import numpy as np
 import pyarrow as pa
 
 from tidemill.state.columns import column
-from tidemill.state.combining import MergeOp, columns_by_op, combine, summable
-from tidemill.state.encoding import fixed
-from tidemill.state.extremes import take_or_null
+from tidemill.state.combining import MergeOp, columns_by_op, summable
+from tidemill.state.hits import combine_hits
 from tidemill.state.keys import Keys, hash64
 from tidemill.state.mapped import Mapped
 from tidemill.state.merge import Rows, merge
@@ -36,37 +35,6 @@ from tidemill.state.words import Bools, Ints, Words
 def _absent(op: MergeOp, type_: pa.DataType, rows: int) -> pa.Array:
     """The values of keys that do not exist."""
     return column(np.zeros(rows, type_.to_pandas_dtype())) if op.is_sum else pa.nulls(rows, type_)
-
-
-def _spread(values: pa.Array, positions: Ints, op: MergeOp) -> pa.Array:
-    """Values by probe, from values of the probes that were found; position -1 where it was not."""
-    if len(values) == len(positions):
-        return values
-    if not op.is_sum:
-        return take_or_null(values, positions)
-    found = positions >= 0
-    dtype = values.type.to_pandas_dtype()
-    result = np.zeros(len(positions), dtype)
-    result[found] = fixed(values, dtype)
-    return column(result)
-
-
-def _combine_hits(
-    runs: Sequence[Rows], hits: Sequence[Ints], ops: Sequence[MergeOp], probes: int, drop_zero: bool = True
-) -> tuple[Bools, tuple[pa.Array, ...]]:
-    """Combine the rows hit in each run (by probe, -1 where none), by default dropping zero weights; by probe."""
-    chosen = [np.flatnonzero(rows >= 0) for rows in hits]
-    owners = np.concatenate(chosen)
-    taken = [run.take_values(rows[which]) for run, rows, which in zip(runs, hits, chosen)]
-    values = [pa.concat_arrays(columns) for columns in zip(*taken)]
-    order = np.argsort(owners, kind="stable")
-    owners = owners[order]
-    starts = np.flatnonzero(np.concatenate([[True], owners[1:] != owners[:-1]])) if len(owners) else owners
-    kept, combined = combine(order, np.append(starts, len(owners)), values, ops, drop_zero and bool(values))
-    positions = np.full(probes, -1, np.int64)
-    positions[owners[starts[kept]]] = np.arange(len(kept))
-    spread = tuple(_spread(combined[at + i], positions, op) for op, at in columns_by_op(ops) for i in range(op.columns))
-    return positions >= 0, spread
 
 
 def _nothing(
@@ -88,11 +56,38 @@ class _Hashes:
             self._hashes = hash64(self._keys)
         return self._hashes
 
+    def take(self, rows: Ints) -> _Hashes:
+        """The hashes of some of the keys."""
+        taken = _Hashes(self._keys)
+        taken._hashes = self()[rows]
+        return taken
+
+
+_MANY = 1024
+"""Of so many probes those that a newer run has are not looked for in older ones."""
+
 
 def _locate(run: Rows, probes: Keys, hashes: _Hashes) -> Ints:
     if isinstance(run, Mapped):
         return run.locate(probes, hashes)
     return locate(run.keys.offsets, run.keys.data, probes.offsets, probes.data)
+
+
+def _newest_first(runs: Sequence[Rows], probes: Keys, hashes: _Hashes) -> Ints:
+    """Rows by run and probe; what newer runs have need not be found in older ones."""
+    hits = np.full((len(runs), len(probes)), -1, np.int64)
+    places, missing = np.arange(len(probes)), np.ones(len(probes), np.bool_)
+    for r in reversed(range(len(runs))):
+        rows = _locate(runs[r], probes, hashes)
+        hits[r, places] = rows
+        missing &= rows < 0
+        if r and 4 * np.count_nonzero(missing) <= 3 * len(missing):
+            left = np.flatnonzero(missing)
+            if not len(left):
+                break
+            probes, places, hashes = probes.take(left), places[left], hashes.take(left)
+            missing = np.ones(len(left), np.bool_)
+    return hits
 
 
 def rows_with(run: Rows, prefixes: Keys) -> tuple[Ints, Ints]:
@@ -101,7 +96,7 @@ def rows_with(run: Rows, prefixes: Keys) -> tuple[Ints, Ints]:
     Both int64[n]. Of a run in a file no more is read than that takes.
     """
     if isinstance(run, Mapped):
-        return run.bounds(prefixes, False), run.bounds(prefixes, True)
+        return run.rows_with(prefixes)
     return locate_prefixes(run.keys.offsets, run.keys.data, prefixes.offsets, prefixes.data)
 
 
@@ -138,8 +133,12 @@ def get(
     if not filled:
         return _nothing(ops, value_types, len(probes))
     hashes = _Hashes(probes)
-    hits = [_locate(run, probes, hashes) for run in filled]
-    return _combine_hits(filled, hits, ops, len(probes), drop_zero)
+    if len(filled) > 1 and len(probes) >= _MANY and all(op is MergeOp.LAST for op in ops):
+        return combine_hits(filled, _newest_first(filled, probes, hashes), ops, drop_zero and bool(value_types))
+    hits = np.empty((len(filled), len(probes)), np.int64)
+    for r, run in enumerate(filled):
+        hits[r] = _locate(run, probes, hashes)
+    return combine_hits(filled, hits, ops, drop_zero and bool(value_types))
 
 
 def _types(runs: Sequence[Rows], value_types: Sequence[pa.DataType] | None) -> Sequence[pa.DataType]:
@@ -241,8 +240,8 @@ def first_with_prefix(
         return found, Keys(np.zeros(n + 1, np.int64), np.empty(0, np.uint8)), values
     lows = Keys(*append_byte(prefixes.offsets, prefixes.data, 1)) if skip_null else prefixes
     rows = _first_rows(filled, lows, prefixes, reverse)
-    hits = [np.ascontiguousarray(rows[:, r]) for r in range(len(filled))]
-    found, values = _combine_hits(filled, hits, ops, n)
+    hits = np.ascontiguousarray(rows.T)
+    found, values = combine_hits(filled, hits, ops, drop_zero=True)
     parts = [Keys(np.zeros(2, np.int64), np.empty(0, np.uint8))]
     source = np.zeros(n, np.int64)
     count = 1

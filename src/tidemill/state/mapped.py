@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from tidemill.state.columns import column
+from tidemill.state.filters import may_contain
 from tidemill.state.keys import Keys
 from tidemill.state.merge import Origin, Rows
 from tidemill.state.merging import locate_near
@@ -28,8 +29,14 @@ _DENSE = 64
 """With a probe for every so many rows all keys are read in turn."""
 _NEAR = 4
 """With a probe for every so many rows merging both is faster than searching."""
+_CLOSE = 32
+"""With a probe for every so many rows each is found faster from the one before it than by the index."""
 _FEW, _SMALL = 256, 32 << 10
 """With fewer probes, or fewer rows, the index takes longer than a search of keys that are checked anyway."""
+_OFTEN, _MODEST = 16, 1 << 20
+"""Keys of a section of at most so many bytes are all checked once they have been searched so often."""
+_MANY, _SAMPLE = 1024, 128
+"""Of so many probes this many are put to the filter, to see whether it is worth asking."""
 _NARROW = 256
 """Bytes of a row below which rows are checked by the block."""
 _NO_WORDS = np.empty(0, np.uint64)
@@ -80,10 +87,24 @@ class Body:
         self._low, self._high = low, high
         self._base = pages.data.address
         self._index: tuple[Keys, Words] | None = None
+        self._all_keys = False
+        self._searched = 0
+        self._even = np.zeros(fences.count - 1, np.uint8)
+        self.has_all_values = False
 
     def check_all_keys(self, start: int, stop: int) -> None:
         """Check the keys of a range of rows."""
-        check_rows(self.pages, self._base, self._array, np.array([start]), np.array([stop]))
+        if not self._all_keys:
+            check_rows(self.pages, self._base, self._array, np.array([start]), np.array([stop]))
+            self._all_keys = start == 0 and stop == len(self.keys)
+
+    def knows_keys(self) -> bool:
+        """Whether all keys are checked; who is about to search them asks, and so they are some time."""
+        if not self._all_keys:
+            self._searched += 1
+            if self._searched > _OFTEN and self.bytes <= _MODEST:
+                self.check_all_keys(0, len(self.keys))
+        return self._all_keys
 
     def check_all_values(self, start: int, stop: int) -> None:
         """Check the values of a range of rows."""
@@ -96,10 +117,11 @@ class Body:
         if len(blocks) and not self.pages.complete:
             check_rows(self.pages, self._base, self._array, *self._rows_of(blocks))
             self._known_keys[blocks] = True
+            self._all_keys = bool(self._known_keys.all())
 
     def check_values(self, rows: Ints) -> None:
         """Check the values of some rows, of narrow ones those beside them too."""
-        if self.pages.complete:
+        if self.has_all_values or self.pages.complete:
             return
         if not self._narrow:
             for array in self.values:
@@ -111,6 +133,7 @@ class Body:
             for array in self.values:
                 check_rows(self.pages, self._base, array, *self._rows_of(blocks))
             self._known_values[blocks] = True
+            self.has_all_values = bool(self._known_values.all())
 
     def open_blocks(self, blocks: Ints) -> None:
         """Check the keys and first values of some blocks."""
@@ -141,10 +164,21 @@ class Body:
     def locate(self, probes: Keys, hashes: Callable[[], Words]) -> Ints:
         """Row of each probe (ascending and unique), -1 where absent, by the index; ``hashes`` gives their hashes."""
         (fences, words), keys = self.index, self.keys
+        if not self.holds_back(len(probes), hashes):
+            words = _NO_WORDS
         wanted = hashes() if len(words) else _NO_WORDS
         blocks = block_of(fences.offsets, fences.data, probes.offsets, probes.data, words, wanted)
-        self.check_blocks(blocks[blocks >= 0])
-        return locate_within(keys.offsets, keys.data, probes.offsets, probes.data, blocks, self.block)
+        if not self._all_keys:
+            self.check_blocks(blocks[blocks >= 0])
+        return locate_within(keys.offsets, keys.data, probes.offsets, probes.data, blocks, self.block, self._even)
+
+    def holds_back(self, probes: int, hashes: Callable[[], Words]) -> bool:
+        """Whether the filter is worth asking: of many probes it holds most back, or they are few."""
+        words = self.index[1]
+        if probes < _MANY or not len(words):
+            return len(words) > 0
+        sample = may_contain(words, np.ascontiguousarray(hashes()[:: probes // _SAMPLE]))
+        return 2 * int(np.count_nonzero(sample)) < len(sample)
 
     def bounds(self, probes: Keys, past_prefix: bool) -> Ints:
         """The first row not less than each probe, or with ``past_prefix`` behind all that start with it."""
@@ -155,6 +189,13 @@ class Body:
 
     def _rows_of(self, blocks: Ints) -> tuple[Ints, Ints]:
         return blocks * self.block, np.minimum((blocks + 1) * self.block, len(self.keys))
+
+
+def _search(keys: Keys, probes: Keys) -> Ints:
+    """Row of each probe among all keys, -1 where absent."""
+    near = len(keys) > _FEW and len(probes) * _NEAR > len(keys)
+    search = locate_near if near and len(probes) else locate
+    return search(keys.offsets, keys.data, probes.offsets, probes.data)
 
 
 class Mapped(Rows):
@@ -220,6 +261,15 @@ class Mapped(Rows):
         taken = column(index)
         return tuple(v.take(taken) for v in self.body.values)
 
+    def columns_at(self, rows: Ints) -> tuple[pa.Array, ...]:
+        """All values, of which those of the given rows (int64, -1 for none) are checked."""
+        values: tuple[pa.Array, ...] | None = self.__dict__["_values"]
+        if values is not None:
+            return values
+        if not (self.body.has_all_values or self.body.pages.complete):
+            self.body.check_values(rows[rows >= 0] + self.start)
+        return tuple(v.slice(self.start, len(self)) for v in self.body.values)
+
     def value_types(self) -> list[pa.DataType]:
         """Types of the value columns."""
         return [v.type for v in self.body.values]
@@ -229,24 +279,46 @@ class Mapped(Rows):
         body, n = self.body, len(self)
         if not n or not len(probes) or body.misses(probes):
             return np.full(len(probes), -1, np.int64)
-        known = self.__dict__["_keys"] is not None
-        if len(probes) * _DENSE > n or (known and (len(probes) < _FEW or n < _SMALL)):
+        if self._direct(probes) and (n < _SMALL or len(probes) * _CLOSE > n):
             keys = self.keys
-            search = locate_near if n > _FEW and len(probes) * _NEAR > n else locate
-            return search(keys.offsets, keys.data, probes.offsets, probes.data)
+            if len(probes) >= _MANY:
+                which = self._possible(probes, hashes)
+                if len(which) < len(probes):
+                    rows = np.full(len(probes), -1, np.int64)
+                    rows[which] = _search(keys, probes.take(which))
+                    return rows
+            return _search(keys, probes)
         rows = body.locate(probes, hashes)
         if n < len(body.keys):
             rows[(rows < self.start) | (rows >= self.start + n)] = -1
             rows[rows >= 0] -= self.start
         return rows
 
+    def _possible(self, probes: Keys, hashes: Callable[[], Words]) -> Ints:
+        """The probes that are worth a search: those that pass the filter, or all if it would hold back but few."""
+        if self.body.holds_back(len(probes), hashes):
+            return np.flatnonzero(may_contain(self.body.index[1], hashes()))
+        return np.arange(len(probes))
+
+    def rows_with(self, prefixes: Keys) -> tuple[Ints, Ints]:
+        """The first row with each prefix, and the one after the last; none is a prefix of another."""
+        if self._direct(prefixes):
+            keys = self.keys
+            return locate_prefixes(keys.offsets, keys.data, prefixes.offsets, prefixes.data)
+        return self.bounds(prefixes, False), self.bounds(prefixes, True)
+
+    def _direct(self, probes: Keys) -> bool:
+        """Whether all keys are searched rather than the index."""
+        few = len(probes) < _FEW or len(self) < _SMALL
+        known = self.__dict__["_keys"] is not None or self.body.knows_keys()
+        return len(probes) * _DENSE > len(self) or (known and few)
+
     def bounds(self, probes: Keys, past_prefix: bool) -> Ints:
         """The first row not less than each probe, or with ``past_prefix`` behind all that start with it.
 
         Probes are ascending; with ``past_prefix`` none is a prefix of another.
         """
-        known = self.__dict__["_keys"] is not None
-        if len(probes) * _DENSE > len(self) or (known and (len(probes) < _FEW or len(self) < _SMALL)):
+        if self._direct(probes):
             keys = self.keys
             return locate_prefixes(keys.offsets, keys.data, probes.offsets, probes.data)[past_prefix]
         return np.clip(self.body.bounds(probes, past_prefix) - self.start, 0, len(self))

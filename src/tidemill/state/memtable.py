@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import pyarrow as pa
 
+from tidemill.state.columns import byte_size
 from tidemill.state.keys import Keys
 from tidemill.state.memory import MemoryBudget
 from tidemill.state.merge import MergeOp, Rows, consolidate, merge
@@ -129,6 +130,7 @@ class Memtable:
 
     def _settle(self) -> None:
         """Put what has come since the last read in order."""
+        as_written: Rows | None = None
         if self._unsorted:
             keys = Keys.concat([k for k, _ in self._unsorted])
             columns = zip(*(values for _, values in self._unsorted), strict=True)
@@ -137,6 +139,7 @@ class Memtable:
             new = [consolidate(keys, values, self._ops, self._drop_zero)]
         elif self._sorted:
             new, self._sorted = self._sorted, []
+            as_written = new[0]
         else:
             return
         size = sum(map(len, new))
@@ -146,7 +149,8 @@ class Memtable:
         run = merge(new, self._ops, self._drop_zero)
         if len(run):
             self._runs.append(run)
-        self._shrink()
+        if run is not as_written:
+            self._shrink()
 
     def _join(self) -> None:
         """Make one run of those in memory."""
@@ -174,4 +178,4 @@ class Memtable:
 def _size(keys: Keys, values: Sequence[pa.Array]) -> int:
     """As :attr:`Rows.nbytes`."""
     size = 8 * len(keys) + int(keys.offsets[-1] - keys.offsets[0])
-    return size + sum(int(column.nbytes) for column in values)
+    return size + sum(map(byte_size, values))

@@ -9,7 +9,7 @@ from typing import TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from tidemill.state.columns import column, room
+from tidemill.state.columns import byte_size, column, room
 from tidemill.state.combining import MergeOp, columns_by_op, combine, combine_one, select, summable
 from tidemill.state.encoding import fixed
 from tidemill.state.keys import Keys, sort
@@ -60,7 +60,7 @@ class Rows:
         """Bytes of keys and values."""
         keys = self.keys
         size = 8 * len(keys) + int(keys.offsets[-1] - keys.offsets[0])
-        return size + sum(int(column.nbytes) for column in self.values)
+        return size + sum(map(byte_size, self.values))
 
     def slice(self, start: int, stop: int) -> Rows:
         """Rows ``start`` to ``stop - 1``, zero copy."""
@@ -82,6 +82,10 @@ class Rows:
         """The values of the given rows (int64), copied."""
         index = column(rows)
         return tuple(v.take(index) for v in self.values)
+
+    def columns_at(self, rows: Ints) -> tuple[pa.Array, ...]:
+        """All values, of which those of the given rows (int64, -1 for none) may be read."""
+        return self.values
 
     def value_types(self) -> list[pa.DataType]:
         """Types of the value columns."""

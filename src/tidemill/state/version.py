@@ -144,7 +144,8 @@ class Version:
         for i in sorted(done):
             removed, table = here[i][0].removed, given[i].old[0].table
             kept = tables if removed is None else retired
-            kept[table] = _in_order((*kept[table], *(replace(r, removed=removed) for r in given[i].new if r.rows)))
+            new = (r if r.removed == removed else replace(r, removed=removed) for r in given[i].new if r.rows)
+            kept[table] = _in_order((*kept[table], *new))
         return Version(
             self.epoch,
             {t: runs for t, runs in tables.items() if runs},

@@ -182,9 +182,8 @@ def _wire(
     """Cut the steps of one depth into pipelines, in topological order."""
     steps = {i: s for i, s in enumerate(program.steps) if s.depth == depth}
     consumers = _consumers(steps)
-    leaving: dict[int, frozenset[int]] = {
-        i: frozenset(port for step, port in outgoing(program, depth) if step == i) for i in steps
-    }
+    sent = outgoing(program, depth)
+    leaving: dict[int, frozenset[int]] = {i: frozenset(port for step, port in sent if step == i) for i in steps}
     exchanges: dict[int, LocalExchange] = {}
     for number, step in steps.items():
         inner = [i for i in step.inputs if i.step in steps]
