@@ -13,6 +13,7 @@ from tidemill.state.keys import VNODES, KeyColumn, encode
 from tidemill.state.merge import MergeOp, Rows, consolidate, merge
 from tidemill.state.objects import Objects
 from tidemill.state.store import RunStore, epoch_of, partition_vnodes
+from tidemill.state.version import Run
 
 SUM = (MergeOp.SUM,)
 
@@ -110,3 +111,20 @@ def test_a_damaged_copy_of_an_object_is_fetched_again(tmp_path: Path) -> None:
         other.buffer.mkdir()
         other.path(run.file).write_bytes(damaged)
         assert key_bytes([other.open(run)]) == key_bytes([rows_of(1, 2, 3)])
+
+
+def test_a_checkpoint_of_many_tables_and_partitions_is_one_object(store: RunStore) -> None:
+    groups: list[list[Run]] = [[] for _ in range(200)]
+    for epoch in (1, 2):
+        for partition in range(4):
+            tables = [(f"t{table}", rows_of(*range(partition * 10, partition * 10 + 5)), SUM) for table in range(100)]
+            for run in store.write(epoch, tables, f"0-{partition}"):
+                groups[(epoch - 1) * 100 + int(run.table[1:])].append(run)
+    assert len(store.buffered()) == 8
+    swaps = store.combine(groups, 1, 1 << 30)
+    assert len(store.durable()) == 1
+    assert [len(swap.new) for swap in swaps] == [1] * 200
+    everything = merge([rows_of(*range(p * 10, p * 10 + 5)) for p in range(4)], SUM, False)
+    for swap in swaps:
+        assert (swap.old[0].epoch_high, swap.new[0].epoch_high) in ((1, 1), (2, 2))
+        assert key_bytes([store.open(swap.new[0])]) == key_bytes([everything])
