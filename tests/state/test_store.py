@@ -5,11 +5,12 @@ from __future__ import annotations
 import itertools
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
 from tidemill.errors import TidemillError
-from tidemill.state.keys import VNODES, KeyColumn, encode
+from tidemill.state.keys import VNODES, KeyColumn, Keys, encode
 from tidemill.state.merge import MergeOp, Rows, consolidate, merge
 from tidemill.state.objects import Objects
 from tidemill.state.store import RunStore, epoch_of, partition_vnodes
@@ -128,3 +129,13 @@ def test_a_checkpoint_of_many_tables_and_partitions_is_one_object(store: RunStor
     for swap in swaps:
         assert (swap.old[0].epoch_high, swap.new[0].epoch_high) in ((1, 1), (2, 2))
         assert key_bytes([store.open(swap.new[0])]) == key_bytes([everything])
+
+
+def test_the_row_of_an_aggregate_without_keys_stays_though_it_counts_nothing(store: RunStore) -> None:
+    keys = Keys(np.array([0, 2], np.int64), np.zeros(2, np.uint8))
+    nothing = Rows(keys, (pa.array([0], pa.int64()),))
+    one, other = (store.write(1, [("t", nothing, SUM)], f"0-{i}") for i in range(2))
+    for runs in ([*one], [*one, *other]):
+        (swap,) = store.combine([runs], 1, 1 << 20)
+        (kept,) = swap.new
+        assert (kept.rows, store.open(kept).values[0].to_pylist()) == (1, [0])

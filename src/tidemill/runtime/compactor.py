@@ -106,7 +106,7 @@ class Compactor:
             for name, table in tables.items():
                 gone = expired.get(name, ())
                 for chosen in choose(name, version.runs(name), self._policy, gone, aged, busy.get(name, ())):
-                    slices = rewrites(chosen, table.ops, table.key, table.is_multiset, gone)
+                    slices = rewrites(chosen, table.ops, table.key, table.drops_zero, gone)
                     job = _Job(chosen, slices, left=len(slices))
                     if chosen.moved:
                         job.outputs += (replace(r, level=chosen.level) for r in chosen.runs)

@@ -53,7 +53,7 @@ def rewrites(
     Parameters
     ----------
     multiset : bool
-        Whether a row is its key and a weight, nothing else.
+        Whether a row of weight 0 says nothing, whatever is older: a row is its key and a weight, nothing else.
     """
     counted = ops[0] is MergeOp.SUM and bool(key)
     given = (compaction.table, compaction.level, compaction.epochs, ops, key, multiset, counted, expired)

@@ -36,6 +36,7 @@ RUN = ".run"
 OBJECTS = "sst/"
 _CLAIM = ".claim"
 _OPEN_FILES = 4096
+_VNODE_BYTES = 2
 _CHUNK = 64 << 20
 """Bytes that go into one merge of a checkpoint."""
 _NAME = re.compile(r"e(\d{10,})-([0-9a-f]{8})-.+\.run")
@@ -266,7 +267,9 @@ class RunStore:
         opened = [self.open(run) for run in group]
         ops = self._file(first.file).sections[first.section].ops
         multiset = ops == (MergeOp.SUM,) and opened[0].value_types() == [pa.int64()]
-        for rows in merge_chunks(opened, ops, multiset, min(target_bytes, _CHUNK)):
+        keyless = all(len(rows) == 1 and len(rows.keys[0]) == _VNODE_BYTES for rows in opened)
+        # The one row of an aggregate without GROUP BY tells that it began, also while it counts nothing.
+        for rows in merge_chunks(opened, ops, multiset and not keyless, min(target_bytes, _CHUNK)):
             yield number, Part(first.table, rows, ops, (first.epoch_low, first.epoch_high))
 
     def write_object(self, epoch: int, part: Part, label: str) -> Run:
