@@ -139,3 +139,15 @@ def test_the_row_of_an_aggregate_without_keys_stays_though_it_counts_nothing(sto
         (swap,) = store.combine([runs], 1, 1 << 20)
         (kept,) = swap.new
         assert (kept.rows, store.open(kept).values[0].to_pylist()) == (1, [0])
+
+
+def test_another_intact_file_under_a_name_is_found_out(store: RunStore) -> None:
+    first, second = (
+        store.combine([store.write(1, [(t, rows_of(*k), SUM)], "0-0")], 1, 1 << 20)[0].new[0]
+        for t, k in (("a", (1, 2)), ("b", (3,)))
+    )
+    store.path(first.file).unlink()
+    store.path(first.file).write_bytes(store.path(second.file).read_bytes())
+    with pytest.raises(TidemillError, match="TM1011") as caught:
+        store.open(first)
+    assert "another file" in caught.value.got

@@ -55,6 +55,7 @@ from tidemill.task.program import ScanStep
 _ATTEMPTS = 3
 _LOSSES = ("TM1015", "TM1018")
 _HURRY = 0.8
+_LEAST_EPOCH_BYTES = 64 << 10
 _MERGES_BEHIND = 8
 """How many times as many runs as set off a merge a table may have before epochs wait for it."""
 
@@ -76,7 +77,7 @@ class Coordinator:
         self._snapshots: list[weakref.ref[Snapshot]] = []
         self._lock = threading.RLock()
         self._jobs = EpochJobs(spark.sparkContext)
-        self._admission = Admission(settings.epoch_bytes, settings.split_bytes)
+        self._admission = Admission(settings.epoch_bytes, _LEAST_EPOCH_BYTES)
         self._claimed = False
         self._scattered = False
         self._warnings: list[str] = []

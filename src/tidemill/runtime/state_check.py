@@ -7,7 +7,7 @@ import math
 import os
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from tidemill.runtime.state_report import durable, opened
 from tidemill.state import garbage
 from tidemill.state.manifest import ManifestLog
 from tidemill.state.store import OBJECTS, SST, RunStore
+from tidemill.state.version import Run
 
 _STATES = {"TM1002": "other format", "TM1004": "damaged", "TM1010": "missing", "TM1011": "damaged"}
 
@@ -111,12 +112,16 @@ def verify(root: str | os.PathLike[str], buffer: str | None = None) -> Verificat
         sizes |= {s.name: s.bytes for s in durable(log.objects).values()}
     manifests: list[Checked] = []
     needed: dict[str, list[int]] = {}
+    named: dict[str, set[Run]] = {}
     for number in reversed(log.numbers()):
         name = log.name(number)
         state, detail = "intact", ""
         try:
-            for file in log.read(number).version.files():
+            version = log.read(number).version
+            for file in version.files():
                 needed.setdefault(file, []).append(number)
+            for run in version.every():
+                named.setdefault(run.file, set()).add(run)
         except FileNotFoundError:
             continue  # a mill that runs has just let go of it
         except TidemillError as error:
@@ -127,7 +132,7 @@ def verify(root: str | os.PathLike[str], buffer: str | None = None) -> Verificat
         files = []
         for name in sorted(needed):
             place = fresh if name.endswith(SST) else store
-            files.append(_checked(place, name, sizes, sorted(needed[name])))
+            files.append(_checked(place, name, sizes, sorted(needed[name]), named[name]))
     present = set(log.numbers())
     return Verification(
         log.objects.url,
@@ -136,12 +141,16 @@ def verify(root: str | os.PathLike[str], buffer: str | None = None) -> Verificat
     )
 
 
-def _checked(store: RunStore, file: str, sizes: Mapping[str, int], manifests: Sequence[int]) -> Checked:
+def _checked(
+    store: RunStore, file: str, sizes: Mapping[str, int], manifests: Sequence[int], runs: Iterable[Run]
+) -> Checked:
     state, detail = "intact", ""
     name = OBJECTS + file if file.endswith(SST) else file
     size = sizes.get(name) or _size(store.path(file))
     try:
         store.verify(file)
+        for run in runs:
+            store.check(run)
         if store.objects.directory is None:
             store.evict([file])
     except TidemillError as error:

@@ -81,9 +81,9 @@ class Uploads:
 
     def _job(self, waiting: dict[str, list[Group]], number: int, tasks: int) -> list[tuple[str, list[Swap]]]:
         """Swaps by host, of the hosts that tasks ran on."""
-        self._context.setLocalProperty("spark.scheduler.pool", "checkpoint")
         work = partial(_upload, self._store, waiting, number, self._target, uuid.uuid4().hex)
         try:
+            self._context.setLocalProperty("spark.scheduler.pool", "checkpoint")
             found = self._context.parallelize(range(tasks), tasks).mapPartitionsWithIndex(work).collect()
         except Exception as error:  # whatever Spark says
             raise TidemillError(

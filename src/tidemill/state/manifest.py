@@ -123,7 +123,9 @@ class ManifestLog:
             if hashlib.sha256(body).hexdigest() != digest:
                 raise ValueError("checksum differs")
             data = json.loads(body)
-        except ValueError as error:
+            if not isinstance(data["format"], int):
+                raise ValueError(f"its format is {data['format']!r}")
+        except (ValueError, KeyError, TypeError) as error:
             raise TidemillError(
                 "TM1004",
                 "a manifest is damaged",

@@ -273,6 +273,12 @@ class RunFile:
         self.sections = tuple(_read_entry(entry) for entry in footer["sections"])
         self._rows: dict[int, Rows] = {}
 
+    def check(self, index: int, table: str, rows: int, length: int) -> None:
+        """TM1011 when a section is not what a version says of it: the file is another one under this name."""
+        found = self.sections[index] if index < len(self.sections) else None
+        if found is None or (found.table, found.rows, found.length) != (table, rows, length):
+            raise _corrupt(self.path, f"section {index} is not the one of {rows} rows of table {table}: another file")
+
     def rows(self, index: int) -> Rows:
         """The run in section ``index``; zero copy over the mapping.
 

@@ -119,18 +119,26 @@ class RunStore:
             for a file of a buffer that is missing or corrupt here.
         """
         try:
-            return self._file(run.file).rows(run.section)
+            return self._rows(run)
         except TidemillError:
             with _lock:
                 _open.pop(self._path(run.file), None)
             if run.file.endswith(SST) and self.objects.directory is None:
                 self.path(run.file).unlink(missing_ok=True)  # only the copy may be damaged
         try:
-            return self._file(run.file).rows(run.section)  # it may have been mended since it was mapped
+            return self._rows(run)  # it may have been mended since it was mapped
         except TidemillError as error:
             if run.file.endswith(SST) or self.path(run.file).exists():
                 raise
             raise _not_here(run.file, error) from error
+
+    def check(self, run: Run) -> None:
+        """TM1011 when what lies under the name of a run's file is another file. Errors otherwise as :meth:`open`."""
+        self._file(run.file).check(run.section, run.table, run.rows, run.bytes)
+
+    def _rows(self, run: Run) -> Rows:
+        self.check(run)
+        return self._file(run.file).rows(run.section)
 
     def _file(self, name: str) -> sst.RunFile:
         key = self._path(name)
