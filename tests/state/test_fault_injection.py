@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from buffer_model import MULTISET, TABLES, UPSERT, Content, Key, Values, add, read_all, same, stored, to_rows
 from buffer_under_test import GRACE, Buffer, Clock, Options, forget_open_files
 from faults import MODES, FaultyPlace
+from model_tables import MULTISET, TABLES, UPSERT, Content, Key, Values, add, read_all, same, stored, to_rows
 
 from tidemill.errors import TidemillError
 

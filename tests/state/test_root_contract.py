@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from buffer_model import MULTISET, TABLES, UPSERT, Content, Key, Values, add, read_all, same, stored, to_rows
 from buffer_under_test import GRACE, Buffer, Clock, Options, Place, forget_open_files
+from model_tables import MULTISET, TABLES, UPSERT, Content, Key, Values, add, read_all, same, stored, to_rows
 
 from tidemill.errors import TidemillError
 from tidemill.state.manifest import ManifestLog

@@ -333,10 +333,7 @@ class Coordinator:
             return found
 
     def _filling(self) -> dict[str, int]:
-        """Views that do not stand for all rows yet, with the bytes of history that remain.
-
-        A view over an older view has the rows of that one from its first epoch on.
-        """
+        """Views that do not stand for all rows yet, with the bytes of history that remain."""
         return self._filling_of(self.catalog)
 
     def _filling_of(self, catalog: Catalog) -> dict[str, int]:

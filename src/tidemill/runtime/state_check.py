@@ -19,7 +19,8 @@ from tidemill.errors import TidemillError
 from tidemill.runtime.state_report import durable, opened
 from tidemill.state import garbage
 from tidemill.state.manifest import ManifestLog
-from tidemill.state.store import OBJECTS, SST, RunStore
+from tidemill.state.sst import SST
+from tidemill.state.store import OBJECTS, RunStore
 from tidemill.state.version import Run
 
 _STATES = {"TM1002": "other format", "TM1004": "damaged", "TM1010": "missing", "TM1011": "damaged"}

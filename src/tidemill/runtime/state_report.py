@@ -20,8 +20,8 @@ from tidemill.state.keys import Keys, decode
 from tidemill.state.manifest import Manifest, ManifestLog, no_root
 from tidemill.state.merge import Rows, merge
 from tidemill.state.objects import Objects, Stored
-from tidemill.state.sst import RunFile, Section
-from tidemill.state.store import OBJECTS, SST, RunStore, default_buffer, epoch_of, not_fetched
+from tidemill.state.sst import SST, RunFile, Section
+from tidemill.state.store import OBJECTS, RunStore, default_buffer, epoch_of, not_fetched
 from tidemill.state.version import Run
 from tidemill.task.program import StateTable
 

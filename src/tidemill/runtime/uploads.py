@@ -10,7 +10,8 @@ from functools import partial
 from pyspark import SparkContext
 
 from tidemill.errors import TidemillError
-from tidemill.state.store import SST, RunStore, host_of, this_host
+from tidemill.state.sst import SST
+from tidemill.state.store import RunStore, host_of, this_host
 from tidemill.state.version import Run, Swap, Version
 
 Group = Sequence[Run]

@@ -28,11 +28,9 @@ from tidemill.state.keys import VNODES
 from tidemill.state.merge import MergeOp, Rows
 from tidemill.state.merge_chunks import merge_chunks
 from tidemill.state.objects import STAGED, Objects, UncertainError, staged_in
-from tidemill.state.sst import Part, Parts
+from tidemill.state.sst import RUN, SST, Part, Parts
 from tidemill.state.version import Run, Swap
 
-SST = ".sst"
-RUN = ".run"
 OBJECTS = "sst/"
 _CLAIM = ".claim"
 _OPEN_FILES = 4096
