@@ -15,11 +15,12 @@ import pyarrow as pa
 
 from tidemill.state.columns import column
 from tidemill.state.filters import may_contain
+from tidemill.state.interpolating import locate_within
 from tidemill.state.keys import Keys
 from tidemill.state.merge import Origin, Rows
 from tidemill.state.merging import locate_near
 from tidemill.state.pages import Pages
-from tidemill.state.searching import block_of, bounds_within, fence_bounds, locate, locate_prefixes, locate_within
+from tidemill.state.searching import block_of, bounds_within, fence_bounds, locate, locate_prefixes
 from tidemill.state.spans import check_rows
 from tidemill.state.words import Ints, Words
 

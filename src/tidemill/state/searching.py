@@ -18,7 +18,6 @@ from tidemill.state.words import (
     U64,
     Bytes,
     Ints,
-    Word,
     Words,
     as_pointer,
     compare,
@@ -26,16 +25,13 @@ from tidemill.state.words import (
     equal,
     inlined,
     kernel,
-    load_word,
 )
 
-_CORRECTIONS = 2
-"""How often a guess is mended by what is found there."""
 I64_GRID = types.Array(types.int64, 2, "C")
 
 
 @inlined
-def _search(
+def search(
     offsets: Ints, data: Bytes, low: int, high: int, probe: Bytes, start: int, end: int, past_prefix: bool
 ) -> int:
     """First row from ``low`` whose key is not less than the probe, or with ``past_prefix`` greater than all
@@ -76,7 +72,7 @@ def locate(offsets: Ints, data: Bytes, probe_offsets: Ints, probes: Bytes) -> In
     for p in range(rows.size):
         start = probe_offsets[p]
         end = probe_offsets[p + 1]
-        at = _search(offsets, data, at, high, probes, start, end, False)
+        at = search(offsets, data, at, high, probes, start, end, False)
         rows[p] = -1
         if at < high and equal(data, offsets[at], offsets[at + 1], probes, start, end):
             rows[p] = at
@@ -93,8 +89,8 @@ def locate_prefixes(offsets: Ints, data: Bytes, probe_offsets: Ints, probes: Byt
     for p in range(lows.size):
         start = probe_offsets[p]
         end = probe_offsets[p + 1]
-        lows[p] = _search(offsets, data, at, size, probes, start, end, False)
-        at = _search(offsets, data, lows[p], size, probes, start, end, True)
+        lows[p] = search(offsets, data, at, size, probes, start, end, False)
+        at = search(offsets, data, lows[p], size, probes, start, end, True)
         highs[p] = at
     return lows, highs
 
@@ -113,7 +109,7 @@ def block_of(
     for p in range(blocks.size):
         start = probe_offsets[p]
         end = probe_offsets[p + 1]
-        at = _search(offsets, data, at, last, probes, start, end, False)
+        at = search(offsets, data, at, last, probes, start, end, False)
         if at < last and equal(data, offsets[at], offsets[at + 1], probes, start, end):
             blocks[p] = at
         elif at == last and compare(data, offsets[last], offsets[last + 1], probes, start, end) < 0:
@@ -125,124 +121,13 @@ def block_of(
     return blocks
 
 
-@inlined
-def _first_word(data: Bytes, first: int, width: int, skip: int, count: int, word: Word, guess: int) -> int:
-    """The first of ``count`` keys whose word from byte ``skip`` on is not less than another; the last key's is not.
-
-    Keys of ``width`` bytes lie from ``first`` on. Goes from a guess, in steps that double, to either side.
-    """
-    step = 1
-    at = first + guess * width
-    if load_word(data, at + skip, at + width) < word:
-        low = guess + 1
-        high = low
-        at = first + high * width
-        while high < count - 1 and load_word(data, at + skip, at + width) < word:
-            low = high + 1
-            high = min(high + step, count - 1)
-            step *= 2
-            at = first + high * width
-    else:
-        high = guess
-        low = max(0, high - 1)
-        at = first + low * width
-        while low > 0 and load_word(data, at + skip, at + width) >= word:
-            high = low
-            low = max(0, low - step)
-            step *= 2
-            at = first + low * width
-    while low < high:
-        middle = (low + high) >> 1
-        at = first + middle * width
-        if load_word(data, at + skip, at + width) < word:
-            low = middle + 1
-        else:
-            high = middle
-    return low
-
-
-@kernel(I64_OUT, I64, U8, I64, U8, I64, types.int64, U8_OUT)
-def locate_within(
-    offsets: Ints, data: Bytes, probe_offsets: Ints, probes: Bytes, blocks: Ints, size: int, even: Bytes
-) -> Ints:
-    """Row of each probe in its block of ``size`` rows, -1 where absent or where the block is -1.
-
-    In a block whose keys are all of one length it is looked for where it would be if keys were spread evenly.
-    ``even`` says of each block whether it is one (1) or not (2), 0 where that is not known; it is filled in.
-    """
-    rows = np.full(probe_offsets.size - 1, -1, np.int64)
-    n = offsets.size - 1
-    at = 0
-    current: Word = np.int64(-1)
-    low: Word = np.int64(0)
-    high: Word = np.int64(0)
-    first: Word = np.int64(0)
-    width: Word = np.int64(0)
-    shared: Word = np.int64(0)
-    least = np.uint64(0)
-    greatest = np.uint64(0)
-    scale = 0.0
-    for p in range(rows.size):
-        block = blocks[p]
-        if block < 0:
-            continue
-        start = probe_offsets[p]
-        end = probe_offsets[p + 1]
-        if block != current:
-            current = block
-            low = block * size
-            high = min(low + size, n)
-            first = offsets[low]
-            width = offsets[low + 1] - first
-            if even[block] == 0:
-                other = np.int64(0)
-                for i in range(low, high):
-                    other |= (offsets[i + 1] - offsets[i]) ^ width
-                even[block] = 1 if other == 0 else 2
-            if even[block] == 1:
-                last = first + (high - 1 - low) * width
-                shared = np.int64(0)
-                while shared < width and data[first + shared] == data[last + shared]:
-                    shared += 1
-                least = load_word(data, first + shared, first + width)
-                greatest = load_word(data, last + shared, last + width)
-                scale = (high - 1 - low) / np.float64(greatest - least) if greatest > least else 0.0
-        if even[block] != 1:
-            at = _search(offsets, data, max(at, low), high, probes, start, end, False)
-            if at < high and equal(data, offsets[at], offsets[at + 1], probes, start, end):
-                rows[p] = at
-            continue
-        if end - start != width or not equal(data, first, first + shared, probes, start, start + shared):
-            continue
-        word = load_word(probes, start + shared, end)
-        if word < least or word > greatest:
-            continue
-        guess: Word = min(np.int64(np.float64(word - least) * scale), high - 1 - low)
-        for _ in range(_CORRECTIONS):
-            there = first + guess * width
-            seen = load_word(data, there + shared, there + width)
-            if word >= seen:
-                guess = min(guess + np.int64(np.float64(word - seen) * scale), high - 1 - low)
-            else:
-                guess = max(guess - np.int64(np.float64(seen - word) * scale), 0)
-        row = low + _first_word(data, first, width, shared, high - low, word, guess)
-        there = first + (row - low) * width
-        if equal(data, there, there + width, probes, start, end):
-            rows[p] = row
-        elif width > shared + 8:
-            row = _search(offsets, data, row, high, probes, start, end, False)
-            if row < high and equal(data, offsets[row], offsets[row + 1], probes, start, end):
-                rows[p] = row
-    return rows
-
-
 @kernel(I64_OUT, I64, U8, types.int64, I64, U8, types.boolean)
 def fence_bounds(offsets: Ints, data: Bytes, count: int, probe_offsets: Ints, probes: Bytes, past_prefix: bool) -> Ints:
     """The first of ``count`` fences not less than each probe, or greater than all keys that start with it."""
     found = np.empty(probe_offsets.size - 1, np.int64)
     at = 0
     for p in range(found.size):
-        at = _search(offsets, data, at, count, probes, probe_offsets[p], probe_offsets[p + 1], past_prefix)
+        at = search(offsets, data, at, count, probes, probe_offsets[p], probe_offsets[p + 1], past_prefix)
         found[p] = at
     return found
 
@@ -257,7 +142,7 @@ def bounds_within(
     for p in range(rows.size):
         low = max(fences[p] - 1, 0) * size
         high = min(fences[p] * size, n)
-        rows[p] = _search(offsets, data, low, high, probes, probe_offsets[p], probe_offsets[p + 1], past_prefix)
+        rows[p] = search(offsets, data, low, high, probes, probe_offsets[p], probe_offsets[p + 1], past_prefix)
     return rows
 
 
@@ -331,9 +216,9 @@ def prefix_ranges(
         at = 0
         for p in range(probes):
             start = low_offsets[p]
-            begin[p, r] = _search(offsets, data, at, sizes[r], lows, start, low_offsets[p + 1], False)
+            begin[p, r] = search(offsets, data, at, sizes[r], lows, start, low_offsets[p + 1], False)
             start = prefix_offsets[p]
-            at = _search(offsets, data, begin[p, r], sizes[r], prefixes, start, prefix_offsets[p + 1], True)
+            at = search(offsets, data, begin[p, r], sizes[r], prefixes, start, prefix_offsets[p + 1], True)
             finish[p, r] = at
     return begin, finish
 
