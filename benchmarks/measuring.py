@@ -55,7 +55,7 @@ def workspace() -> Iterator[Path]:
 def touch_memory(most: int = 6 << 30) -> None:
     """Use much of the memory that is free, once, and let it go: no more than half of it.
 
-    A virtual machine's memory gets a place in its host's when it is first touched, at about 400 MB/s seen here: ten times
+    A virtual machine's memory gets a place in its host's when it is first touched, seen here at 400 MB/s: ten times
     what a page costs later. Who happens to get new pages would pay for that.
     """
     pages = os.sysconf("SC_AVPHYS_PAGES") if "SC_AVPHYS_PAGES" in os.sysconf_names else 0

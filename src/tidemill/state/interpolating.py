@@ -87,8 +87,8 @@ def locate_within(
             if block >= 0:
                 low = block * size
                 high = min(low + size, n)
-                first = offsets[low]
-                width = offsets[low + 1] - first
+                first: Word = offsets[low]
+                width: Word = offsets[low + 1] - first
                 if even[block] == 0:
                     other = np.int64(0)
                     for i in range(low, high):
@@ -147,7 +147,7 @@ def locate_within(
                 guesses[i] = min(max(guesses[i] + np.int64(short), 0), counts[i] - 1)
         for i in range(possible):
             first = firsts[i]
-            width: Word = widths[i]
+            width = widths[i]
             shared = shares[i]
             low = lows[i]
             start = probe_offsets[places[i]]
