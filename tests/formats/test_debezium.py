@@ -14,9 +14,9 @@ import pytest
 
 from tidemill.errors import FormatError, TidemillError
 from tidemill.formats.base import RowError
-from tidemill.formats.csv.options import parse_options
 from tidemill.formats.debezium.envelopes import Layout, read_message
 from tidemill.formats.debezium.format import KEY_OPTION, OPERATION, DebeziumFormat
+from tidemill.formats.malformed import Mode
 from tidemill.schema import TIMESTAMP, TIMESTAMP_NTZ, Field, Schema
 
 FIELDS = (
@@ -34,7 +34,7 @@ FIELDS = (
 )
 SCHEMA = Schema((*FIELDS, Field(OPERATION, pa.string(), False)))
 KEY = ("k", "g")
-LAYOUT = Layout(FIELDS, KEY, parse_options({"quote": ""}), 1)
+LAYOUT = Layout(FIELDS, KEY, Mode.PERMISSIVE, 1)
 TEXTS = ("", "x", "é", "日本", 'say "x"', "a}b", "{", "}null", "\\", "tab\t", "😀", "null")
 
 Row = tuple[Any, ...]

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 
 import pyarrow.compute as pc
 
-from tidemill.formats.csv.index import FieldOffsets
-from tidemill.formats.csv.rows import Flaw, RowBuilder
+from tidemill.formats.csv.rows import RowBuilder
+from tidemill.formats.field_index import FieldOffsets
+from tidemill.formats.malformed import Flaw
 from tidemill.formats.values.columns import ParsedColumn
 from tidemill.schema import Schema
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import Enum
 
 import numpy as np
 import numpy.typing as npt
 
-from tidemill.errors import TidemillError, nearest
-from tidemill.formats.csv.index import NO_BYTE
+from tidemill.formats.line_ends import NO_BYTE, LineRules
+from tidemill.formats.malformed import Mode, parse_mode
+from tidemill.formats.options import bad_option, flag, positive
 from tidemill.formats.values.columns import TimePatterns
 from tidemill.formats.values.field_text import TRIM_LEADING, TRIM_TRAILING
 from tidemill.formats.values.time_pattern import NO_PATTERN, compile_pattern
@@ -36,14 +36,6 @@ OPTION_NAMES = frozenset(
 )
 
 DEFAULT_MAX_COLUMNS = 20480
-
-
-class Mode(Enum):
-    """What happens to a malformed row."""
-
-    PERMISSIVE = "PERMISSIVE"
-    DROPMALFORMED = "DROPMALFORMED"
-    FAILFAST = "FAILFAST"
 
 
 @dataclass(frozen=True)
@@ -76,6 +68,11 @@ class CsvOptions:
     patterns: TimePatterns
     max_columns: int
 
+    @property
+    def lines(self) -> LineRules:
+        """What decides where lines end."""
+        return LineRules(self.separator, self.quote, self.trim & TRIM_LEADING)
+
 
 def parse_options(options: Mapping[str, str]) -> CsvOptions:
     """Check the options of a table; names count in any case.
@@ -87,63 +84,39 @@ def parse_options(options: Mapping[str, str]) -> CsvOptions:
     """
     given = {name.lower(): value for name, value in options.items()}
     if "sep" in given and "delimiter" in given and given["sep"] != given["delimiter"]:
-        raise _bad("delimiter", given["delimiter"], "sep and delimiter are the same option: give one of them")
+        raise bad_option("delimiter", given["delimiter"], "sep and delimiter are the same option: give one of them")
     name = "sep" if "sep" in given else "delimiter"
     separator = _character(name, given.get(name, ","))
     quote_text = given.get("quote", '"')
     quote = _character("quote", quote_text) if quote_text else NO_BYTE
     comment = _character("comment", given["comment"]) if given.get("comment") else NO_BYTE
     if separator in (quote, comment) or (quote == comment != NO_BYTE):
-        raise _bad(name, given.get(name, ","), "separator, quote and comment must differ")
+        raise bad_option(name, given.get(name, ","), "separator, quote and comment must differ")
     if "escape" in given and given["escape"] != (chr(quote) if quote != NO_BYTE else ""):
-        raise _bad("escape", given["escape"], "not supported yet: only a doubled quote stands for a quote")
+        raise bad_option("escape", given["escape"], "not supported yet: only a doubled quote stands for a quote")
     if given.get("encoding", "utf-8").lower() not in ("utf-8", "utf8"):
-        raise _bad("encoding", given["encoding"], "only UTF-8 is supported")
+        raise bad_option("encoding", given["encoding"], "only UTF-8 is supported")
     if given.get("linesep", "\n") not in ("\n", "\\n"):
-        raise _bad("lineSep", given["linesep"], "only \\n is supported; a \\r before it is taken off")
+        raise bad_option("lineSep", given["linesep"], "only \\n is supported; a \\r before it is taken off")
     return CsvOptions(
-        header=_flag(given, "header"),
+        header=flag(given, "header"),
         separator=separator,
         quote=quote,
         comment=comment,
         null_text=given.get("nullvalue", "").encode(),
-        trim=TRIM_LEADING * _flag(given, "ignoreLeadingWhiteSpace")
-        + TRIM_TRAILING * _flag(given, "ignoreTrailingWhiteSpace"),
-        mode=_mode(given.get("mode", "PERMISSIVE")),
+        trim=TRIM_LEADING * flag(given, "ignoreLeadingWhiteSpace")
+        + TRIM_TRAILING * flag(given, "ignoreTrailingWhiteSpace"),
+        mode=parse_mode(given),
         patterns=TimePatterns(_pattern(given, "dateFormat"), _pattern(given, "timestampFormat")),
-        max_columns=_positive(given, "maxColumns", DEFAULT_MAX_COLUMNS),
+        max_columns=positive(given, "maxColumns", DEFAULT_MAX_COLUMNS),
     )
-
-
-def _bad(name: str, value: str, hint: str) -> TidemillError:
-    return TidemillError("TM4003", f"bad value of option {name}", got=repr(value), hint=hint)
 
 
 def _character(name: str, text: str) -> int:
     text = "\t" if text == "\\t" else text
     if len(text) != 1 or not text.isascii() or text in "\n\r\0":
-        raise _bad(name, text, "one ASCII character, no line end; \\t stands for a tab")
+        raise bad_option(name, text, "one ASCII character, no line end; \\t stands for a tab")
     return ord(text)
-
-
-def _flag(given: Mapping[str, str], name: str) -> bool:
-    text = given.get(name.lower(), "false")
-    if text.lower() not in ("true", "false"):
-        raise _bad(name, text, "true or false")
-    return text.lower() == "true"
-
-
-def _mode(text: str) -> Mode:
-    if text.upper() not in Mode.__members__:
-        raise _bad("mode", text, nearest(text, Mode.__members__))
-    return Mode[text.upper()]
-
-
-def _positive(given: Mapping[str, str], name: str, default: int) -> int:
-    text = given.get(name.lower(), str(default))
-    if not (text.isascii() and text.isdigit() and int(text) > 0):
-        raise _bad(name, text, "a positive integer")
-    return int(text)
 
 
 def _pattern(given: Mapping[str, str], name: str) -> npt.NDArray[np.int32]:
@@ -153,6 +126,6 @@ def _pattern(given: Mapping[str, str], name: str) -> npt.NDArray[np.int32]:
     try:
         return compile_pattern(text)
     except ValueError as error:
-        raise _bad(
+        raise bad_option(
             name, text, f"{error}; supported: yyyy MM dd HH mm ss S..., other characters, 'quoted text'"
         ) from error

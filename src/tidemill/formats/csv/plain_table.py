@@ -8,8 +8,9 @@ from typing import Any
 
 from tidemill.formats.base import RowError
 from tidemill.formats.csv.header import Layout, layout_by_header, layout_by_position
-from tidemill.formats.csv.options import CsvOptions, Mode, parse_options
+from tidemill.formats.csv.options import CsvOptions, parse_options
 from tidemill.formats.csv.reference import PlainRow, plain_rows, plain_text
+from tidemill.formats.malformed import Mode
 from tidemill.formats.values.columns import parser_for
 from tidemill.formats.values.field_text import TRIM_LEADING, TRIM_TRAILING
 from tidemill.formats.values.reference import plain_value

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from tidemill.formats.csv.index import NO_BYTE
-
-BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+from tidemill.formats.line_ends import BYTE_ORDER_MARK, NO_BYTE
 
 
 @dataclass(frozen=True)

@@ -12,17 +12,19 @@ import pyarrow as pa
 from tidemill.errors import FormatError
 from tidemill.formats.base import RowError, Rows
 from tidemill.formats.csv.header import Layout
-from tidemill.formats.csv.index import (
+from tidemill.formats.csv.index import index_fields
+from tidemill.formats.csv.options import CsvOptions
+from tidemill.formats.field_index import FieldOffsets
+from tidemill.formats.line_ends import (
+    BYTE_ORDER_MARK,
     CARRIAGE_RETURN,
     NO_BYTE,
     OPEN,
     Bytes,
-    FieldOffsets,
+    LineRules,
     find_row_end,
-    index_fields,
 )
-from tidemill.formats.csv.options import CsvOptions, Mode
-from tidemill.formats.csv.reference import BYTE_ORDER_MARK
+from tidemill.formats.malformed import Flaw, Mode, fail_fast
 from tidemill.formats.values.columns import ColumnParser, ParsedColumn
 from tidemill.formats.values.field_text import NULL, TRIM_LEADING, VALID, TextRules
 from tidemill.schema import Field
@@ -46,17 +48,6 @@ class CheckedColumn:
 
 
 @dataclass(frozen=True)
-class Flaw:
-    """Something wrong with the row at ``row``; ``ordinal`` is -1 for the row as a whole."""
-
-    row: int
-    ordinal: int
-    column: str | None
-    reason: str
-    drops: bool
-
-
-@dataclass(frozen=True)
 class RowBuilder:
     """Parses buffers of complete rows of one file.
 
@@ -75,28 +66,13 @@ class RowBuilder:
     columns: tuple[CheckedColumn, ...]
     needed: int
 
+    @property
+    def lines(self) -> LineRules:
+        """See :class:`tidemill.formats.line_split.LineBuilder`."""
+        return self.options.lines
+
     def build(self, data: Bytes, position: int, row_ends: int, quotes: bool, unterminated: bool) -> Rows:
-        """Parse a buffer.
-
-        Parameters
-        ----------
-        data : ndarray of uint8
-            Starts at a row and ends behind one.
-        position : int
-            Absolute offset of its first byte.
-        row_ends : int
-            Upper limit of the number of rows.
-        quotes : bool
-            Whether a quote character occurs in it.
-        unterminated : bool
-            The file ends inside quotes: the last row is malformed as a whole.
-
-        Raises
-        ------
-        FormatError
-            TM4020 for a malformed row in mode FAILFAST, TM4021 for a buffer that 32-bit offsets cannot
-            address.
-        """
+        """See :meth:`tidemill.formats.line_split.LineBuilder.build`."""
         if data.size > _MOST_BYTES:
             raise FormatError(
                 "TM4021",
@@ -213,15 +189,7 @@ class RowBuilder:
                 raw[flaw.row] = self._raw(data, start)
             errors.append(RowError(position + start, flaw.column, flaw.reason, raw[flaw.row], flaw.row in dropped))
         errors.sort(key=lambda error: error.position)
-        if self.options.mode is Mode.FAILFAST:
-            first = errors[0]
-            where = f"byte {first.position}" + (f", column {first.column!r}" if first.column else "")
-            raise FormatError(
-                "TM4020",
-                "malformed row in mode FAILFAST",
-                got=f"{where}: {first.reason}: {first.raw.decode('utf-8', 'replace')}",
-                hint="mend the file, or use mode PERMISSIVE or DROPMALFORMED",
-            )
+        fail_fast(self.options.mode, errors)
         return tuple(errors), dropped
 
     def _raw(self, data: Bytes, start: int) -> bytes:

@@ -13,13 +13,11 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidemill.errors import FormatError
 from tidemill.formats.base import RowError, Rows
-from tidemill.formats.csv.index import CARRIAGE_RETURN, NEWLINE, Bytes
-from tidemill.formats.csv.options import CsvOptions, Mode
-from tidemill.formats.csv.reference import BYTE_ORDER_MARK
 from tidemill.formats.debezium.columns import flatten, known_operations, read_envelopes, to_type
 from tidemill.formats.debezium.values import convert
+from tidemill.formats.line_ends import BYTE_ORDER_MARK, CARRIAGE_RETURN, NEWLINE, PLAIN_LINES, Bytes, LineRules
+from tidemill.formats.malformed import Mode, fail_fast
 from tidemill.schema import Field
 
 _ONE_BY_ONE = 16
@@ -42,15 +40,14 @@ class Layout:
         Columns of the table.
     key : tuple of str
         Those of the primary key.
-    options : CsvOptions
-        Of them only the mode counts.
+    mode : Mode
     unit : int
         Microseconds that a number in a timestamp stands for.
     """
 
     fields: tuple[Field, ...]
     key: tuple[str, ...]
-    options: CsvOptions
+    mode: Mode
     unit: int
 
 
@@ -65,7 +62,7 @@ class _Part:
 
 @dataclass(frozen=True)
 class EnvelopeBuilder:
-    """Makes rows of complete lines; see :class:`tidemill.formats.csv.split.LineBuilder`.
+    """Makes rows of complete lines; see :class:`tidemill.formats.line_split.LineBuilder`.
 
     ``needed`` are the columns to give; the one called ``operation`` is ``I`` or ``D``.
     """
@@ -75,9 +72,9 @@ class EnvelopeBuilder:
     operation: str
 
     @property
-    def options(self) -> CsvOptions:
-        """Without quotes, so that every line end ends a row."""
-        return self.layout.options
+    def lines(self) -> LineRules:
+        """Every newline ends a message: there is none within a JSON text."""
+        return PLAIN_LINES
 
     def build(self, data: Bytes, position: int, row_ends: int, quotes: bool, unterminated: bool) -> Rows:
         """Rows of a buffer of lines.
@@ -93,14 +90,7 @@ class EnvelopeBuilder:
         self._read(lines, np.flatnonzero(lines.plain), position, parts, errors)
         self._one_by_one(lines, np.flatnonzero(~lines.plain), position, parts, errors)
         errors.sort(key=lambda e: e.position)
-        if errors and self.options.mode is Mode.FAILFAST:
-            first = errors[0]
-            raise FormatError(
-                "TM4020",
-                "malformed row in mode FAILFAST",
-                got=f"byte {first.position}: {first.reason}: {first.raw.decode('utf-8', 'replace')}",
-                hint="mend the file, or use mode PERMISSIVE or DROPMALFORMED",
-            )
+        fail_fast(self.layout.mode, errors)
         return self._rows(parts, lines.starts + position, errors)
 
     def _rows(self, parts: list[_Part], positions: Ints, errors: list[RowError]) -> Rows:
@@ -164,7 +154,7 @@ class EnvelopeBuilder:
         for number in numbers.tolist():
             text = lines.text(number)
             found, wrong = read_message(text, self.layout)
-            drops = self.options.mode is Mode.DROPMALFORMED and bool(wrong)
+            drops = self.layout.mode is Mode.DROPMALFORMED and bool(wrong)
             at = base + int(lines.starts[number])
             errors += [RowError(at, column, reason, text, drops or not found) for column, reason in wrong]
             for delete, row in () if drops else found:

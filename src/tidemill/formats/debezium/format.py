@@ -8,9 +8,10 @@ from collections.abc import Mapping, Sequence
 import pyarrow as pa
 
 from tidemill.errors import TidemillError
-from tidemill.formats.csv.options import parse_options
-from tidemill.formats.csv.split import CsvSplitReader
 from tidemill.formats.debezium.envelopes import EnvelopeBuilder, Layout
+from tidemill.formats.line_split import LineSplitReader
+from tidemill.formats.malformed import parse_mode
+from tidemill.formats.options import bad_option
 from tidemill.schema import Schema, type_to_ddl
 
 KEY_OPTION = "__key"
@@ -55,9 +56,8 @@ class DebeziumFormat:
 def _layout(schema: Schema, options: Mapping[str, str]) -> Layout:
     unit = options.get("timestampunit", "micros").lower()
     if unit not in _UNITS:
-        name = "timestampUnit"
-        raise TidemillError("TM4003", f"bad value of option {name}", got=repr(unit), hint="'micros' or 'millis'")
-    csv = parse_options({"quote": "", **{k: v for k, v in options.items() if k == "mode"}})
+        raise bad_option("timestampUnit", unit, "'micros' or 'millis'")
+    mode = parse_mode(options)
     fields = tuple(f for f in schema if f.name != OPERATION)
     for field in fields:
         if not _holds(field.type):
@@ -67,7 +67,7 @@ def _layout(schema: Schema, options: Mapping[str, str]) -> Layout:
                 got=type_to_ddl(field.type),
                 hint="use a number, string, date, timestamp or boolean",
             )
-    return Layout(fields, tuple(json.loads(options.get(KEY_OPTION, "[]"))), csv, _UNITS[unit])
+    return Layout(fields, tuple(json.loads(options.get(KEY_OPTION, "[]"))), mode, _UNITS[unit])
 
 
 def _holds(type_: pa.DataType) -> bool:
@@ -92,6 +92,6 @@ class DebeziumReader:
 
     def split(
         self, *, start: int, end: int, file_size: int, in_quotes: bool | None, header: bytes | None
-    ) -> CsvSplitReader:
+    ) -> LineSplitReader:
         """See :meth:`tidemill.formats.base.RowReader.split`. JSON has no line ends within a text."""
-        return CsvSplitReader(self._builder, start=start, end=end, file_size=file_size, in_quotes=in_quotes)
+        return LineSplitReader(self._builder, start=start, end=end, file_size=file_size, in_quotes=in_quotes)

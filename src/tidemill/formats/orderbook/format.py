@@ -10,13 +10,15 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidemill.errors import FormatError, TidemillError, nearest
+from tidemill.errors import TidemillError, nearest
 from tidemill.formats.base import RowError, Rows
 from tidemill.formats.csv.header import layout_by_position
-from tidemill.formats.csv.index import Bytes
-from tidemill.formats.csv.options import Mode, parse_options
+from tidemill.formats.csv.options import parse_options
 from tidemill.formats.csv.rows import CheckedColumn, RowBuilder
-from tidemill.formats.csv.split import CsvSplitReader
+from tidemill.formats.line_ends import Bytes
+from tidemill.formats.line_split import LineSplitReader
+from tidemill.formats.malformed import fail_fast
+from tidemill.formats.options import bad_option
 from tidemill.formats.orderbook.rules import INSERT_LETTERS, LETTERS, MESSAGES, ROWS, BookRules
 from tidemill.formats.values.columns import parser_for
 from tidemill.schema import Schema, type_to_ddl
@@ -52,10 +54,10 @@ def parse_rules(options: Mapping[str, str]) -> BookRules:
     book = options.get("book", "").lower()
     if book not in INSERT_LETTERS:
         hint = nearest(book, INSERT_LETTERS) if book else "OPTIONS (book 'bids') or OPTIONS (book 'asks')"
-        raise _bad("book", options.get("book", ""), hint)
+        raise bad_option("book", options.get("book", ""), hint)
     brokers = options.get("brokers", "10")
     if not (brokers.isascii() and brokers.isdigit() and 0 < int(brokers) < 2**31):
-        raise _bad("brokers", brokers, "a positive integer")
+        raise bad_option("brokers", brokers, "a positive integer")
     return BookRules(
         INSERT_LETTERS[book],
         int(brokers),
@@ -67,12 +69,8 @@ def parse_rules(options: Mapping[str, str]) -> BookRules:
 def _flag(options: Mapping[str, str], name: str, default: str) -> bool:
     text = options.get(name.lower(), default)
     if text.lower() not in _YES:
-        raise _bad(name, text, "true or false")
+        raise bad_option(name, text, "true or false")
     return _YES[text.lower()]
-
-
-def _bad(name: str, value: str, hint: str) -> TidemillError:
-    return TidemillError("TM4003", f"bad value of option {name}", got=repr(value), hint=hint)
 
 
 def row_order(declared: Schema) -> tuple[int, ...]:
@@ -118,7 +116,7 @@ class OrderBookReader:
 
     def split(
         self, *, start: int, end: int, file_size: int, in_quotes: bool | None, header: bytes | None
-    ) -> CsvSplitReader:
+    ) -> LineSplitReader:
         """See :meth:`tidemill.formats.base.RowReader.split`."""
         columns = []
         for i, field in enumerate(MESSAGES):
@@ -128,7 +126,7 @@ class OrderBookReader:
         builder = _MessageBuilder(
             self._options, layout_by_position(MESSAGES), tuple(columns), len(columns), self._rules.insert, self._needed
         )
-        return CsvSplitReader(builder, start=start, end=end, file_size=file_size, in_quotes=in_quotes)
+        return LineSplitReader(builder, start=start, end=end, file_size=file_size, in_quotes=in_quotes)
 
 
 @dataclass(frozen=True)
@@ -159,14 +157,7 @@ class _MessageBuilder(RowBuilder):
         self, errors: tuple[RowError, ...], data: Bytes, base: int, positions: npt.NDArray[np.int64]
     ) -> tuple[RowError, ...]:
         found = [RowError(int(p), "action", "bad_action", self._raw(data, int(p) - base), True) for p in positions]
-        if self.options.mode is Mode.FAILFAST:
-            raise FormatError(
-                "TM4020",
-                "malformed row in mode FAILFAST",
-                got=f"byte {found[0].position}, column 'action': {found[0].reason}: "
-                f"{found[0].raw.decode('utf-8', 'replace')}",
-                hint=f"the actions are {', '.join(LETTERS)}; mend the file, or use mode PERMISSIVE",
-            )
+        fail_fast(self.options.mode, found, f"the actions are {', '.join(LETTERS)}; mend the file")
         return tuple(sorted((*errors, *found), key=lambda e: e.position))
 
 

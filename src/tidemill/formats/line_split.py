@@ -1,4 +1,4 @@
-"""Reads one split: finds its first row, carries open rows between buffers, stops behind its last row.
+"""Reads one split of a text file: finds its first row, carries open rows between buffers, stops behind its last row.
 
 Whether a split begins inside quotes is all that splits tell each other; where it does not, the byte before says
 whether a quote opens. Only behind a quote it does not: that may have closed a field or be text (and behind a blank, if
@@ -13,28 +13,57 @@ from typing import Protocol
 import numpy as np
 
 from tidemill.formats.base import Rows
-from tidemill.formats.csv.index import NEWLINE, NO_BYTE, OPEN, QUOTED, TEXT, Bytes, find_row_end, scan_row_ends
-from tidemill.formats.csv.options import CsvOptions
-from tidemill.formats.csv.quote_guess import WINDOW, guess_in_quotes
-from tidemill.formats.csv.reference import BYTE_ORDER_MARK
-from tidemill.formats.values.field_text import TRIM_LEADING
+from tidemill.formats.line_ends import (
+    BYTE_ORDER_MARK,
+    NEWLINE,
+    NO_BYTE,
+    OPEN,
+    QUOTED,
+    TEXT,
+    Bytes,
+    LineRules,
+    find_row_end,
+    scan_row_ends,
+)
+from tidemill.formats.quote_guess import WINDOW, guess_in_quotes
 
 _NOTHING = np.empty(0, np.uint8)
 _NOTHING.flags.writeable = False
 
 
 class LineBuilder(Protocol):
-    """Makes rows of a buffer of complete lines; of its options separator, quote and trim count here."""
+    """Makes rows of a buffer of complete lines."""
 
     @property
-    def options(self) -> CsvOptions: ...
+    def lines(self) -> LineRules:
+        """What decides where lines end."""
+        ...
 
     def build(self, data: Bytes, position: int, row_ends: int, quotes: bool, unterminated: bool) -> Rows:
-        """As :meth:`tidemill.formats.csv.rows.RowBuilder.build`."""
+        """Parse a buffer.
+
+        Parameters
+        ----------
+        data : ndarray of uint8
+            Starts at a row and ends behind one.
+        position : int
+            Absolute offset of its first byte.
+        row_ends : int
+            Upper limit of the number of rows.
+        quotes : bool
+            Whether a quote character occurs in it.
+        unterminated : bool
+            The file ends inside quotes: the last row is malformed as a whole.
+
+        Raises
+        ------
+        FormatError
+            TM4020 for a malformed row in mode FAILFAST, TM4021 for a buffer that 32-bit offsets cannot address.
+        """
         ...
 
 
-class CsvSplitReader:
+class LineSplitReader:
     """See :class:`tidemill.formats.base.SplitReader`.
 
     Each byte is looked at once to find row ends, and once more when its row is complete, so a row that spans
@@ -43,9 +72,8 @@ class CsvSplitReader:
 
     def __init__(self, builder: LineBuilder, *, start: int, end: int, file_size: int, in_quotes: bool | None) -> None:
         self._builder = builder
-        self._separator = builder.options.separator
-        self._quote = builder.options.quote
-        self._leading = builder.options.trim & TRIM_LEADING
+        lines = builder.lines
+        self._separator, self._quote, self._leading = lines.separator, lines.quote, lines.leading
         self._start = start
         self._end = min(end, file_size)
         self.read_from = max(start - 1, 0)

@@ -1,0 +1,52 @@
+"""Malformed rows: what is wrong with them, and what each mode makes of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+from tidemill.errors import FormatError, nearest
+from tidemill.formats.base import RowError
+from tidemill.formats.options import bad_option
+
+
+class Mode(Enum):
+    """What happens to a malformed row."""
+
+    PERMISSIVE = "PERMISSIVE"
+    DROPMALFORMED = "DROPMALFORMED"
+    FAILFAST = "FAILFAST"
+
+
+@dataclass(frozen=True)
+class Flaw:
+    """Something wrong with the row at ``row``; ``ordinal`` is -1 for the row as a whole."""
+
+    row: int
+    ordinal: int
+    column: str | None
+    reason: str
+    drops: bool
+
+
+def parse_mode(given: Mapping[str, str]) -> Mode:
+    """The option ``mode``, PERMISSIVE unless given; names of ``given`` are in lower case. TM4003 for another value."""
+    text = given.get("mode", Mode.PERMISSIVE.value)
+    if text.upper() not in Mode.__members__:
+        raise bad_option("mode", text, nearest(text, Mode.__members__))
+    return Mode[text.upper()]
+
+
+def fail_fast(mode: Mode, errors: Sequence[RowError], hint: str = "mend the file") -> None:
+    """Raise TM4020 for the first of some errors in mode FAILFAST."""
+    if mode is not Mode.FAILFAST or not errors:
+        return
+    first = min(errors, key=lambda error: error.position)
+    where = f"byte {first.position}" + (f", column {first.column!r}" if first.column else "")
+    raise FormatError(
+        "TM4020",
+        "malformed row in mode FAILFAST",
+        got=f"{where}: {first.reason}: {first.raw.decode('utf-8', 'replace')}",
+        hint=f"{hint}, or use mode PERMISSIVE or DROPMALFORMED",
+    )

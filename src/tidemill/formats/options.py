@@ -1,0 +1,28 @@
+"""Reading the options of formats: names count in any case, a bad value is TM4003."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tidemill.errors import TidemillError
+
+
+def bad_option(name: str, value: str, hint: str) -> TidemillError:
+    """TM4003."""
+    return TidemillError("TM4003", f"bad value of option {name}", got=repr(value), hint=hint)
+
+
+def flag(given: Mapping[str, str], name: str, default: bool = False) -> bool:
+    """``true`` or ``false``, in any case; names of ``given`` are in lower case."""
+    text = given.get(name.lower(), str(default))
+    if text.lower() not in ("true", "false"):
+        raise bad_option(name, text, "true or false")
+    return text.lower() == "true"
+
+
+def positive(given: Mapping[str, str], name: str, default: int) -> int:
+    """A positive integer."""
+    text = given.get(name.lower(), str(default))
+    if not (text.isascii() and text.isdigit() and int(text) > 0):
+        raise bad_option(name, text, "a positive integer")
+    return int(text)
