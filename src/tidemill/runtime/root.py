@@ -44,8 +44,8 @@ class Root:
     Raises
     ------
     TidemillError
-        TM1003 when another process writes it; TM1002, TM1004 to TM1006, TM1009 to TM1011, TM1013 and TM1016 when it
-        cannot be used. Nothing has been changed then.
+        TM1003 when another process writes it; TM1002, TM1004 to TM1006, TM1009 to TM1011, TM1013, TM1016 and TM1022 when
+        it cannot be used. Nothing has been changed then. Of the buffer directories only this host's is known here.
     """
 
     def __init__(self, root: str | os.PathLike[str], settings: Settings) -> None:
@@ -56,6 +56,7 @@ class Root:
         self.log.lock()
         try:
             self.recovered = self.recover()
+            self.recovered.store.check_buffer()
         except BaseException:
             self.release()
             raise

@@ -7,6 +7,7 @@ host. What a checkpoint made of it lies among the objects of the root (``.sst``)
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import os
 import re
@@ -106,6 +107,31 @@ class RunStore:
 
     def _path(self, file: str) -> str:
         return (self._durable if file.endswith(SST) else self._prefix) + file
+
+    def check_buffer(self) -> None:
+        """Make this host's buffer directory, and a file without a name in it.
+
+        A full disk is no error here: whatever is written says so, and space may be freed.
+
+        Raises
+        ------
+        TidemillError
+            TM1022 when that cannot be done.
+        """
+        try:
+            self.buffer.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryFile(dir=self.buffer):
+                pass
+        except OSError as error:
+            if error.errno in (errno.ENOSPC, errno.EDQUOT):
+                return
+            raise TidemillError(
+                "TM1022",
+                "the buffer directory cannot be written to",
+                got=f"{self.buffer}: {error.strerror or error}",
+                hint="mend its permissions, or give another directory with the setting buffer_directory; "
+                "nothing was changed",
+            ) from error
 
     def open(self, run: Run) -> Rows:
         """A whole run, memory-mapped.
