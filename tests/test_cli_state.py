@@ -90,7 +90,8 @@ def test_ls(root: Path) -> None:
     done = state(root, "ls")
     lines = done.out.splitlines()
     assert lines[0].startswith(f"{root}: epochs 0 to {EPOCHS} are durable, in manifest ")
-    assert lines[1].split()[:4] == ["table", "runs", "rows", "bytes"]
+    assert lines[1].endswith(f"durable files have {sum(p.stat().st_size for p in (root / 'sst').iterdir()):,}")
+    assert lines[2].split()[:4] == ["table", "runs", "rows", "bytes"]
     assert lines[-1] == f"({len(found)} rows)"
     assert contents(root) == before
 
@@ -108,6 +109,27 @@ def test_ls_files(root: Path) -> None:
     places = {r["file"]: r["place"] for r in csv.DictReader(io.StringIO(table.out))}
     assert Counter(places.values()) == {"missing": 1, "durable": len(on_disk) - 1}
     assert places[min(version.files())] == "missing"
+    assert (table.code, table.err.split(", ")[0]) == (1, f"missing: sst/{min(version.files())}")
+
+
+def test_ls_says_what_is_missing(root: Path) -> None:
+    run = runs_of(root, "sums")[0]
+    (root / "sst" / run.file).unlink()
+    for format_ in ("table", "json"):
+        done = state(root, "ls", "--format", format_)
+        assert done.code == 1
+        assert done.err.startswith(f"missing: sst/{run.file}, which manifest ")
+        assert "`tidemill state verify`" in done.err
+    rows = [json.loads(line) for line in done.out.splitlines()]
+    assert {r["table"] for r in rows if r["missing_files"] == 1} >= {run.table}
+    assert {r["missing_files"] for r in rows} == {0, 1} or len(rows) == 1
+
+
+def test_gc_of_a_root_that_has_begun(tmp_path: Path, spark: SparkSession) -> None:
+    with Mill(tmp_path / "root", spark=spark, settings=Settings(master="local[2]", partitions=2)):
+        done = state(tmp_path / "root", "gc")
+    said = "a mill has begun this root and nothing is durable yet: nothing was removed\n"
+    assert (done.code, done.out, done.err) == (0, "", said)
 
 
 def test_what_is_sealed_and_not_durable(root: Path, spark: SparkSession) -> None:
@@ -286,7 +308,7 @@ def test_as_a_process(root: Path) -> None:
     commands = [("state", "ls", *at), ("state", "verify", *at), ("state", "gc", *at), ("state", "inspect", "sums", *at)]
     there = elsewhere(*commands)
     run_store._open.clear()
-    assert [d.code for d in there] == [0, 1, 1, 0]
+    assert [d.code for d in there] == [1, 1, 1, 0]
     assert there[2].err.startswith("TM1010: a state file named by the manifest is missing")
     assert [(d.code, d.raw, d.err) for d in there] == [
         (d.code, d.raw, d.err) for d in (here(*arguments) for arguments in commands)

@@ -151,9 +151,9 @@ ROOTS: dict[str, tuple[Harm, str, str]] = {
     "torn manifest": (manifest_torn, "TM1004", "older manifests: ["),
     "empty manifest": (manifest_empty, "TM1004", "older manifests: ["),
     "flipped manifest": (manifest_flipped, "TM1004", "older manifests: ["),
-    "newer manifest": (of_format(FORMAT_VERSION + 1), "TM1002", "upgrade tidemill; nothing was changed"),
+    "newer manifest": (of_format(FORMAT_VERSION + 1), "TM1002", "upgrade Tidemill; nothing was changed"),
     "older manifest": (of_format(FORMAT_VERSION - 1), "TM1002", "open it with the version that wrote it"),
-    "newer state file": (file_of_another_format, "TM1002", "with the version that wrote it, or a newer one"),
+    "newer state file": (file_of_another_format, "TM1002", "upgrade Tidemill; nothing was changed"),
     "missing state file": (file_missing, "TM1010", "`tidemill state verify` says what is intact"),
     "torn state file": (file_torn, "TM1011", "`tidemill state verify` says what is intact"),
 }
@@ -196,8 +196,20 @@ def test_commands(root: Path, name: str) -> None:
     else:
         assert "1 not intact" in checked.err
         assert number in checked.out
-        assert "copy of the root" in checked.err
+        assert ("upgrade Tidemill" if name.startswith("newer") else "copy of the root") in checked.err
     assert contents(root) == before
+
+
+@pytest.mark.parametrize("gone", [1, 2])
+def test_manifests_that_have_gone(spark: SparkSession, root: Path, gone: int) -> None:
+    """It is told when something tells it; and either way the mill reads the rest again."""
+    numbers = sorted(int(p.stem) for p in (root / "manifest").glob("*.json"))
+    for number in numbers[-gone:]:
+        (root / "manifest" / f"{number:020d}.json").unlink()
+    with Mill(root, spark=spark, settings=GIVEN) as mill:
+        told = [w for report in local(mill).drain() for w in report.warnings]
+        assert {r["k"]: r["v"] for r in mill.read("sums").to_pylist()} == {0: 4, 1: 1, 2: 1}
+    assert [w.splitlines()[0] for w in told] == ["TM1023: newer manifests than the newest one have gone"] * (gone - 1)
 
 
 @pytest.mark.parametrize("name", ["torn manifest", "torn state file", "missing state file"])
