@@ -139,7 +139,7 @@ def test_files(made: Made) -> None:
     assert buffered == [(e, "nothing" if e <= 4 else "unsealed", 2) for e in (1, 2, 3, 4, 5)]
     gone = version.runs("a")[1].file
     log.objects.remove([OBJECTS + gone])
-    assert by(report.files(), "file")[gone]["place"] == "missing"
+    assert by(StateReport.open(log.objects.url).files(), "file")[gone]["place"] == "missing"
 
 
 def test_runs_and_history(made: Made) -> None:

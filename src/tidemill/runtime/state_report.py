@@ -15,7 +15,8 @@ import pyarrow as pa
 from tidemill.errors import TidemillError, nearest
 from tidemill.runtime.catalog import Catalog
 from tidemill.runtime.snapshot import from_manifest
-from tidemill.runtime.stored_tables import stored_tables
+from tidemill.runtime.stored_tables import stored_columns, stored_tables
+from tidemill.schema import WEIGHT
 from tidemill.state.keys import Keys, decode
 from tidemill.state.manifest import Manifest, ManifestLog, held_by, no_root
 from tidemill.state.merge import Rows, merge
@@ -120,6 +121,11 @@ class StateReport:
     def layouts(self) -> Mapping[str, StateTable]:
         """The state tables that the catalogue knows, by id."""
         return stored_tables(Catalog.from_json(self.newest.catalog["catalog"]))
+
+    @cached_property
+    def columns(self) -> Mapping[str, tuple[str, ...]]:
+        """Names of the key columns of state tables, by id, as far as the plan knows them."""
+        return stored_columns(Catalog.from_json(self.newest.catalog["catalog"]))
 
     @cached_property
     def buffered(self) -> Mapping[str, RunFile]:
@@ -256,8 +262,10 @@ class StateReport:
         return _table(_SECTIONS, found)
 
     def rows(self, name: str, most: int) -> Iterator[tuple[str, pa.Table]]:
-        """The first rows of a table, merged, or of each section of a file, with a title: ``k0``, ..., ``v0``, ...
+        """The first rows of a table, merged, or of each section of a file, with a title.
 
+        Key columns have the names that the plan has for them, or ``k0``, ...; what is kept of a key is called ``v0``,
+        ..., or ``__weight`` when it is only how often a row is there.
         A table that the catalogue does not know has its keys as bytes, and is not merged.
         """
         if self.is_file(name):
@@ -277,7 +285,12 @@ class StateReport:
     def _decoded(self, table: str, rows: Rows) -> pa.Table:
         layout = self.layouts.get(table)
         keys = [rows.keys.to_arrow()] if layout is None else decode(rows.keys, layout.key)
-        names = [*(f"k{i}" for i in range(len(keys))), *(f"v{i}" for i in range(len(rows.values)))]
+        known = self.columns.get(table, ())
+        names = list(known) if len(set(known)) == len(keys) else [f"k{i}" for i in range(len(keys))]
+        if layout is not None and layout.is_multiset and WEIGHT not in names:
+            names.append(WEIGHT)
+        else:
+            names += [f"v{i}" if f"v{i}" not in names else f"value{i}" for i in range(len(rows.values))]
         return pa.table([*keys, *rows.values], names=names)
 
     def _key(self, table: str, keys: Keys, row: int) -> str:
