@@ -180,13 +180,70 @@ def test_inspect_rows_are_those_of_the_view(root: Path) -> None:
     expected: Mapping[str, int] = {"Zoë": 3, "k0": 2, "k1": 2, "k2": 2}
     assert {r["k"]: r["v"] for r in Snapshot.open(root).read("sums").to_pylist()} == expected
     rows = as_json(state(root, "inspect", "sums", "--rows", "100", "--format", "json"))
-    assert {r["k0"]: r["v2"] for r in rows} == expected, "merged: one row a key, its sum the last of what is kept"
+    assert {r["k"]: r["v2"] for r in rows} == expected, "merged: one row a key, its sum the last of what is kept"
     assert len(rows) == len(expected)
     assert len(as_json(state(root, "inspect", "sums", "--rows", "2", "--format", "json"))) == 2
     done = state(root, "inspect", runs_of(root, "sums")[0].file, "--rows", "1")
     assert done.out.startswith("section 0, ")
     arrow = state(root, "inspect", "sums", "--rows", "100", "--format", "arrow")
     assert len(pa.ipc.open_stream(arrow.raw).read_all()) == len(rows)
+
+
+VIEWS = {
+    "top": ("SELECT k AS name, v FROM t ORDER BY v DESC, k LIMIT 3", "view:", ("name", "v")),
+    "joined": ("SELECT a.k, a.v, b.v AS w FROM t a JOIN t b ON a.k = b.k", "view:", ("k", "v", "w")),
+    "fewest": ("SELECT v % 2 AS odd, MIN(k) AS k FROM t GROUP BY v % 2", "group:", ("remainder(v, 2)",)),
+    "alone": ("SELECT COUNT(*) AS n FROM t", "group:", ()),
+    "keyed": ("SELECT id, s FROM u", "view:", ("id", "s")),
+}
+
+
+@pytest.fixture(scope="module")
+def named(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A root with views of several kinds."""
+    home = tmp_path_factory.mktemp("named")
+    (home / "t.csv").write_text("a,1,I\nb,2,I\nb,3,I\na,2,I\nc,9,I\nc,9,D\n")
+    (home / "u.csv").write_text("1,x\n2,y\n1,z\n")
+    with Mill(home / "root", spark=spark, settings=Settings(master="local[2]", partitions=2)) as mill:
+        local(mill)
+        mill.sql(
+            f"CREATE TABLE t (k STRING, v INT) USING csv OPTIONS (path '{home}/t.csv', opColumn 'op', header 'false')"
+        )
+        mill.sql(f"CREATE TABLE u (id INT PRIMARY KEY, s STRING) USING csv OPTIONS (path '{home}/u.csv')")
+        for name, (query, _, _) in VIEWS.items():
+            mill.sql(f"CREATE MATERIALIZED VIEW {name} AS {query}")
+        list(mill.drain())
+    return home / "root"
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_inspect_names_columns_as_the_plan_does(named: Path, view: str) -> None:
+    _, kind, keys = VIEWS[view]
+    rows = as_json(state(named, "inspect", view, "--rows", "100", "--format", "json"))
+    snapshot = Snapshot.open(named)
+    assert snapshot.plan(view).table.id.startswith(kind)
+    assert tuple(rows[0])[: len(keys)] == keys
+    if kind == "view:":
+        kept = Counter({tuple(r[k] for k in keys): r["__weight"] for r in rows})
+        assert {k: n for k, n in kept.items() if n} == Counter(
+            tuple(r.values()) for r in snapshot.read(view).to_pylist()
+        )
+    else:
+        assert {n[0] for n in tuple(rows[0])[len(keys) :]} == {"v"}
+
+
+def test_inspect_names_columns_of_all_state_tables(named: Path) -> None:
+    """What a join, an order and extremes of groups keep, a table with a key, a source: in the order of their keys."""
+    snapshot = Snapshot.open(named)
+    found = {}
+    for table in snapshot.version.tables:
+        rows = as_json(state(named, "inspect", table, "--rows", "1", "--format", "json"))
+        found.setdefault(table.split(":")[0].rstrip("0123456789"), set()).add(tuple(rows[0]) if rows else ())
+    assert found["top"] == {("v", "k", "k#2", "__weight")}, "the order, then the other column"
+    assert found["rows"] == {("k", "v", "__weight")}
+    assert found["values"] == {("remainder(v, 2)", "k", "__weight")}
+    assert {names[:2] for names in found["table"]} == {("id", "v0")}
+    assert {names[0] for names in found["list"]} == {"file"}
 
 
 @pytest.mark.parametrize(

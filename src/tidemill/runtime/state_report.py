@@ -286,11 +286,10 @@ class StateReport:
         layout = self.layouts.get(table)
         keys = [rows.keys.to_arrow()] if layout is None else decode(rows.keys, layout.key)
         known = self.columns.get(table, ())
-        names = list(known) if len(set(known)) == len(keys) else [f"k{i}" for i in range(len(keys))]
-        if layout is not None and layout.is_multiset and WEIGHT not in names:
-            names.append(WEIGHT)
-        else:
-            names += [f"v{i}" if f"v{i}" not in names else f"value{i}" for i in range(len(rows.values))]
+        names = list(known) if len(known) == len(keys) else [f"k{i}" for i in range(len(keys))]
+        values = [f"v{i}" for i in range(len(rows.values))]
+        names += [WEIGHT] if layout is not None and layout.drops_zero else values
+        names = [n if n not in names[:i] else f"{n}#{i}" for i, n in enumerate(names)]
         return pa.table([*keys, *rows.values], names=names)
 
     def _key(self, table: str, keys: Keys, row: int) -> str:
