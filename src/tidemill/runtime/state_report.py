@@ -105,17 +105,17 @@ class StateReport:
         return durable(self.log.objects)
 
     @cached_property
-    def sealed(self) -> tuple[int, list[Run]]:
-        """The newest epoch that the mill that writes the root, if one does, has sealed on this host, and its runs that
-        are not durable.
+    def sealed(self) -> tuple[int, frozenset[str]]:
+        """The newest epoch that the mill that writes the root, if one does, has sealed on this host, and the files of
+        this host's buffer that hold what is not durable of it.
 
         Nobody can tell whether a mill writes a root in an object store; the last one is taken to do so.
         """
         directory = self.log.objects.directory
         writer = self.newest.writer if directory is None else held_by(directory)
-        epoch, runs = (self.store.sealed(writer) if writer else None) or (0, [])
-        durable_epoch, here = self.newest.version.epoch, {name for name, _ in self.store.buffered()}
-        return max(epoch, durable_epoch), [r for r in runs if r.added > durable_epoch and r.file in here]
+        epoch, files = (self.store.sealed(writer) if writer else None) or (0, frozenset())
+        durable_epoch = self.newest.version.epoch
+        return max(epoch, durable_epoch), frozenset(f for f in files if epoch_of(f) > durable_epoch)
 
     @cached_property
     def layouts(self) -> Mapping[str, StateTable]:
@@ -144,9 +144,10 @@ class StateReport:
         version = self.newest.version
         rows: dict[str, int] = defaultdict(int)
         size: dict[str, int] = defaultdict(int)
-        for run in self.sealed[1]:
-            rows[run.table] += run.rows
-            size[run.table] += run.bytes
+        for name in self.sealed[1] & self.buffered.keys():
+            for section in self.buffered[name].sections:
+                rows[section.table] += section.rows
+                size[section.table] += section.length
         found = []
         for table in sorted({*version.tables, *version.retired, *(t for t, n in rows.items() if n)}):
             runs = version.runs(table)
@@ -179,7 +180,7 @@ class StateReport:
             place = "durable" if name in objects else "missing"
             size = objects[name].bytes if name in objects else None
             found.append((name, place, size, *_contents(runs), *_span(runs), used))
-        sealed, waiting = self.sealed[0], {r.file for r in self.sealed[1]}
+        sealed, waiting = self.sealed
         for name, _ in sorted(self.store.buffered()):
             file = self.buffered.get(name)
             contents: tuple[int | None, int | None] = (None, None)

@@ -415,24 +415,25 @@ class RunStore:
         durable_epoch : int
             The newest epoch of a manifest.
         """
-        waiting = [r for r in version.every() if r.added > durable_epoch and not r.file.endswith(SST)]
-        runs = [(r.table, r.file, r.section, r.rows, r.bytes, r.epoch_low, r.epoch_high, r.added) for r in waiting]
+        waiting = {r.file for r in version.every() if r.added > durable_epoch and not r.file.endswith(SST)}
         staged = self.buffer / f"{uuid.uuid4().hex}{STAGED}"
         try:
-            staged.write_text(json.dumps({"writer": writer, "epoch": version.epoch, "runs": runs}))
+            staged.write_text(json.dumps({"writer": writer, "epoch": version.epoch, "files": sorted(waiting)}))
             staged.replace(self.buffer / _SEALED)
         except OSError:  # a full disk, say: whatever needs the space says so
             with contextlib.suppress(OSError):
                 staged.unlink(missing_ok=True)
 
-    def sealed(self, writer: str) -> tuple[int, list[Run]] | None:
-        """The newest epoch that a mill on this host has sealed, and its runs that were not durable then; None when it
-        has sealed none."""
+    def sealed(self, writer: str) -> tuple[int, frozenset[str]] | None:
+        """The newest epoch that a mill on this host has sealed, and the files that were not durable then.
+
+        None when it has sealed none.
+        """
         try:
             noted = json.loads((self.buffer / _SEALED).read_text())
         except (OSError, ValueError):
             return None
-        return (noted["epoch"], [Run(*r) for r in noted["runs"]]) if noted["writer"] == writer else None
+        return (noted["epoch"], frozenset(noted["files"])) if noted["writer"] == writer else None
 
     def evict(self, files: Iterable[str]) -> None:
         """Delete files of the buffer, and copies of objects; a process that has one mapped can go on reading it."""
