@@ -129,7 +129,10 @@ def summarise(automaton: Automaton, data: Bytes, position: int) -> Summary:
     position : int
         Offset of its first byte in the file; only whether it may belong to a byte order mark matters.
     """
-    table = np.empty((len(automaton.following), 4), np.int64)
+    states = len(automaton.following)
+    if not data.size:
+        return Summary(0, False, np.array([(state, 0, -1, -1) for state in range(states)], np.int64))
+    table = np.empty((states, 4), np.int64)
     rules = automaton.rules
     if rules is None:
         walk_table(data, automaton.following, automaton.ends_row, table)
@@ -159,6 +162,9 @@ def line_automaton(rules: LineRules) -> Automaton:
     if rules.quote != NO_BYTE:
         following[OPEN, rules.quote] = QUOTED
         following[QUOTED, rules.quote] = OPEN
+    else:
+        # Nobody comes there; the kernel does not look whether they did.
+        ends_row[QUOTED, NEWLINE] = True
     for passed, byte in enumerate(BYTE_ORDER_MARK):
         state = _BEGIN + passed
         following[state] = following[TEXT if passed else OPEN]
@@ -204,13 +210,13 @@ def walk_table(buf, following, ends_row, table):
         count = np.int64(0)
         first = np.int64(-1)
         last = np.int64(-1)
-        for i in range(buf.size):
+        for i in range(np.int64(buf.size)):
             c = byte_at(buf, i)
             if ends_row[state, c]:
                 count += 1
-                last = i
+                last = np.int64(i)
                 if first < 0:
-                    first = i
+                    first = last
             state = np.int64(following[state, c])
         table[begin, 0] = state
         table[begin, 1] = count
@@ -238,10 +244,12 @@ def summarise_lines(buf, separator, quote, leading, table):
         for s in range(1, 3):
             for other in range(s):
                 if stands_for[s] == s and states[other] == states[s]:
-                    stands_for[s] = stands_for[other]
+                    for same in range(3):
+                        if stands_for[same] == s:
+                            stands_for[same] = stands_for[other]
         # Rows that end from here on are counted for one of those that have become the same; the others follow below.
         alone = stands_for[1] == 0 and stands_for[2] == 0
-        stop = size if alone or quote < 0 else min(at + 512, size)
+        stop = size if alone or quote < 0 else min(at + _STEP, size)
         piece = buf[at:stop]
         found = np.int64(0)
         for s in range(3):
