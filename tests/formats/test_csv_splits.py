@@ -69,7 +69,9 @@ def test_a_boundary_among_stray_quotes_in_files_of_any_length():
                 assert read_in_splits(data, SCHEMA, {}, [cut], sizes=[size] * len(data)) == whole
 
 
-@pytest.mark.parametrize("mark", [b"\xef", b"\xef\xbb", b"\xef\xbb\xbf", b",\xbb", b"\xef\xbb\xbf\xef", b",\xbb\xbf", b"\xef,\xbf"])
+@pytest.mark.parametrize(
+    "mark", [b"\xef", b"\xef\xbb", b"\xef\xbb\xbf", b",\xbb", b"\xef\xbb\xbf\xef", b",\xbb\xbf", b"\xef,\xbf"]
+)
 @pytest.mark.parametrize("size", [1, 2, 3, 99])
 def test_only_a_whole_mark_at_the_beginning_is_a_mark(mark, size):
     """Behind anything else a quote is text."""

@@ -32,7 +32,9 @@ SCHEMA = columns(a=pa.string(), b=pa.int32())
 QUOTED = b'1,2\n"a\n,""b",3\r\nx"y,4\n' * 3 + b'"c,\n\n",5\n,\n'
 
 texts = st.one_of(
-    st.lists(st.sampled_from([b'"', b",", b"\n", b"a", b"1", b" ", b"\r\n", b'"\n"', b'",']), max_size=150).map(b"".join),
+    st.lists(st.sampled_from([b'"', b",", b"\n", b"a", b"1", b" ", b"\r\n", b'"\n"', b'",']), max_size=150).map(
+        b"".join
+    ),
     st.lists(st.sampled_from([b"1,2\n", b'"a\n",1\r\n', b'"x""y",\n', b'z"\n', b'"', b"\n", b"#,\n"])).map(b"".join),
     st.binary(max_size=200),
     st.binary(max_size=60).map(lambda rest: b"\xef\xbb\xbf" + rest),

@@ -15,6 +15,7 @@ from __future__ import annotations
 import threading
 from collections import deque
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from tidemill.errors import FormatError
 
@@ -24,8 +25,7 @@ LARGEST = 2**64 - 1
 _MOST = 1 << 20
 
 
-@dataclass(frozen=True)
-class Claim:
+class Claim(NamedTuple):
     """Consecutive bytes of the stream that are the caller's alone to parse: whole tuples.
 
     The bytes are ``before``, then those of the buffer offered from ``own_begin`` to ``own_end``, then ``after``. All
@@ -61,7 +61,7 @@ class Claim:
     ends_stream: bool
 
 
-@dataclass
+@dataclass(slots=True)
 class _Fragment:
     """Bytes from offset ``begin`` of buffer ``first`` to offset ``end`` of buffer ``last``; numbers do not wrap."""
 
@@ -161,13 +161,7 @@ class SequenceShredder:
             elif stop.ends_stream and last_end + 1 == size and not any(stop.pieces):
                 # A delimiter ends the stream: no tuple is behind it.
                 stop = None
-            return self._claim(
-                start or _Fragment(number, first_end + 1, number, first_end + 1),
-                0 if start else first_end + 1,
-                size if stop else last_end + 1,
-                stop or _Fragment(number, last_end + 1, number, last_end + 1),
-                (start is not None, stop is not None),
-            )
+            return self._claim(number, start, 0 if start else first_end + 1, size if stop else last_end + 1, stop)
 
     def end(self, last_sequence: int) -> Claim | None:
         """Say which buffer is the last one; may be called before all have been offered.
@@ -201,7 +195,7 @@ class SequenceShredder:
                 self._waiting_left[last] = closing
                 return None
             if left.closed_left:
-                return self._claim(left, left.end, left.end, closing, (True, True))
+                return self._claim(last, left, left.end, left.end, closing)
             left.closed_right = left.ends_stream = True
             return None
 
@@ -246,12 +240,10 @@ class SequenceShredder:
             self._seen >>= steps
         return number
 
-    def _middle(
-        self, number: int, buffer: memoryview, left: _Fragment | None, right: _Fragment | None
-    ) -> Claim | None:
+    def _middle(self, number: int, buffer: memoryview, left: _Fragment | None, right: _Fragment | None) -> Claim | None:
         """A buffer without delimiter joins what it touches; the tuple is claimed if both sides are closed."""
         if left is not None and left.closed_left and right is not None and right.closed_right:
-            return self._claim(left, 0, len(buffer), right, (True, True))
+            return self._claim(number, left, 0, len(buffer), right)
         size = len(buffer)
         self.held_bytes += size
         joined = _Fragment(number, 0, number, size, deque((bytes(buffer),)))
@@ -280,26 +272,36 @@ class SequenceShredder:
         self._waiting_right[kept.last + 1] = kept
 
     def _claim(
-        self, left: _Fragment, own_begin: int, own_end: int, right: _Fragment, sides: tuple[bool, bool]
+        self, number: int, left: _Fragment | None, own_begin: int, own_end: int, right: _Fragment | None
     ) -> Claim | None:
-        before, after = tuple(left.pieces), tuple(right.pieces)
+        """Give out a part of a buffer with what touches it; None for a side that is not claimed."""
+        before: tuple[bytes, ...] = ()
+        after: tuple[bytes, ...] = ()
+        first = last = number
+        begin, end = own_begin, own_end
+        ends_stream = False
+        if left is not None:
+            before, first, begin = tuple(left.pieces), left.first, left.begin
+        if right is not None:
+            after, last, ends_stream = tuple(right.pieces), right.last, right.ends_stream
+            if right.first <= right.last:
+                end = right.end
         bytes_of_others = sum(map(len, before)) + sum(map(len, after))
         self.held_bytes -= bytes_of_others
         if bytes_of_others + own_end - own_begin == 0:
             return None
-        leading, trailing = sides
         return Claim(
-            self._shown(left.first),
-            left.begin,
-            self._shown(right.last),
-            own_end if right.is_end else right.end,
+            self._shown(first),
+            begin,
+            self._shown(last),
+            end,
             before,
             own_begin,
             own_end,
             after,
-            leading,
-            trailing,
-            right.ends_stream,
+            left is not None,
+            right is not None,
+            ends_stream,
         )
 
     def _shown(self, number: int) -> int:

@@ -17,7 +17,7 @@ from __future__ import annotations
 import threading
 from dataclasses import dataclass
 from functools import cache
-from typing import Generic, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -189,9 +189,7 @@ def delimiter_automaton(delimiter: bytes, quote: int = NO_BYTE, escape: int = NO
             if read == delimiter:
                 ends_row[matched, byte] = True
             else:
-                following[matched, byte] = next(
-                    k for k in range(matched + 1, -1, -1) if read.endswith(delimiter[:k])
-                )
+                following[matched, byte] = next(k for k in range(matched + 1, -1, -1) if read.endswith(delimiter[:k]))
     following[quoted] = following[escaped_quoted] = quoted
     if quote != NO_BYTE:
         following[:length, quote] = quoted
@@ -275,8 +273,7 @@ def summarise_lines(buf, separator, quote, leading, table):
     return quotes
 
 
-@dataclass(frozen=True)
-class Settled(Generic[T]):
+class Settled(NamedTuple, Generic[T]):
     """A buffer whose state at the beginning is known, and what was given with it."""
 
     sequence: int
@@ -305,7 +302,7 @@ class Frontier(Generic[T]):
         self._next = first
         self._largest = largest
         self._lock = threading.Lock()
-        self._waiting: dict[int, tuple[list[int], T]] = {}
+        self._waiting: dict[int, tuple[Summary, T]] = {}
 
     @property
     def waiting(self) -> int:
@@ -315,10 +312,10 @@ class Frontier(Generic[T]):
     def settle(self, sequence: int, summary: Summary, what: T) -> list[Settled[T]]:
         """Take a summary in; returns all buffers that are settled by it, in order."""
         with self._lock:
-            self._waiting[sequence] = (summary.table[:, _END].tolist(), what)
+            self._waiting[sequence] = (summary, what)
             settled: list[Settled[T]] = []
             while (found := self._waiting.pop(self._next, None)) is not None:
                 settled.append(Settled(self._next, self.state, found[1]))
-                self.state = found[0][self.state]
+                self.state = int(found[0].table[self.state, _END])
                 self._next = number_after(self._next, self._largest)
             return settled
