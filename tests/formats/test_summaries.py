@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import threading
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -124,7 +125,7 @@ def test_delimiters_of_several_bytes_match_from_left_to_right(delimiter, text, c
     data = text.encode()
     places = [0, *sorted(min(c, len(data)) for c in cuts), len(data)]
     total = summarise(automaton, array(b""), 0)
-    for begin, end in zip(places, places[1:]):
+    for begin, end in pairwise(places):
         total = compose(total, summarise(automaton, array(data[begin:end]), begin))
     rows = data.split(delimiter)
     _, count, first, last = total.from_state(0)

@@ -7,7 +7,8 @@ it if his buffer was the last that was missing of them. So each tuple is parsed 
 What the shredder keeps are fragments: the bytes behind the last delimiter of a buffer, those up to the first one, and
 buffers without any, joined with their neighbours as these come. A fragment is *closed* on a side where it meets a
 delimiter, and open where the next byte is not there yet. Two dictionaries find the open ones by the number that they
-wait for. One lock guards all of it: why, and what else there is, in ``docs/decisions/0007-one-lock-around-fragments.md``.
+wait for. One lock guards all of it; why, and what else there is:
+``docs/decisions/0007-one-lock-around-fragments.md``.
 """
 
 from __future__ import annotations

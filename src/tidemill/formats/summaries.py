@@ -174,7 +174,9 @@ def line_automaton(rules: LineRules) -> Automaton:
 
 
 def delimiter_automaton(delimiter: bytes, quote: int = NO_BYTE, escape: int = NO_BYTE) -> Automaton:
-    """Rows that end with a delimiter of any length, the leftmost match first; a quote switches, an escaped byte is text.
+    """Rows that end with a delimiter of any length, the leftmost match first.
+
+    A quote switches to quoted text and back, a byte behind an escape is text.
 
     States outside quotes are how much of the delimiter was matched; then come inside quotes, and behind an escape
     outside and inside them. An escape or a quote breaks a match.
