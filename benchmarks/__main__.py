@@ -13,6 +13,7 @@ from pathlib import Path
 
 NAMES = (
     "formats_csv",
+    "shredder",
     "state_kernels",
     "state_store",
     "merge_runs",
