@@ -407,8 +407,9 @@ def _table_from_json(data: Mapping[str, Any]) -> Table:
 def _check_table(table: Table, statement: CreateTable) -> None:
     format_ = lookup(table.format)
     known = _OWN_OPTIONS | format_.option_names
+    families = tuple(name.removesuffix("*") for name in known if name.endswith("*"))
     for name in statement.options:
-        if name.lower() not in known:
+        if name.lower() not in known and not name.lower().startswith(families):
             raise TidemillError(
                 "TM4005",
                 f"unknown option for a table USING {table.format}",
