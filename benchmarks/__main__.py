@@ -13,6 +13,7 @@ from pathlib import Path
 
 NAMES = (
     "formats_csv",
+    "formats_json",
     "state_kernels",
     "state_store",
     "merge_runs",

@@ -56,6 +56,18 @@ def byte_at(typing_context: Any, array: Any, index: Any) -> Any:
 
 
 @intrinsic
+def item_at(typing_context: Any, array: Any, index: Any) -> Any:
+    """``array[index]`` for an array of integers of 32 or 64 bits, without bounds or wrap-around checks."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        loaded = builder.load(_address(context, builder, signature.args[0], args[0], args[1]))
+        wide = loaded if loaded.type == _I64 else builder.sext(loaded, _I64)
+        return impl_ret_untracked(context, builder, signature.return_type, wide)
+
+    return types.int64(array, types.int64), generate
+
+
+@intrinsic
 def load_word(typing_context: Any, array: Any, index: Any) -> Any:
     """The 8 bytes ``array[index : index + 8]`` as uint64; the first byte is the lowest."""
 

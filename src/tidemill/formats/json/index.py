@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -9,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tidemill.formats.json.scalars import ARRAY, OBJECT
-from tidemill.formats.json.tokens import COMMA, OPEN_BRACE, OPEN_BRACKET, RECORD_END, index_tokens
+from tidemill.formats.json.tokens import index_tokens
 from tidemill.formats.json.tree import Node, Tree
 from tidemill.formats.json.walk import part_elements, walk_records
 
@@ -96,6 +97,20 @@ class ValueIndex:
         return lengths, np.repeat(firsts - begins, lengths) + np.arange(total)
 
 
+_kept = threading.local()
+_KEPT_BYTES = 1 << 22
+
+
+def _scratch(size: int) -> tuple[Ints, Bytes]:
+    """Room for tokens. That for usual buffers is kept: to get it anew costs as much as to find the tokens."""
+    if size > _KEPT_BYTES:
+        return np.empty(size, np.int32), np.empty(size, np.uint8)
+    kept: tuple[Ints, Bytes] | None = getattr(_kept, "room", None)
+    if kept is None or kept[0].size < size:
+        kept = _kept.room = np.empty(size, np.int32), np.empty(size, np.uint8)
+    return kept
+
+
 def index_values(
     data: Bytes, begin: int, state: int | None, max_depth: int, order: Sequence[Node], tree: Tree
 ) -> ValueIndex:
@@ -110,18 +125,12 @@ def index_values(
     order : sequence of Node
         The nodes of ``tree`` by number; the first one is the record.
     """
-    marks = np.empty(data.size + 1, np.int32)
-    codes = np.empty(data.size + 1, np.uint8)
-    count, escapes = index_tokens(data, begin, state is None, marks, codes)
+    marks, codes = _scratch(data.size + 1)
+    count, rows, within, escapes = index_tokens(data, begin, state is None, marks, codes)
     if state is not None:
         parted = np.empty(2 * count, np.int32), np.empty(2 * count, np.uint8)
-        count, state = part_elements(marks, codes, count, state, *parted)
+        count, rows, state = part_elements(marks, codes, count, state, *parted)
         marks, codes = parted
-    codes = codes[:count]
-    rows = int(np.count_nonzero(codes == RECORD_END))
-    within = 0
-    if tree.levels > 1:
-        within = sum(int(np.count_nonzero(codes == code)) for code in (COMMA, OPEN_BRACKET, OPEN_BRACE))
     room = np.array([rows if node.level == 0 else within for node in order], np.int64)
     base = np.cumsum(room) - room
     lists = np.array([bool(node.element or node.key) for node in order]) * room

@@ -66,7 +66,8 @@ def unescape(buf, start, end, out, cursor):
         point = _code_unit(buf, start)
         start += 4
         if 0xD800 <= point < 0xE000:
-            if point >= 0xDC00 or start + 6 > end or byte_at(buf, start) != _BACKSLASH or byte_at(buf, start + 1) != 117:
+            alone = point >= 0xDC00 or start + 6 > end
+            if alone or byte_at(buf, start) != _BACKSLASH or byte_at(buf, start + 1) != 117:
                 return np.int64(-1)
             low = _code_unit(buf, start + 2)
             if low < 0xDC00 or low >= 0xE000:

@@ -15,6 +15,7 @@ import numpy as np
 from tidemill.formats.byte_masks import (
     below_mask,
     byte_at,
+    count_bits,
     equal_mask,
     folded_mask,
     inlined,
@@ -76,11 +77,14 @@ def index_tokens(buf, begin, by_line, marks, codes):
 
     Returns
     -------
-    tuple of (int, bool)
-        Number of tokens, and whether there is any backslash.
+    tuple of (int, int, int, bool)
+        Number of tokens, of them ``RECORD_END`` and of them commas and opening brackets and braces, and whether there
+        is any backslash.
     """
     size = np.int64(buf.size)
     count = np.int64(0)
+    records = np.int64(0)
+    parts = np.int64(0)
     any_backslash = False
     carry = np.uint64(0)
     escape_carry = np.uint64(0)
@@ -98,12 +102,8 @@ def index_tokens(buf, begin, by_line, marks, codes):
         backslashes = equal_mask(block, at, BACKSLASH)
         spaces = below_mask(block, at, 33)
         newlines = equal_mask(block, at, 10)
-        operators = (
-            folded_mask(block, at, OPEN_BRACE)
-            | folded_mask(block, at, CLOSE_BRACE)
-            | equal_mask(block, at, COMMA)
-            | equal_mask(block, at, COLON)
-        )
+        parting = folded_mask(block, at, OPEN_BRACE) | equal_mask(block, at, COMMA)
+        operators = parting | folded_mask(block, at, CLOSE_BRACE) | equal_mask(block, at, COLON)
         if base == 0 and begin > 0:
             spaces |= (_ONE << np.uint64(begin)) - _ONE
         escapes = np.uint64(0)
@@ -140,6 +140,8 @@ def index_tokens(buf, begin, by_line, marks, codes):
         tokens = (operators & ~quoted) | quotes | begins | broken
         if by_line:
             tokens |= newlines
+            records += count_bits(newlines)
+        parts += count_bits(parting & ~quoted)
         if base + 64 > size:
             tokens &= (_ONE << np.uint64(size - base)) - _ONE
         if broken == 0:
@@ -161,4 +163,5 @@ def index_tokens(buf, begin, by_line, marks, codes):
         marks[count] = size
         codes[count] = RECORD_END
         count += 1
-    return count, any_backslash
+        records += 1
+    return count, records, parts, any_backslash

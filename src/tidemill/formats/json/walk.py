@@ -10,7 +10,7 @@ from __future__ import annotations
 # mypy: allow-untyped-defs
 import numpy as np
 
-from tidemill.formats.byte_masks import byte_at, inlined, kernel
+from tidemill.formats.byte_masks import byte_at, inlined, item_at, kernel
 from tidemill.formats.json.scalars import ARRAY, MISSING, NULL, OBJECT, TEXT, scalar_kind
 from tidemill.formats.json.texts import unescape
 from tidemill.formats.json.tokens import (
@@ -128,8 +128,8 @@ def walk_records(
         if codes[t] != OPEN_BRACE:
             bad = np.int64(marks[t])
         while bad < 0:
-            c = np.int64(codes[t])
-            at = np.int64(marks[t])
+            c = byte_at(codes, t)
+            at = item_at(marks, t)
             if state == _AFTER:
                 if depth == 0:
                     if c != RECORD_END:
@@ -137,6 +137,8 @@ def walk_records(
                     break
                 if c == COMMA:
                     t += 1
+                    c = byte_at(codes, t)
+                    at = item_at(marks, t)
                     state = _KEY if closer == CLOSE_BRACE else _ELEMENT
                 elif c == closer:
                     if open_node >= 0:
@@ -150,26 +152,25 @@ def walk_records(
                     held = np.int64(-1)
                     if open_node >= 0:
                         held = np.int64(tree.map_key[open_node] if closer == CLOSE_BRACE else tree.element[open_node])
+                    continue
                 else:
                     bad = at
-                continue
+                    break
             if state == _KEY:
                 if c != QUOTE:
                     bad = at
                     break
-                if codes[t + 1] != QUOTE:
-                    bad = np.int64(marks[t + 1])
+                behind = item_at(marks, t + 1)
+                if byte_at(codes, t + 1) != QUOTE:
+                    bad = behind
                     break
-                if codes[t + 2] != COLON:
-                    bad = np.int64(marks[t + 2])
+                if byte_at(codes, t + 2) != COLON:
+                    bad = item_at(marks, t + 2)
                     break
-                behind = np.int64(marks[t + 1])
                 t += 3
-                state = _VALUE
+                c = byte_at(codes, t)
                 node = np.int64(-1)
-                if open_node < 0:
-                    continue
-                if held >= 0:
+                if open_node >= 0 and held >= 0:
                     level = tree.level[held]
                     instance = used[level]
                     used[level] += 1
@@ -179,7 +180,7 @@ def walk_records(
                     starts[place] = at
                     ends[place] = behind + 1
                     node = held + 1
-                elif tree.memory_base[open_node] >= 0:
+                elif open_node >= 0 and tree.memory_base[open_node] >= 0:
                     instance = open_instance
                     at += 1
                     length = behind - at
@@ -199,18 +200,18 @@ def walk_records(
                             memory_size[memory] = length
                             memory_field[memory] = node
                     ordinal += 1
-                continue
-            if state == _ELEMENT:
+                at = item_at(marks, t)
+            elif state == _ELEMENT:
                 node = held
                 if held >= 0:
                     level = tree.level[held]
                     instance = used[level]
                     used[level] += 1
                     lengths[list_base[open_node] + open_instance] += 1
-                state = _VALUE
             if c == QUOTE:
-                if codes[t + 1] != QUOTE:
-                    bad = np.int64(marks[t + 1])
+                end = item_at(marks, t + 1) + 1
+                if byte_at(codes, t + 1) != QUOTE:
+                    bad = end - 1
                     break
                 if node >= 0:
                     place = base[node] + instance
@@ -218,10 +219,10 @@ def walk_records(
                         _forget(tree, base, node, instance, starts, ends, kinds)
                     kinds[place] = TEXT
                     starts[place] = at
-                    ends[place] = np.int64(marks[t + 1]) + 1
+                    ends[place] = end
                 t += 2
                 state = _AFTER
-            elif c == OPEN_BRACE or c == OPEN_BRACKET:
+            elif c in (OPEN_BRACE, OPEN_BRACKET):
                 if depth == max_depth:
                     bad = at
                     deep = True
@@ -247,14 +248,14 @@ def walk_records(
                         firsts[list_base[node] + instance] = used[tree.level[held]]
                         lengths[list_base[node] + instance] = 0
                 t += 1
-                if codes[t] == closer:
+                if byte_at(codes, t) == closer:
                     state = _AFTER
                 else:
                     state = _KEY if c == OPEN_BRACE else _ELEMENT
             elif c in (COMMA, COLON, CLOSE_BRACE, CLOSE_BRACKET, RECORD_END, BROKEN):
                 bad = at
             else:
-                end = np.int64(marks[t + 1])
+                end = item_at(marks, t + 1)
                 while byte_at(buf, end - 1) <= 32:
                     end -= 1
                 kind = scalar_kind(buf, at, end, size)
@@ -300,8 +301,9 @@ def part_elements(marks, codes, count, state, out_marks, out_codes):
     Returns
     -------
     tuple of int
-        Number of tokens, and the state behind the last one.
+        Number of tokens, of them ``RECORD_END``, and the state behind the last one.
     """
+    records = np.int64(0)
     depth = np.int64(0)
     n = np.int64(0)
     for t in range(count):
@@ -312,8 +314,8 @@ def part_elements(marks, codes, count, state, out_marks, out_codes):
             out_codes[n] = RECORD_END
             n += 1
             continue
-        opens = c == OPEN_BRACE or c == OPEN_BRACKET
-        closes = c == CLOSE_BRACE or c == CLOSE_BRACKET
+        opens = c in (OPEN_BRACE, OPEN_BRACKET)
+        closes = c in (CLOSE_BRACE, CLOSE_BRACKET)
         if depth == 0:
             if state == OUTSIDE:
                 if opens:
@@ -323,14 +325,14 @@ def part_elements(marks, codes, count, state, out_marks, out_codes):
                     if c == OPEN_BRACKET:
                         state = FRESH
                         continue
-                elif closes or c == COMMA or c == COLON:
+                elif closes or c in (COMMA, COLON):
                     out_marks[n] = m
                     out_codes[n] = BROKEN
                     out_marks[n + 1] = m + 1
                     out_codes[n + 1] = RECORD_END
                     n += 2
                     continue
-            elif c == COMMA or c == CLOSE_BRACKET:
+            elif c in (COMMA, CLOSE_BRACKET):
                 if state == OWED or (state == FRESH and c == COMMA):
                     out_marks[n] = m
                     out_codes[n] = BROKEN
@@ -353,7 +355,9 @@ def part_elements(marks, codes, count, state, out_marks, out_codes):
                 out_marks[n] = m + 1
                 out_codes[n] = RECORD_END
                 n += 1
-    return n, np.int64(state)
+    for t in range(n):
+        records += out_codes[t] == RECORD_END
+    return n, records, np.int64(state)
 
 
 @kernel
@@ -385,13 +389,13 @@ def scan_elements(buf, begin, depth, inside, quoted, escaped):
         escaped = 0
         if quoted != 0:
             continue
-        if c == OPEN_BRACE or c == OPEN_BRACKET:
+        if c in (OPEN_BRACE, OPEN_BRACKET):
             if depth == 0 and inside == 0 and c == OPEN_BRACKET:
                 inside = 1
                 last = np.int64(i) + 1
             else:
                 depth += 1
-        elif c == CLOSE_BRACE or c == CLOSE_BRACKET:
+        elif c in (CLOSE_BRACE, CLOSE_BRACKET):
             if depth > 0:
                 depth -= 1
                 if depth == 0 and inside == 0:
