@@ -161,9 +161,7 @@ def _spoilt(index: ValueIndex, below: Node, places: Chosen, found: Built) -> npt
     return rows[written & ~pc.is_valid(found.array.take(pa.array(rows))).to_numpy(zero_copy_only=False)]
 
 
-def _owners(
-    lengths: Ints, wrong: list[tuple[npt.NDArray[np.int64], str]]
-) -> list[tuple[npt.NDArray[np.int64], str]]:
+def _owners(lengths: Ints, wrong: list[tuple[npt.NDArray[np.int64], str]]) -> list[tuple[npt.NDArray[np.int64], str]]:
     """The lists of some elements."""
     if not wrong:
         return []

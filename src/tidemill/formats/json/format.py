@@ -98,9 +98,7 @@ class JsonReader:
         return LineSplitReader(self._builder, start=start, end=end, file_size=file_size, in_quotes=False)
 
 
-def _builder(
-    schema: Schema, options: JsonOptions, needed: Sequence[str], deletes: DeleteRule | None
-) -> RecordBuilder:
+def _builder(schema: Schema, options: JsonOptions, needed: Sequence[str], deletes: DeleteRule | None) -> RecordBuilder:
     """The needed columns, then those that decide whether a row is kept."""
     ordinal_of = {name: i for i, name in enumerate(schema.names)}
     ordinals = [ordinal_of[name] for name in needed]
