@@ -1,8 +1,9 @@
 """JSON to Arrow on one core: MB/s of Tidemill, and of pyarrow.json, polars and duckdb with one thread each.
 
-Run ``python -m benchmarks.formats_json [megabytes]``. Every figure is the median of five runs, the sides in turn, in processor time over
-data in memory, so that what else runs does not count (for duckdb a file in /dev/shm). The last columns are Tidemill's: the share of time in phase 1 (tokens,
-and where values are) and in phase 2 (parsing them).
+Run ``python -m benchmarks.formats_json [megabytes]``. Every figure is the median of five runs, the sides in turn, over
+data in memory (for duckdb a file in /dev/shm), in processor time of the process, so that what else runs on the machine
+counts little. The last columns are Tidemill's: the share of time in phase 1 (tokens, and where values are) and in phase
+2 (parsing them).
 """
 
 from __future__ import annotations

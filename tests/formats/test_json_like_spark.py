@@ -46,7 +46,7 @@ def value(rng: random.Random, depth: int = 0) -> str:
 
 def typical(rng: random.Random, name: str) -> str:
     """A value that fits its column, most of the time."""
-    point = '{"y":"p","x":%s}' % rng.choice(["1", "null", '"bad"', "2.5"])
+    point = '{"y":"p","x":' + rng.choice(["1", "null", '"bad"', "2.5"]) + "}"
     return {
         "s": point,
         "ls": f"[{point}, null, {{}}]",

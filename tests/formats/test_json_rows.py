@@ -126,8 +126,9 @@ def test_what_is_malformed_within_a_value():
 
 
 MALFORMED = [
-    "", "1", "null", "[]", '[{"a":1}]', "{", '{"a"', '{"a":', '{"a":1', '{"a":1,', '{"a":1,}', "{,}", '{"a" 1}', "{1:2}",
-    '{"a":1}}', '{"a":1} x', '{"a":1}{"a":2}', '{"a":[1}', '{"a":[1,]}', '{"a":01}', '{"a":+1}', '{"a":.5}', '{"a":5.}',
+    "", "1", "null", "[]", '[{"a":1}]', "{", '{"a"', '{"a":', '{"a":1', '{"a":1,', '{"a":1,}', "{,}", '{"a" 1}',
+    "{1:2}", '{"a":1}}', '{"a":1} x', '{"a":1}{"a":2}', '{"a":[1}', '{"a":[1,]}', '{"a":01}', '{"a":+1}',
+    '{"a":.5}', '{"a":5.}',
     '{"a":1e}', '{"a":tru}', '{"a":True}', '{"a":"\\q"}', '{"a":"\\u12g4"}', '{"a":"x}', "{'a':1}", '{"a":"\t"}',
     '{"a":\x00 1}', '{"a":"x" "y"}', '{"a":-}', '{"a":nan}', '{"a":1 2}', '{"a":12\\"}', '{"a":\\"}',
 ]  # fmt: skip
@@ -224,8 +225,8 @@ def test_multi_line_false_means_lines():
 def test_pyarrow_reads_the_same():
     schema = columns(a=pa.int64(), s=POINT, l=pa.list_(POINT), t=pa.string(), f=pa.float64(), b=pa.bool_())
     data = b"".join(
-        b'{"t":"\\u00e9 %d","s":{"x":%d,"y":null},"l":[{"x":1},{"y":"\\\\"},null],"a":%d,"f":%d.25,"b":true}\n{"a":null}\n'
-        % (i, i, i * 10**15, i)
+        b'{"t":"\\u00e9 %d","s":{"x":%d,"y":null},"l":[{"x":1},{"y":"\\\\"},null],"a":%d,"f":%d.25,"b":true}\n'
+        b'{"a":null}\n' % (i, i, i * 10**15, i)
         for i in range(50)
     )
     parse = pyarrow.json.ParseOptions(explicit_schema=schema.to_arrow())

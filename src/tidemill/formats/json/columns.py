@@ -158,7 +158,9 @@ def _spoilt(index: ValueIndex, below: Node, places: Chosen, found: Built) -> npt
     if not rows.size:
         return rows
     written = index.values(below, places).kinds[rows] > NULL
-    return rows[written & ~pc.is_valid(found.array.take(pa.array(rows))).to_numpy(zero_copy_only=False)]
+    null: Mask = pc.is_null(found.array.take(pa.array(rows))).to_numpy(zero_copy_only=False)
+    spoilt: npt.NDArray[np.int64] = rows[written & null]
+    return spoilt
 
 
 def _owners(lengths: Ints, wrong: list[tuple[npt.NDArray[np.int64], str]]) -> list[tuple[npt.NDArray[np.int64], str]]:
@@ -194,32 +196,28 @@ def _last_of_each(lengths: Ints, keys: pa.Array[Any]) -> tuple[Ints, pa.Array[An
 
 
 def _leaf(type_: pa.DataType, node: Node | None, patterns: TimePatterns) -> Build | None:
-    parse = _parse_texts if type_ == pa.string() else _parse_binary if type_ == pa.binary() else None
     parser = parser_for(type_, patterns)
     if parser is None or node is None:
         return None
-    reason_of = parser.reason
-    if type_ == pa.binary():
-        reason_of = {BAD_VALUE: "bad_binary"}.get  # type: ignore[assignment]
-    elif parse is None:
+    place, shared = node, parser
 
-        def parse(index: ValueIndex, values: Values) -> ParsedColumn:
-            if type_ == TIMESTAMP and (values.kinds == INTEGER).any():
-                return _with_seconds(index, values, lambda rest: _parse_shared(type_, parser.parse, index, rest))
-            return _parse_shared(type_, parser.parse, index, values)
-
-    parsing = parse
+    def parse(index: ValueIndex, values: Values) -> ParsedColumn:
+        if type_ == pa.string():
+            return _parse_texts(index, values)
+        if type_ == pa.binary():
+            return _parse_binary(index, values)
+        if type_ == TIMESTAMP and (values.kinds == INTEGER).any():
+            return _with_seconds(index, values, lambda rest: _parse_shared(type_, shared.parse, index, rest))
+        return _parse_shared(type_, shared.parse, index, values)
 
     def build(index: ValueIndex, chosen: Chosen) -> Built:
-        parsed = parsing(index, index.values(node, chosen))
-        if parsed.status is None:
-            return Built(parsed.array)
-        wrong = []
+        parsed = parse(index, index.values(place, chosen))
         status = parsed.status
-        if status.max(initial=0) > NULL_FIELD:
-            for outcome in np.unique(status[status > NULL_FIELD]):
-                wrong.append((np.flatnonzero(status == outcome), reason_of(int(outcome))))
-        return Built(parsed.array, wrong)
+        if status is None or status.max(initial=0) <= NULL_FIELD:
+            return Built(parsed.array)
+        outcomes = [int(outcome) for outcome in np.unique(status[status > NULL_FIELD])]
+        reasons = ["bad_binary" if type_ == pa.binary() else shared.reason(outcome) for outcome in outcomes]
+        return Built(parsed.array, [(np.flatnonzero(status == o), r) for o, r in zip(outcomes, reasons, strict=True)])
 
     return build
 
