@@ -1,4 +1,4 @@
-"""Views over JSON files with nested columns equal what Spark says of the same files."""
+"""Views over JSON files with nested columns, from the file to the view, with results worked out by hand."""
 
 from __future__ import annotations
 
@@ -43,8 +43,6 @@ def test_nested_columns(mill_factory: Callable[..., Mill], tmp_path: Path) -> No
     list(mill.drain())
     (data / "2.json").write_text("[" + lines(20).rstrip().replace("\n", ",\n") + "]")
     list(mill.drain())
-    source = mill.spark.read.schema(f"{COLUMNS}, city STRING").json([str(data / "1.json"), str(data / "2.json")])
-    assert source is not None
     whole = {row["id"]: row for row in mill.query("SELECT * FROM whole").toArrow().to_pylist()}
     assert sorted(whole) == list(range(40))
     assert whole[21] == {

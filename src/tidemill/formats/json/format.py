@@ -49,8 +49,9 @@ class JsonFormat:
     rows, DROPMALFORMED drops each row with an error, FAILFAST raises TM4020. A malformed line costs no other line; in
     an array a bracket or quote too many or too few may cost the rest of the file.
 
-    Unlike Spark's reader: texts and names in single quotes, and anything behind the object of a line, are malformed,
-    and so is a TINYINT above 127.
+    Unlike Spark's reader: malformed are texts and names in single quotes, a line that is an array, anything behind the
+    object of a line, a TINYINT above 127, and a date written as a text with a number of days; of a field given twice
+    only the last value can be malformed; and a map has each key once.
     """
 
     name = "json"
