@@ -15,6 +15,7 @@ ENTRY_POINT_GROUP = "tidemill.formats"
 _BUILT_IN = {
     "csv": "tidemill.formats.csv.format:CsvFormat",
     "debezium": "tidemill.formats.debezium.format:DebeziumFormat",
+    "json": "tidemill.formats.json.format:JsonFormat",
     "orderbook": "tidemill.formats.orderbook.format:OrderBookFormat",
 }
 
