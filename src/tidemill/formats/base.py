@@ -120,6 +120,7 @@ class SplitReader(Protocol):
         ...
 
 
+@runtime_checkable
 class RowReader(Protocol):
     """Reads files of one format and schema. Immutable; one serves many splits."""
 
@@ -176,8 +177,8 @@ class FileRowReader(Protocol):
 class WholeFiles(Protocol):
     """A format some of whose files have one split: only from their beginning can rows be found."""
 
-    def reads_whole_files(self, options: Mapping[str, str]) -> bool:
-        """Whether that is so with these options."""
+    def reads_whole_files(self, schema: Schema, options: Mapping[str, str]) -> bool:
+        """Whether that is so for a table."""
         ...
 
 

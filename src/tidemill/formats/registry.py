@@ -16,6 +16,7 @@ _BUILT_IN = {
     "arrow": "tidemill.formats.arrow.format:ArrowFormat",
     "csv": "tidemill.formats.csv.format:CsvFormat",
     "debezium": "tidemill.formats.debezium.format:DebeziumFormat",
+    "native": "tidemill.formats.native.format:NativeFormat",
     "orderbook": "tidemill.formats.orderbook.format:OrderBookFormat",
     "parquet": "tidemill.formats.parquet.format:ParquetFormat",
 }

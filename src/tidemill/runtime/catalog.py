@@ -128,7 +128,7 @@ class Table:
     def whole(self, path: str) -> bool:
         """Whether a file of the table can only be read from its beginning to its end."""
         format_ = lookup(self.format)
-        by_format = isinstance(format_, WholeFiles) and format_.reads_whole_files(self.options)
+        by_format = isinstance(format_, WholeFiles) and format_.reads_whole_files(self.declared, self.options)
         return by_format or self.codec(path) is not None
 
     def source(self) -> TableSource:

@@ -35,7 +35,7 @@ class ArrowFormat:
         """See :meth:`tidemill.formats.base.Format.validate`."""
         validate_columnar(schema, options)
 
-    def reads_whole_files(self, options: Mapping[str, str]) -> bool:
+    def reads_whole_files(self, schema: Schema, options: Mapping[str, str]) -> bool:
         """See :class:`tidemill.formats.base.WholeFiles`."""
         return True
 
