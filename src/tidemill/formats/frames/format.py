@@ -27,8 +27,8 @@ class FramesFormat:
     ``endianness`` is ``little`` (default) or ``big``. No frame is larger than ``maxFrameBytes`` (16 MiB).
 
     **Rows.** The bytes of each frame are read as a file of the format ``payload`` is: none, one or several rows. So
-    what is wrong in one frame concerns no other. A ``\r`` at the end of a frame of lines does not count. The options of that format stand beside the others, but a header is
-    not possible. The position of a row is that of its first byte in the file.
+    what is wrong in one frame concerns no other. The options of that format stand beside the others, but a header is
+    not possible. A ``\r`` at the end of a frame of lines does not count. The position of a row is that of its first byte in the file.
 
     **Splits.** A frame is found from the one before, so a file is one split.
 
