@@ -116,18 +116,6 @@ def type_to_ddl(type_: pa.DataType) -> str:
     raise TidemillError("TM2002", "this type cannot be stored", got=str(type_))
 
 
-def type_from_ddl(text: str) -> pa.DataType:
-    """The Arrow type of a name written by :func:`type_to_ddl` (atomic types and decimals only)."""
-    for type_, name in _DDL.items():
-        if name == text:
-            return type_
-    if match := _DECIMAL.fullmatch(text):
-        return pa.decimal128(int(match[1]), int(match[2]))
-    if text.startswith("array<"):
-        return pa.list_(type_from_ddl(text[6:-1]))
-    raise TidemillError("TM2002", "this type cannot be stored", got=text)
-
-
 @dataclass(frozen=True)
 class Field:
     """One column: its name, Arrow type, and whether NULL may occur."""

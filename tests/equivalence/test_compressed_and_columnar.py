@@ -20,7 +20,8 @@ Opener = Callable[..., Mill]
 CSV_COLUMNS = "id BIGINT, name STRING, price DOUBLE, day DATE"
 PARQUET_COLUMNS = "NAME STRING, region STRING, since TIMESTAMP, amount DECIMAL(20,4), tags ARRAY<STRING>, n BIGINT"
 VIEWS = {
-    "joined": "SELECT region, count(*) AS c, sum(price) AS s, max(since) AS m FROM sales JOIN shops USING (name) GROUP BY region",
+    "joined": "SELECT region, count(*) AS c, sum(price) AS s, max(since) AS m FROM sales JOIN shops USING (name) "
+    "GROUP BY region",
     "rows": "SELECT id, name, price, day FROM sales WHERE price > 20",
     "shop_rows": "SELECT name, region, since, amount, n, size(tags) AS t FROM shops",
     "shop_count": "SELECT count(*) AS c FROM shops",

@@ -7,6 +7,7 @@ import random
 from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from csv_reading import columns
 from tidemill.errors import FormatError, TidemillError
 from tidemill.formats.columnar.lossless import lossless
 from tidemill.formats.registry import lookup
+from tidemill.formats.standalone import open_format
 from tidemill.schema import TIMESTAMP, TIMESTAMP_NTZ, Field, Schema
 
 FORMATS = ["parquet", "arrow"]
@@ -326,3 +328,12 @@ def test_files_without_rows_or_columns(format_: str) -> None:
     schema = columns(i=pa.int64())
     assert read_file(format_, WRITE[format_](pa.table({"i": pa.array([], pa.int64())})), schema).rows == ()
     assert read_file(format_, WRITE[format_](pa.table({})), schema).rows == ()
+
+
+@pytest.mark.parametrize("format_", FORMATS)
+def test_without_a_mill(format_: str, tmp_path: Path) -> None:
+    data = WRITE[format_](pa.table({"b": [1, 2], "a": ["x", None]}))
+    (tmp_path / "file").write_bytes(data)
+    opened = open_format(format_, "a STRING, b BIGINT")
+    for source in (data, tmp_path / "file"):
+        assert opened.read(source, ["b", "a"]).to_pydict() == {"b": [1, 2], "a": ["x", None]}

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 
-from tidemill.errors import TidemillError
+from tidemill.errors import TidemillError, nearest
 
 
 def bad_option(name: str, value: str, hint: str) -> TidemillError:
@@ -26,3 +26,12 @@ def positive(given: Mapping[str, str], name: str, default: int) -> int:
     if not (text.isascii() and text.isdigit() and int(text) > 0):
         raise bad_option(name, text, "a positive integer")
     return int(text)
+
+
+def check_options(name: str, given: Iterable[str], known: Collection[str]) -> None:
+    """TM4005 for an option that does not exist; names in any case."""
+    for option in given:
+        if option.lower() not in known:
+            raise TidemillError(
+                "TM4005", f"unknown option for a table USING {name}", got=option, hint=nearest(option, known)
+            )

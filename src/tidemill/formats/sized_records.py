@@ -117,11 +117,11 @@ class SizedSplitReader:
     bytes), ``truncated_record`` (the file ends within it; at most 1,024 bytes are given).
     """
 
-    def __init__(self, builder: RecordBuilder, rules: SizeRules, *, start: int) -> None:
+    def __init__(self, builder: RecordBuilder, rules: SizeRules, *, start: int, end: int) -> None:
         self._builder = builder
         self._rules = rules
         self.read_from = start
-        self.done = start > 0
+        self.done = start > 0 or end <= 0
         self.quote_parity = 0
         self.assumed_in_quotes = False
         self._position = 0

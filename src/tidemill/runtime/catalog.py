@@ -14,6 +14,7 @@ from tidemill.formats.base import WholeFiles
 from tidemill.formats.codecs import CODEC_OPTIONS, parse_codec_options
 from tidemill.formats.csv.changes import DELETES_OPTION
 from tidemill.formats.debezium.format import KEY_OPTION, OPERATION
+from tidemill.formats.options import check_options
 from tidemill.formats.orderbook.format import parse_rules
 from tidemill.formats.orderbook.rules import MESSAGES
 from tidemill.formats.registry import lookup
@@ -420,14 +421,7 @@ def _table_from_json(data: Mapping[str, Any]) -> Table:
 def _check_table(table: Table, statement: CreateTable) -> None:
     format_ = lookup(table.format)
     known = _OWN_OPTIONS | CODEC_OPTIONS | format_.option_names
-    for name in statement.options:
-        if name.lower() not in known:
-            raise TidemillError(
-                "TM4005",
-                f"unknown option for a table USING {table.format}",
-                got=name,
-                hint=nearest(name, known),
-            )
+    check_options(table.format, statement.options, known)
     if table.keyed and table.watermark is not None:
         raise TidemillError(
             "TM2022",

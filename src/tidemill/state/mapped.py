@@ -7,6 +7,7 @@ blocks where a key can be.
 
 from __future__ import annotations
 
+import bisect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -158,9 +159,13 @@ class Body:
             self._index = fences, np.frombuffer(data, np.uint64, f.filter_words, f.filter_at)
         return self._index
 
-    def misses(self, probes: Keys) -> bool:
-        """Whether all of some ascending probes lie before the first key or behind the last."""
-        return probes[len(probes) - 1] < self._low or probes[0][:EDGE] > self._high
+    def reach(self, probes: Keys) -> tuple[int, int]:
+        """Of ascending probes the range of those that lie neither before the first key nor behind the last."""
+        n = len(probes)
+        start = 0 if probes[0] >= self._low else bisect.bisect_left(range(n), self._low, key=probes.__getitem__)
+        if probes[n - 1][:EDGE] <= self._high:
+            return start, n
+        return start, bisect.bisect_right(range(n), self._high, start, key=lambda i: probes[i][:EDGE])
 
     def locate(self, probes: Keys, hashes: Callable[[], Words]) -> Ints:
         """Row of each probe (ascending and unique), -1 where absent, by the index; ``hashes`` gives their hashes."""
@@ -277,9 +282,18 @@ class Mapped(Rows):
 
     def locate(self, probes: Keys, hashes: Callable[[], Words]) -> Ints:
         """Row of each probe (ascending and unique), -1 where absent; ``hashes`` gives those of the probes."""
+        rows = np.full(len(probes), -1, np.int64)
+        if not len(self) or not len(probes):
+            return rows
+        start, stop = self.body.reach(probes)
+        if stop - start == len(probes):
+            return self._locate(probes, hashes)
+        if start < stop:
+            rows[start:stop] = self._locate(probes.slice(start, stop), lambda: hashes()[start:stop])
+        return rows
+
+    def _locate(self, probes: Keys, hashes: Callable[[], Words]) -> Ints:
         body, n = self.body, len(self)
-        if not n or not len(probes) or body.misses(probes):
-            return np.full(len(probes), -1, np.int64)
         if self._direct(probes) and (n < _SMALL or len(probes) * _CLOSE > n):
             keys = self.keys
             if len(probes) >= _MANY:

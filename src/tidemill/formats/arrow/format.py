@@ -58,7 +58,7 @@ class ArrowReader:
         FormatError
             TM4041 for a damaged file, TM4042 to TM4044 for columns that do not fit, TM4020 in mode FAILFAST.
         """
-        if start > 0:
+        if start > 0 or end <= 0 < file_size:
             return
         with unreadable("arrow", _HINT):
             schema = pa.ipc.open_file(file).schema

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from tidemill.errors import TidemillError, nearest
 from tidemill.formats import registry
 from tidemill.formats.base import Format, RowReader
 from tidemill.formats.codecs import CODEC_OPTIONS
 from tidemill.formats.frames.rows import FrameBuilder
 from tidemill.formats.malformed import Mode, parse_mode
 from tidemill.formats.native.layout import is_big
-from tidemill.formats.options import bad_option, positive
+from tidemill.formats.options import bad_option, check_options, positive
 from tidemill.formats.sized_records import SizedSplitReader, SizeRules
 from tidemill.schema import Schema
 
@@ -28,7 +27,8 @@ class FramesFormat:
 
     **Rows.** The bytes of each frame are read as a file of the format ``payload`` is: none, one or several rows. So
     what is wrong in one frame concerns no other. The options of that format stand beside the others, but a header is
-    not possible. A ``\r`` at the end of a frame of lines does not count. The position of a row is that of its first byte in the file.
+    not possible. A ``\r`` at the end of a frame of lines does not count. The position of a
+    row is that of its first byte in the file.
 
     **Splits.** A frame is found from the one before, so a file is one split.
 
@@ -48,11 +48,7 @@ class FramesFormat:
         parse_sizes(options)
         payload = _payload(options)
         known = _OWN | payload.option_names
-        for name in options:
-            if name.lower() not in known | CODEC_OPTIONS and not name.startswith("__"):
-                raise TidemillError(
-                    "TM4005", "unknown option for a table USING frames", got=name, hint=nearest(name, known)
-                )
+        check_options(self.name, [n for n in options if not n.startswith("__")], known | CODEC_OPTIONS)
         inner = payload.reader(schema, _inner_options(options), ())
         if not isinstance(inner, RowReader) or inner.header_bytes_needed():
             raise bad_option("payload", payload.name, "a format without a header, read as a stream of bytes")
@@ -87,7 +83,7 @@ class FramesReader:
         self, *, start: int, end: int, file_size: int, in_quotes: bool | None, header: bytes | None
     ) -> SizedSplitReader:
         """See :meth:`tidemill.formats.base.RowReader.split`; a split from byte 0 on owns all frames."""
-        return SizedSplitReader(self._builder, self._rules, start=start)
+        return SizedSplitReader(self._builder, self._rules, start=start, end=min(end, file_size))
 
 
 def payload_names() -> list[str]:

@@ -81,5 +81,5 @@ class NativeReader:
         layout = self._layout
         if layout.sized:
             rules = SizeRules(SIZE_BYTES, layout.big, layout.fixed, layout.most)
-            return SizedSplitReader(self._builder, rules, start=start)
+            return SizedSplitReader(self._builder, rules, start=start, end=min(end, file_size))
         return FixedSplitReader(self._builder, layout.fixed, start=start, end=min(end, file_size))

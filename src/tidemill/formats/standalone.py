@@ -1,0 +1,193 @@
+"""A format without a mill: bytes or a file to an Arrow table."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import IO, Any
+
+import pyarrow as pa
+
+from tidemill.ddl import parse_columns
+from tidemill.errors import TidemillError, nearest
+from tidemill.formats.base import FileRowReader, Format, RowError, RowReader, Rows
+from tidemill.formats.options import check_options
+from tidemill.formats.registry import lookup
+from tidemill.schema import Field, Schema, nullable_type
+
+_BUFFER_BYTES = 1 << 20
+_HEADER_BYTES = 1 << 16
+
+Source = bytes | bytearray | memoryview | str | Path
+
+
+class OpenFormat:
+    """A format with its options and the columns of its rows; immutable, and safe to use from many threads.
+
+    Attributes
+    ----------
+    schema : Schema
+    options : dict of str to str
+        Names in lower case.
+    """
+
+    def __init__(self, format_: Format, schema: Schema, options: dict[str, str]) -> None:
+        self._format = format_
+        self.schema = schema
+        self.options = options
+        format_.validate(schema, options)
+
+    def read(
+        self, source: Source, columns: Sequence[str] | None = None, errors: list[RowError] | None = None
+    ) -> pa.Table:
+        """All rows, in the order of the file.
+
+        Parameters
+        ----------
+        source : bytes, or str or Path
+            The bytes themselves, or where the file is.
+        columns : sequence of str, optional
+            The columns wanted, in that order; all unless given. What is not wanted is not parsed.
+        errors : list, optional
+            What is malformed is appended to it, in the order of the file.
+
+        Returns
+        -------
+        pyarrow.Table
+            One chunk a buffer of 1 MiB, with the types of the schema.
+
+        Raises
+        ------
+        FormatError
+            TM4010 to TM4021 as the format says, among them TM4020 for a malformed row in mode FAILFAST.
+        TidemillError
+            TM4006 for a column that the schema does not have; OSError when the file cannot be read.
+        """
+        wanted = self._wanted(columns)
+        batches = []
+        for rows in self.rows(source, columns):
+            if rows.count:
+                batches.append(rows.batch)
+            if errors is not None:
+                errors += rows.errors
+        types = {f.name: f for f in self.schema.to_arrow()}
+        if not wanted:  # only the number of rows
+            count = sum(b.num_rows for b in batches)
+            return pa.table({"rows": pa.nulls(count)}).select([])
+        return pa.Table.from_batches(batches, pa.schema([types[name] for name in wanted]))
+
+    def rows(
+        self, source: Source, columns: Sequence[str] | None = None, buffer_bytes: int = _BUFFER_BYTES
+    ) -> Iterator[Rows]:
+        """The rows that each buffer completes, with their positions and what is malformed; memory for one buffer.
+
+        Parameters and errors as :meth:`read`.
+        """
+        reader = self.reader(columns)
+        if isinstance(reader, FileRowReader):
+            with _seekable(source) as file:
+                size = file.seek(0, 2)
+                yield from reader.rows(file, start=0, end=size, file_size=size)
+            return
+        size, buffers = _buffers(source, buffer_bytes)
+        header = _first_bytes(source) if reader.header_bytes_needed() else None
+        split = reader.split(start=0, end=size, file_size=size, in_quotes=False, header=header)
+        fed = 0
+        for buffer in buffers:
+            fed += len(buffer)
+            yield split.feed(buffer, fed >= size)
+            if split.done:
+                return
+
+    def reader(self, columns: Sequence[str] | None = None) -> RowReader | FileRowReader:
+        """What reads splits buffer by buffer: ``reader().split(...).feed(buffer, last)``."""
+        return self._format.reader(self.schema, self.options, self._wanted(columns))
+
+    def _wanted(self, columns: Sequence[str] | None) -> tuple[str, ...]:
+        if columns is None:
+            return self.schema.names
+        for name in columns:
+            if name not in self.schema.names:
+                raise TidemillError(
+                    "TM4006", "there is no column of this name", got=name, hint=nearest(name, self.schema.names)
+                )
+        return tuple(columns)
+
+
+def open_format(name: str, schema: Schema | pa.Schema | str, **options: Any) -> OpenFormat:
+    """A format by its name, for use without a mill; also ``tidemill.formats.open``.
+
+    Parameters
+    ----------
+    name : str
+        As written in ``USING``.
+    schema : Schema, pyarrow.Schema or str
+        The columns; as a text in Spark's notation.
+    **options
+        Those of the format, in any case; ``True`` and ``False``, numbers and texts.
+
+    Raises
+    ------
+    TidemillError
+        TM4001 and TM4002 for the name, TM4005 for an unknown option, TM4003 for a bad value, TM4004 for a type that
+        the format cannot hold, TM2020 for a text that is no list of columns.
+
+    Examples
+    --------
+    >>> import tidemill.formats
+    >>> tidemill.formats.open("csv", "a BIGINT, b STRING", sep="|").read(b"1|x\\n2|y\\n").to_pydict()
+    {'a': [1, 2], 'b': ['x', 'y']}
+    """
+    format_ = lookup(name)
+    given = {key.lower(): _text(value) for key, value in options.items()}
+    check_options(name, given, format_.option_names)
+    return OpenFormat(format_, _schema(schema), given)
+
+
+def _schema(schema: Schema | pa.Schema | str) -> Schema:
+    if isinstance(schema, str):
+        return parse_columns(schema)
+    if isinstance(schema, pa.Schema):
+        return Schema(tuple(Field(f.name, nullable_type(f.type), f.nullable) for f in schema))
+    return schema
+
+
+def _text(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _seekable(source: Source) -> IO[bytes]:
+    if isinstance(source, str | Path):
+        return Path(source).open("rb")
+    return io.BytesIO(source)
+
+
+def _buffers(source: Source, buffer_bytes: int) -> tuple[int, Iterator[bytes | memoryview]]:
+    """The size of a source, and its bytes piece by piece; of an empty one a single empty piece."""
+    if isinstance(source, str | Path):
+        size = Path(source).stat().st_size
+        return size, _of_file(Path(source), size, buffer_bytes)
+    view = memoryview(source).cast("B")
+    return len(view), (view[at : at + buffer_bytes] for at in range(0, max(1, len(view)), buffer_bytes))
+
+
+def _of_file(path: Path, size: int, buffer_bytes: int) -> Iterator[bytes]:
+    """The first ``size`` bytes of a file."""
+    left = size
+    with path.open("rb", buffering=0) as file:
+        while True:
+            piece = file.read(min(buffer_bytes, left))
+            if len(piece) < min(1, left):
+                raise OSError(f"{path} became shorter while it was read")
+            left -= len(piece)
+            yield piece
+            if not left:
+                return
+
+
+def _first_bytes(source: Source) -> bytes:
+    if isinstance(source, str | Path):
+        with Path(source).open("rb") as file:
+            return file.read(_HEADER_BYTES)
+    return bytes(memoryview(source).cast("B")[:_HEADER_BYTES])

@@ -1,0 +1,101 @@
+"""Formats without a mill: ``tidemill.formats.open``."""
+
+from __future__ import annotations
+
+import csv
+import io
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import tidemill.formats
+from tidemill.errors import FormatError, TidemillError
+from tidemill.formats.base import RowError
+
+COLUMNS = "a BIGINT, b STRING, c DOUBLE"
+
+
+def _written(rows: int) -> tuple[bytes, list[list[str]]]:
+    random = np.random.default_rng(7)
+    texts = ["x", 'y "z"', "a,b", "line\nend"]
+    table = [
+        [str(random.integers(-(10**12), 10**12)), texts[random.integers(4)], repr(float(random.normal()))]
+        for _ in range(rows)
+    ]
+    out = io.StringIO()
+    csv.writer(out, lineterminator="\n").writerows([["a", "b", "c"], *table])
+    return out.getvalue().encode(), table
+
+
+def test_bytes_and_files_give_the_same_table(tmp_path: Path) -> None:
+    data, table = _written(3_000)
+    path = tmp_path / "rows.csv"
+    path.write_bytes(data)
+    opened = tidemill.formats.open("csv", COLUMNS, header=True)
+    found = opened.read(data)
+    assert found.schema == pa.schema([("a", pa.int64()), ("b", pa.string()), ("c", pa.float64())])
+    assert [[str(r["a"]), r["b"], repr(r["c"])] for r in found.to_pylist()] == table
+    for source in (path, str(path), bytearray(data), memoryview(data)):
+        assert opened.read(source).equals(found)
+
+
+@pytest.mark.parametrize("buffer_bytes", [1, 7, 100, 1 << 16])
+def test_buffers_of_any_size(buffer_bytes: int, tmp_path: Path) -> None:
+    data, table = _written(60)
+    path = tmp_path / "rows.csv"
+    path.write_bytes(data)
+    opened = tidemill.formats.open("csv", COLUMNS, header=True)
+    for source in (data, path):
+        pieces = list(opened.rows(source, buffer_bytes=buffer_bytes))
+        assert [v for p in pieces for v in p.batch.column("b").to_pylist()] == [row[1] for row in table]
+        assert sum(p.count for p in pieces) == 60
+        assert len(pieces) == -(-len(data) // buffer_bytes)
+
+
+def test_columns_in_the_order_asked_for() -> None:
+    opened = tidemill.formats.open("csv", COLUMNS, sep="|")
+    found = opened.read(b"1|x|0.5\n2|y|1.5\n", columns=["c", "a"])
+    assert found.to_pydict() == {"c": [0.5, 1.5], "a": [1, 2]}
+    assert opened.read(b"1|x|0.5\n2|y|1.5\n", columns=[]).num_columns == 0
+    with pytest.raises(TidemillError) as raised:
+        opened.read(b"", columns=["A"])
+    assert raised.value.number == "TM4006"
+
+
+def test_what_is_malformed_is_told() -> None:
+    errors: list[RowError] = []
+    opened = tidemill.formats.open("csv", COLUMNS)
+    found = opened.read(b"1,x,0.5\nnone,y,1.5\n3,z\n", errors=errors)
+    assert found.column("a").to_pylist() == [1, None, 3]
+    assert [(e.position, e.column, e.reason, e.raw) for e in errors] == [
+        (8, "a", "bad_int64", b"none,y,1.5"),
+        (19, None, "too_few_fields", b"3,z"),
+    ]
+    strict = tidemill.formats.open("csv", COLUMNS, mode="FAILFAST")
+    with pytest.raises(FormatError, match="TM4020"):
+        strict.read(b"none,y,1.5\n")
+
+
+def test_nothing_to_read(tmp_path: Path) -> None:
+    path = tmp_path / "empty.csv"
+    path.write_bytes(b"")
+    opened = tidemill.formats.open("csv", pa.schema([("a", pa.int64())]), header=True)
+    for source in (b"", path):
+        assert opened.read(source).equals(pa.table({"a": pa.array([], pa.int64())}))
+    with pytest.raises(FileNotFoundError):
+        opened.read(tmp_path / "absent.csv")
+
+
+def test_options_are_checked() -> None:
+    for options, number in (
+        ({"seperator": "|"}, "TM4005"),
+        ({"sep": "||||"}, "TM4003"),
+        ({"header": "maybe"}, "TM4003"),
+    ):
+        with pytest.raises(TidemillError) as raised:
+            tidemill.formats.open("csv", COLUMNS, **options)
+        assert raised.value.number == number
+    with pytest.raises(TidemillError, match="TM4001"):
+        tidemill.formats.open("cvs", COLUMNS)
