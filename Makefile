@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 DATA := var/nycflights13
 
-.PHONY: demo test check bench data chaos fuzz tpch nexmark large model faults recovery clean lock
+.PHONY: demo test check bench data chaos fuzz tpch nexmark large model faults recovery shredder clean lock
 
 demo: $(STAMP) data  ## the flights example, end to end
 	@rm -rf var/demo
@@ -46,6 +46,10 @@ faults: $(STAMP)  ## every step of stories of state fails in every way, every by
 
 recovery: $(STAMP)  ## opening large state; MEGABYTES=1000
 	TIDEMILL_STATE_MB=$(or $(MEGABYTES),1000) $(BIN)/python -m pytest tests/state/test_mapped.py
+
+shredder: $(STAMP)  ## who parses what with 16 threads; SEEDS=50 BUFFERS=100000, TIDEMILL_SEED=n is the first
+	TIDEMILL_SHREDDER_SEEDS=$(or $(SEEDS),50) TIDEMILL_SHREDDER_BUFFERS=$(or $(BUFFERS),100000) \
+		$(BIN)/python -m pytest -s --timeout 3600 tests/formats/test_shredder.py -k sixteen
 
 large: $(STAMP)  ## a file larger than memory, with driver and worker memory limited
 	$(BIN)/python tests/runtime/large_file.py

@@ -13,6 +13,8 @@ from pathlib import Path
 
 NAMES = (
     "formats_csv",
+    "shredder",
+    "formats_json",
     "state_kernels",
     "state_store",
     "merge_runs",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import io
 import json
@@ -392,10 +393,12 @@ def test_not_finite_numbers_are_valid_json(command: Callable[..., Finished], tmp
     assert all(math.isfinite(v) for v in values if isinstance(v, float))
 
 
-def test_sigterm_finishes_the_epoch_and_checkpoints(script: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("to", ["process", "group"])
+def test_sigterm_finishes_the_epoch_and_checkpoints(script: Path, tmp_path: Path, to: str) -> None:
+    """Also when Java gets it too, as from a shell or a service manager that stops a whole process group."""
     root = str(tmp_path / "root")
-    command = [sys.executable, "-m", "tidemill.cli", "run", str(script), "--root", root, "--log"]
-    process = subprocess.Popen([*command, "--master", "local[1]"], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    command = [sys.executable, "-m", "tidemill.cli", "run", str(script), "--root", root, "--master", "local[1]"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True)
     try:
         deadline = time.monotonic() + 90
         while not _sealed_three(root):
@@ -404,13 +407,28 @@ def test_sigterm_finishes_the_epoch_and_checkpoints(script: Path, tmp_path: Path
             time.sleep(0.1)
         beside = tidemill("query", "--root", root, "SELECT * FROM latest", "--format", "csv")
         assert as_rows(beside.out) == EXPECTED, "a query works beside the running mill"
-        process.send_signal(signal.SIGTERM)
+        assert len(_group(process.pid)) > 1, "Java is of the same group"
+        if to == "group":
+            os.killpg(process.pid, signal.SIGTERM)
+        else:
+            process.send_signal(signal.SIGTERM)
         out, err = process.communicate(timeout=60)
     finally:
         process.kill()
-    assert process.returncode == 0, err.decode()
+    said = [line for line in err.decode().splitlines() if "incubator modules" not in line]
+    assert (process.returncode, said) == (0, []), "what Java says when it starts, and nothing else"
     assert out.decode().startswith("sealed epoch 3 (durable: 3)")
     assert Snapshot.open(root).version.epoch == 3
+
+
+def _group(number: int) -> list[int]:
+    """The processes of a process group."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(ProcessLookupError):
+            if os.getpgid(int(path.name)) == number:
+                found.append(int(path.name))
+    return found
 
 
 def _sealed_three(root: str) -> bool:

@@ -90,7 +90,8 @@ def test_ls(root: Path) -> None:
     done = state(root, "ls")
     lines = done.out.splitlines()
     assert lines[0].startswith(f"{root}: epochs 0 to {EPOCHS} are durable, in manifest ")
-    assert lines[1].split()[:4] == ["table", "runs", "rows", "bytes"]
+    assert lines[1].endswith(f"durable files have {sum(p.stat().st_size for p in (root / 'sst').iterdir()):,}")
+    assert lines[2].split()[:4] == ["table", "runs", "rows", "bytes"]
     assert lines[-1] == f"({len(found)} rows)"
     assert contents(root) == before
 
@@ -108,6 +109,29 @@ def test_ls_files(root: Path) -> None:
     places = {r["file"]: r["place"] for r in csv.DictReader(io.StringIO(table.out))}
     assert Counter(places.values()) == {"missing": 1, "durable": len(on_disk) - 1}
     assert places[min(version.files())] == "missing"
+    assert (table.code, table.err.split(", ")[0]) == (1, f"missing: sst/{min(version.files())}")
+
+
+def test_ls_says_what_is_missing(root: Path) -> None:
+    run = runs_of(root, "sums")[0]
+    (root / "sst" / run.file).unlink()
+    for format_ in ("table", "json"):
+        done = state(root, "ls", "--format", format_)
+        assert done.code == 1
+        assert done.err.startswith(f"missing: sst/{run.file}, which manifest ")
+        assert "`tidemill state verify`" in done.err
+    rows = [json.loads(line) for line in done.out.splitlines()]
+    version = Snapshot.open(root).version
+    assert run.table in {r["table"] for r in rows}
+    for row in rows:
+        assert row["missing_files"] == int(any(r.file == run.file for r in version.runs(row["table"])))
+
+
+def test_gc_of_a_root_that_has_begun(tmp_path: Path, spark: SparkSession) -> None:
+    with Mill(tmp_path / "root", spark=spark, settings=Settings(master="local[2]", partitions=2)):
+        done = state(tmp_path / "root", "gc")
+    said = "a mill has begun this root and nothing is durable yet: nothing was removed\n"
+    assert (done.code, done.out, done.err) == (0, "", said)
 
 
 def test_what_is_sealed_and_not_durable(root: Path, spark: SparkSession) -> None:
@@ -156,13 +180,70 @@ def test_inspect_rows_are_those_of_the_view(root: Path) -> None:
     expected: Mapping[str, int] = {"Zoë": 3, "k0": 2, "k1": 2, "k2": 2}
     assert {r["k"]: r["v"] for r in Snapshot.open(root).read("sums").to_pylist()} == expected
     rows = as_json(state(root, "inspect", "sums", "--rows", "100", "--format", "json"))
-    assert {r["k0"]: r["v2"] for r in rows} == expected, "merged: one row a key, its sum the last of what is kept"
+    assert {r["k"]: r["v2"] for r in rows} == expected, "merged: one row a key, its sum the last of what is kept"
     assert len(rows) == len(expected)
     assert len(as_json(state(root, "inspect", "sums", "--rows", "2", "--format", "json"))) == 2
     done = state(root, "inspect", runs_of(root, "sums")[0].file, "--rows", "1")
     assert done.out.startswith("section 0, ")
     arrow = state(root, "inspect", "sums", "--rows", "100", "--format", "arrow")
     assert len(pa.ipc.open_stream(arrow.raw).read_all()) == len(rows)
+
+
+VIEWS = {
+    "top": ("SELECT k AS name, v FROM t ORDER BY v DESC, k LIMIT 3", "view:", ("name", "v")),
+    "joined": ("SELECT a.k, a.v, b.v AS w FROM t a JOIN t b ON a.k = b.k", "view:", ("k", "v", "w")),
+    "fewest": ("SELECT v % 2 AS odd, MIN(k) AS k FROM t GROUP BY v % 2", "group:", ("remainder(v, 2)",)),
+    "alone": ("SELECT COUNT(*) AS n FROM t", "group:", ()),
+    "keyed": ("SELECT id, s FROM u", "view:", ("id", "s")),
+}
+
+
+@pytest.fixture(scope="module")
+def named(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A root with views of several kinds."""
+    home = tmp_path_factory.mktemp("named")
+    (home / "t.csv").write_text("a,1,I\nb,2,I\nb,3,I\na,2,I\nc,9,I\nc,9,D\n")
+    (home / "u.csv").write_text("1,x\n2,y\n1,z\n")
+    with Mill(home / "root", spark=spark, settings=Settings(master="local[2]", partitions=2)) as mill:
+        local(mill)
+        mill.sql(
+            f"CREATE TABLE t (k STRING, v INT) USING csv OPTIONS (path '{home}/t.csv', opColumn 'op', header 'false')"
+        )
+        mill.sql(f"CREATE TABLE u (id INT PRIMARY KEY, s STRING) USING csv OPTIONS (path '{home}/u.csv')")
+        for name, (query, _, _) in VIEWS.items():
+            mill.sql(f"CREATE MATERIALIZED VIEW {name} AS {query}")
+        list(mill.drain())
+    return home / "root"
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_inspect_names_columns_as_the_plan_does(named: Path, view: str) -> None:
+    _, kind, keys = VIEWS[view]
+    rows = as_json(state(named, "inspect", view, "--rows", "100", "--format", "json"))
+    snapshot = Snapshot.open(named)
+    assert snapshot.plan(view).table.id.startswith(kind)
+    assert tuple(rows[0])[: len(keys)] == keys
+    if kind == "view:":
+        kept = Counter({tuple(r[k] for k in keys): r["__weight"] for r in rows})
+        assert {k: n for k, n in kept.items() if n} == Counter(
+            tuple(r.values()) for r in snapshot.read(view).to_pylist()
+        )
+    else:
+        assert {n[0] for n in tuple(rows[0])[len(keys) :]} == {"v"}
+
+
+def test_inspect_names_columns_of_all_state_tables(named: Path) -> None:
+    """What a join, an order and extremes of groups keep, a table with a key, a source: in the order of their keys."""
+    snapshot = Snapshot.open(named)
+    found = {}
+    for table in snapshot.version.tables:
+        rows = as_json(state(named, "inspect", table, "--rows", "1", "--format", "json"))
+        found.setdefault(table.split(":")[0].rstrip("0123456789"), set()).add(tuple(rows[0]) if rows else ())
+    assert found["top"] == {("v", "k", "k#2", "__weight")}, "the order, then the other column"
+    assert found["rows"] == {("k", "v", "__weight")}
+    assert found["values"] == {("remainder(v, 2)", "k", "__weight")}
+    assert {names[:2] for names in found["table"]} == {("id", "v0")}
+    assert {names[0] for names in found["list"]} == {"file"}
 
 
 @pytest.mark.parametrize(
@@ -286,7 +367,7 @@ def test_as_a_process(root: Path) -> None:
     commands = [("state", "ls", *at), ("state", "verify", *at), ("state", "gc", *at), ("state", "inspect", "sums", *at)]
     there = elsewhere(*commands)
     run_store._open.clear()
-    assert [d.code for d in there] == [0, 1, 1, 0]
+    assert [d.code for d in there] == [1, 1, 1, 0]
     assert there[2].err.startswith("TM1010: a state file named by the manifest is missing")
     assert [(d.code, d.raw, d.err) for d in there] == [
         (d.code, d.raw, d.err) for d in (here(*arguments) for arguments in commands)

@@ -8,7 +8,7 @@ import pytest
 
 from commands import here
 from tidemill.command_settings import parse_setting, settings
-from tidemill.config import Settings
+from tidemill.config import Settings, described_settings
 from tidemill.errors import TidemillError
 
 TEXTS: dict[str, tuple[str, object]] = {
@@ -104,3 +104,15 @@ def test_help_names_every_setting() -> None:
     assert done.code == 0
     assert "--set" in text
     assert [n for n in TEXTS if n not in text] == []
+    assert [t for _, _, t in described_settings() if "".join(t.split()) not in text] == [], "with a line about each"
+
+
+def test_every_setting_is_described() -> None:
+    found = {name: (default, text) for name, default, text in described_settings()}
+    assert list(found) == [f.name for f in fields(Settings)]
+    for name, (default, text) in found.items():
+        assert text and not text.endswith("."), name
+        if default:
+            assert parse_setting(f"{name}={default}") == (name, getattr(Settings(), name))
+    assert found["epoch_bytes"] == ("16m", "Most bytes of input admitted to one epoch, over all tables")
+    assert found["history_epochs"][0] == "128"

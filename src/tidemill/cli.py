@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import signal
 import sys
-from dataclasses import fields
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from tidemill import output
-from tidemill.config import Settings
+from tidemill.config import described_settings
 from tidemill.errors import TidemillError
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False)
@@ -20,10 +19,17 @@ Root = Annotated[str, typer.Option("--root", help="Directory of the mill's state
 Format = Annotated[str, typer.Option("--format", help="table, csv, json or arrow.")]
 Master = Annotated[str | None, typer.Option("--master", help="Spark master, local[*] by default.")]
 
-_NAMES = f"Names: {', '.join(f.name for f in fields(Settings) if f.name != 'spark_conf')}, spark_conf.KEY."
+
+def _settings_help() -> str:
+    """What ``--set`` can be given, a paragraph each."""
+    found = ["Settings for --set, with their defaults:"]
+    for name, default, text in described_settings():
+        given = f"{name}.KEY=VALUE" if name == "spark_conf" else f"{name}={default}"
+        found.append(f"  {given}  {text}.")
+    return "\n\n".join([*found, "More about each is in the docstring of tidemill.config.Settings."])
 
 
-@app.command()
+@app.command(epilog=_settings_help())
 def run(
     pipeline: Annotated[Path, typer.Argument(help="SQL script or Python file that declares tables and views.")],
     root: Root,
@@ -33,7 +39,7 @@ def run(
     epoch_bytes: Annotated[str | None, typer.Option("--epoch-bytes", help="Input per epoch, e.g. 4m.")] = None,
     given: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="NAME=VALUE", help=f"Any setting, e.g. memory_bytes=2g; repeatable. {_NAMES}"),
+        typer.Option("--set", metavar="NAME=VALUE", help="Any setting, e.g. memory_bytes=2g; repeatable. See below."),
     ] = None,
     log: Annotated[bool, typer.Option("--log", help="One line of JSON an epoch, on standard error.")] = False,
 ) -> None:
@@ -130,13 +136,22 @@ def state_ls(
     files: Annotated[bool, typer.Option("--files", help="List files instead of tables.")] = False,
     buffer: Buffer = None,
 ) -> None:
-    """State tables of a root, or its files: what is there at the newest durable epoch, and what is not durable."""
+    """State tables of a root, or its files: what is there at the newest durable epoch, and what is not durable.
+
+    Exit code 1, and a line on standard error, when a file is missing that the newest manifest names.
+    """
     from tidemill.runtime.state_report import StateReport
 
     output.check_format(format_)
     report = StateReport.open(root, buffer)
     _heading(report.title(), format_)
+    _heading(report.sizes(), format_)
     output.write(report.files() if files else report.tables(), format_, sys.stdout.buffer)
+    missing = report.missing()
+    if missing:
+        sys.stdout.flush()
+        typer.echo(missing, err=True)
+        sys.exit(1)
 
 
 @state.command("inspect")

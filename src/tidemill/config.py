@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import dataclass, field
 
 
@@ -81,3 +82,21 @@ class Settings:
     listing_seconds: float = 1.0
     memory_bytes: int = 0
     spark_conf: dict[str, str] = field(default_factory=dict)
+
+
+def described_settings() -> list[tuple[str, str, str]]:
+    """Name, default as it can be given, and what the docstring of :class:`Settings` says first, of all in its order."""
+    usual, found = Settings(), []
+    for name, text in re.findall(r"^    (\w+) : \w+\n((?:        .*\n)+)", Settings.__doc__ or "", re.MULTILINE):
+        plain = " ".join(text.split()).replace("``", "")
+        found.append((name, _shown(name, getattr(usual, name)), re.split(r"[.:] |\.$", plain)[0]))
+    return found
+
+
+def _shown(name: str, value: object) -> str:
+    if isinstance(value, float):
+        return f"{value:g}"
+    if not isinstance(value, int):
+        return str(value or "")
+    units = (("g", 1 << 30), ("m", 1 << 20), ("k", 1 << 10)) if name.endswith("_bytes") and value else ()
+    return next((f"{value // size}{unit}" for unit, size in units if value % size == 0), str(value))

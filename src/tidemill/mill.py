@@ -55,7 +55,7 @@ class Mill:
     Raises
     ------
     TidemillError
-        TM1002, TM1003, TM1004, TM1010, TM1011 when the root cannot be opened for writing;
+        TM1002, TM1003, TM1004, TM1010, TM1011, TM1022 when the root cannot be opened for writing;
         TM6001, TM6002 when Java is missing or too old.
 
     Notes

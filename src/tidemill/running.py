@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
-import os
 import sys
 import tempfile
 import time
@@ -18,6 +16,7 @@ from tidemill.command_settings import settings
 from tidemill.config import Settings
 from tidemill.errors import TidemillError
 from tidemill.runtime.snapshot import Snapshot, first_rows
+from tidemill.state.manifest import held_by
 from tidemill.state.objects import local_directory
 
 if TYPE_CHECKING:
@@ -110,17 +109,7 @@ def is_written(root: str) -> bool:
     directory = local_directory(root)
     if directory is None:
         return True  # nobody can tell: whoever follows such a root goes on until stopped
-    try:
-        descriptor = os.open(directory / "LOCK", os.O_RDONLY)
-    except FileNotFoundError:
-        return False
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    finally:
-        os.close(descriptor)
-    return False
+    return held_by(directory) is not None
 
 
 def create_from(mill: Mill, path: Path) -> None:

@@ -7,6 +7,7 @@ import pytest
 from csv_reading import as_table, columns, feed_split, read, read_in_splits
 
 from tidemill.formats.csv.format import CsvFormat
+from tidemill.formats.csv.plain_table import plain_table
 from tidemill.formats.quote_guess import WINDOW, guess_in_quotes
 
 SCHEMA = columns(a=pa.string(), b=pa.string())
@@ -66,6 +67,19 @@ def test_a_boundary_among_stray_quotes_in_files_of_any_length():
         for cut in range(len(data)):
             for size in (1, 2, 50):
                 assert read_in_splits(data, SCHEMA, {}, [cut], sizes=[size] * len(data)) == whole
+
+
+@pytest.mark.parametrize(
+    "mark", [b"\xef", b"\xef\xbb", b"\xef\xbb\xbf", b",\xbb", b"\xef\xbb\xbf\xef", b",\xbb\xbf", b"\xef,\xbf"]
+)
+@pytest.mark.parametrize("size", [1, 2, 3, 99])
+def test_only_a_whole_mark_at_the_beginning_is_a_mark(mark, size):
+    """Behind anything else a quote is text."""
+    data = mark + b'"\n",a\n' + b"1,b\n" * 9
+    expected = plain_table(data, SCHEMA, {})
+    for cut in range(7):
+        found = read_in_splits(data, SCHEMA, {}, [cut], sizes=[size] * len(data))
+        assert (found.rows, found.positions, found.errors) == (expected.rows, expected.positions, expected.errors)
 
 
 def test_reading_starts_one_byte_early():

@@ -93,6 +93,24 @@ def test_a_file_that_ends_within_a_frame(kept: int) -> None:
     assert found.errors == (RowError(7, None, "truncated_record", data[7:], True),)
 
 
+@pytest.mark.parametrize("size", [1, 9, 1000])
+def test_json_in_frames(size: int) -> None:
+    payloads = [
+        b'{"k": 1, "s": "a"}',
+        b'{"k": 2, "s": "op',
+        b'{"s": "c", "k": 3}\n{"k": 4}\n',
+        b"[]",
+        b'{"k": 5,\n "s": "e"}',
+    ]
+    data = framed(payloads)
+    found = read_binary("frames", data, SCHEMA, {"payload": "json"}, size=lambda: size)
+    assert [row for row in found.rows if row[0] in (1, 3, 4)] == [(1, "a"), (3, "c"), (4, None)]
+    assert len(found.errors) == 4
+    assert all(data[e.position :].startswith(e.raw) for e in found.errors)
+    found = read_binary("frames", data, SCHEMA, {"payload": "json", "multiLine": "true"}, size=lambda: size)
+    assert [row for row in found.rows if row[0]] == [(1, "a"), (3, "c"), (4, None), (5, "e")]
+
+
 def test_random_frames_equal_files_of_their_own(seed: int) -> None:
     random_ = random.Random(f"frames {seed}")
     schema = Schema((Field("k", pa.int64(), False), Field("s", pa.string())))

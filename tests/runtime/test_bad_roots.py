@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import hashlib
 import json
 import os
 import shutil
+import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
+from unittest import mock
 
 import pytest
 from pyspark.sql import SparkSession
@@ -21,11 +25,12 @@ from tidemill import mill as mill_module
 from tidemill.config import Settings
 from tidemill.errors import TidemillError
 from tidemill.mill import Mill
+from tidemill.runtime.root import Root
 from tidemill.runtime.snapshot import Snapshot
 from tidemill.state import sst
 from tidemill.state import store as run_store
 from tidemill.state.manifest import FORMAT_VERSION
-from tidemill.state.store import RunStore
+from tidemill.state.store import RunStore, this_host
 
 Harm = Callable[[Path], None]
 
@@ -146,9 +151,9 @@ ROOTS: dict[str, tuple[Harm, str, str]] = {
     "torn manifest": (manifest_torn, "TM1004", "older manifests: ["),
     "empty manifest": (manifest_empty, "TM1004", "older manifests: ["),
     "flipped manifest": (manifest_flipped, "TM1004", "older manifests: ["),
-    "newer manifest": (of_format(FORMAT_VERSION + 1), "TM1002", "upgrade tidemill; nothing was changed"),
+    "newer manifest": (of_format(FORMAT_VERSION + 1), "TM1002", "upgrade Tidemill; nothing was changed"),
     "older manifest": (of_format(FORMAT_VERSION - 1), "TM1002", "open it with the version that wrote it"),
-    "newer state file": (file_of_another_format, "TM1002", "with the version that wrote it, or a newer one"),
+    "newer state file": (file_of_another_format, "TM1002", "upgrade Tidemill; nothing was changed"),
     "missing state file": (file_missing, "TM1010", "`tidemill state verify` says what is intact"),
     "torn state file": (file_torn, "TM1011", "`tidemill state verify` says what is intact"),
 }
@@ -191,8 +196,20 @@ def test_commands(root: Path, name: str) -> None:
     else:
         assert "1 not intact" in checked.err
         assert number in checked.out
-        assert "copy of the root" in checked.err
+        assert ("upgrade Tidemill" if name.startswith("newer") else "copy of the root") in checked.err
     assert contents(root) == before
+
+
+@pytest.mark.parametrize(("gone", "times"), [(1, 0), (3, 1)])
+def test_manifests_that_have_gone(spark: SparkSession, root: Path, gone: int, times: int) -> None:
+    """It is told, once, when something tells it; and either way the mill reads the rest again."""
+    numbers = sorted(int(p.stem) for p in (root / "manifest").glob("*.json"))
+    for number in numbers[-gone:]:
+        (root / "manifest" / f"{number:020d}.json").unlink()
+    with Mill(root, spark=spark, settings=GIVEN) as mill:
+        told = [w for report in local(mill).drain() for w in report.warnings]
+        assert {r["k"]: r["v"] for r in mill.read("sums").to_pylist()} == {0: 4, 1: 1, 2: 1}
+    assert [w.splitlines()[0] for w in told] == ["TM1023: newer manifests than the newest one have gone"] * times
 
 
 @pytest.mark.parametrize("name", ["torn manifest", "torn state file", "missing state file"])
@@ -311,3 +328,61 @@ def test_store_names_what_is_missing(root: Path) -> None:
     with pytest.raises(TidemillError, match="TM1010") as caught:
         RunStore(snapshot.store.objects, root / "buffer").check_present(names)
     assert caught.value.got == f"{root}/sst/{names[0]} and {len(names) - 1} more"
+
+
+def unwritable(kind: str, tmp_path: Path) -> str:
+    """A buffer directory in which nothing can be made."""
+    if kind == "a file":
+        (tmp_path / "taken").write_text("mine")
+        return f"{tmp_path}/taken"
+    if kind == "below a file":
+        (tmp_path / f"{this_host()}.d").write_text("mine")
+        return f"{tmp_path}/{{host}}.d/buffer"
+    return "/proc/tidemill"
+
+
+@pytest.mark.parametrize("kind", ["a file", "below a file", "no permission"])
+def test_buffer_directory_that_cannot_be_written(no_spark: None, root: Path, kind: str) -> None:
+    """It is told before Spark starts, not at the first epoch, and the root is free again."""
+    given = unwritable(kind, root.parent)
+    before = contents(root.parent)
+    with pytest.raises(TidemillError, match="TM1022") as caught:
+        Mill(root, settings=replace(GIVEN, buffer_directory=given))
+    assert caught.value.got.startswith(f"{given.replace('{host}', this_host())}: ")
+    assert "buffer_directory" in caught.value.hint
+    script = root.parent / "s.sql"
+    script.write_text("CREATE TABLE t (a INT) USING csv OPTIONS (path '/tmp/none')")
+    done = here("run", str(script), "--root", str(root), "--once", "--set", f"buffer_directory={given}")
+    script.unlink()
+    assert (done.code, done.out) == (1, "")
+    assert done.err.startswith("TM1022: the buffer directory cannot be written to\n")
+    assert contents(root.parent) == before
+    with (root / "LOCK").open() as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def test_buffer_directory_of_somebody_else(root: Path) -> None:
+    """One that is there already, and whose permissions forbid it."""
+    buffer, script = root.parent / "buffer", root.parent / "s.sql"
+    buffer.mkdir()
+    script.write_text("CREATE TABLE t (a INT) USING csv OPTIONS (path '/tmp/none')")
+    with without_permission(buffer, 0o555):
+        run = ("run", str(script), "--once", "--root", str(root), "--set", f"buffer_directory={buffer}")
+        [done] = unprivileged(run)
+    assert (done.code, done.out) == (1, "")
+    assert done.err.splitlines()[:2] == [
+        "TM1022: the buffer directory cannot be written to",
+        f"  got:  {buffer}: Permission denied",
+    ]
+
+
+def test_buffer_directory_is_made(tmp_path: Path) -> None:
+    """Nothing is left in it, and a full disk is not what this looks for."""
+    given = replace(GIVEN, buffer_directory=f"{tmp_path}/a/{{host}}/b")
+    taken = Root(tmp_path / "root", given)
+    assert list((tmp_path / "a" / this_host() / "b").iterdir()) == []
+    taken.release()
+    full = mock.Mock(side_effect=OSError(errno.ENOSPC, "No space left on device"))
+    with mock.patch.object(tempfile, "TemporaryFile", full):
+        Root(tmp_path / "root", given).release()
+    assert full.called

@@ -10,16 +10,18 @@ import sys
 import time
 from collections.abc import Iterable
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
 from state_root import CATALOG, PLACES, contents, flip, make_root, place, seal
 from tidemill.errors import TidemillError
 from tidemill.runtime.state_check import collect, verify
+from tidemill.state import sst
 from tidemill.state.garbage import Listing, garbage
 from tidemill.state.manifest import KEEP, ManifestLog
 from tidemill.state.objects import Objects
-from tidemill.state.store import OBJECTS, RunStore, epoch_of
+from tidemill.state.store import OBJECTS, RunStore, default_buffer, epoch_of
 from tidemill.state.version import Version
 
 Made = tuple[ManifestLog, RunStore, Version]
@@ -113,6 +115,70 @@ def test_damaged_newer_and_older_manifests(local: Made) -> None:
     found = verify(str(root))
     assert "manifest 3, the newest, is intact with all its files" in found.summary()
     assert not found.intact
+
+
+def test_what_a_newer_version_wrote_needs_an_upgrade(local: Made) -> None:
+    """Not a manifest of before: all is well with it."""
+    root = directory_of(local)
+    newer_manifest(root, 99)
+    found = verify(str(root))
+    assert [(m.state, m.detail[:6]) for m in found.manifests[:2]] == [("newer format", "TM1002"), ("intact", "")]
+    assert "TM1002: " in found.summary() and "upgrade Tidemill" in found.summary()
+    assert "go back" not in found.summary() and "copy of the root" not in found.summary()
+    (root / local[0].name(4)).unlink()
+    file = root / OBJECTS / local[2].runs("a")[2].file
+    parts = [(s.table, sst.RunFile(file).rows(i), s.ops) for i, s in enumerate(local[1].sections(file.name))]
+    file.unlink()
+    with mock.patch.object(sst, "FORMAT_VERSION", sst.FORMAT_VERSION + 1):
+        sst.write(file, parts)
+    found = verify(str(root))
+    assert [(f.state, f.manifests) for f in found.files if not f.intact] == [("newer format", (3,))]
+    assert "upgrade Tidemill" in found.summary() and "go back" not in found.summary()
+
+
+def test_what_an_older_version_wrote_does_not(local: Made) -> None:
+    root = directory_of(local)
+    newer_manifest(root, 1)
+    found = verify(str(root))
+    assert found.manifests[0].state == "older format"
+    assert "upgrade" not in found.summary() and "go back to manifest 3," in found.summary()
+
+
+@pytest.mark.parametrize("beside", [True, False])
+def test_nothing_is_durable_yet(tmp_path: Path, beside: bool) -> None:
+    """Of a root that has just been begun nothing is removed, whether or not the mill that did so still runs."""
+    log = ManifestLog(Objects(tmp_path / "root"), create=True)
+    log.lock()
+    store = RunStore(log.objects, default_buffer(log.objects))
+    seal(store, 1)
+    if not beside:
+        log.unlock()
+    before = contents(tmp_path)
+    found = collect(str(tmp_path / "root"), grace=0)
+    assert (found.files, contents(tmp_path)) == ((), before)
+    assert found.summary(True) == "a mill has begun this root and nothing is durable yet: nothing was removed"
+    with pytest.raises(TidemillError, match="TM1001") as caught:
+        verify(str(tmp_path / "root"))
+    assert "nothing durable yet" in caught.value.hint
+    log.unlock()
+
+
+@pytest.mark.parametrize("other", ["no lock", "a stranger's file", "state files", "nowhere"])
+def test_other_places_are_no_roots_that_have_begun(tmp_path: Path, other: str) -> None:
+    root = tmp_path / "root"
+    if other != "nowhere":
+        (root / "buffer").mkdir(parents=True)
+        (root / "LOCK").touch()
+    if other == "no lock":
+        (root / "LOCK").unlink()
+    elif other == "a stranger's file":
+        (root / "CURRENT").write_text("of a database with a LOCK of its own")
+    elif other == "state files":
+        (root / "sst").mkdir()
+        (root / "sst" / "c0000000001-x.sst").touch()
+    with pytest.raises(TidemillError, match="TM1006" if other == "state files" else "TM1001") as caught:
+        collect(str(root), grace=0)
+    assert "nothing durable yet" not in caught.value.hint
 
 
 def test_verify_changes_nothing(local: Made) -> None:

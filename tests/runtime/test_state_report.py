@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
-from state_root import PLACES, flip, make_root, place, seal
+from state_root import PLACES, contents, flip, make_root, place, seal
 from tidemill.errors import TidemillError
 from tidemill.runtime.state_report import StateReport
 from tidemill.state.manifest import ManifestLog
@@ -20,13 +21,15 @@ Made = tuple[ManifestLog, RunStore, Version]
 
 
 @pytest.fixture(params=PLACES)
-def made(request: pytest.FixtureRequest, tmp_path: Path) -> Made:
-    """A root with three durable epochs and one that is sealed only."""
+def made(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Made]:
+    """A root with three durable epochs and one that is sealed only, held by the mill that writes it."""
     if request.param == "s3":
         request.getfixturevalue("endpoint")
     log, store, version = make_root(place(request.param, tmp_path))
-    seal(store, 4)
-    return log, store, version
+    log.lock()
+    store.note_sealed(log.writer, version.seal(4, seal(store, 4)), 3)
+    yield log, store, version
+    log.unlock()
 
 
 def by(table: pa.Table, column: str) -> dict[Any, dict[str, Any]]:
@@ -46,6 +49,71 @@ def test_tables(made: Made) -> None:
         assert table["buffered_rows"] == rows, "epoch 4 is not durable; the files of 1 to 3 are"
         assert (table["history_bytes"], table["buffered_bytes"] > 0) == (0, True)
     assert "epochs 0 to 3 are durable, in manifest 3" in report.title()
+    assert report.title().endswith("; epoch 4 is sealed")
+    whole = sum(s.bytes for s in log.objects.list(OBJECTS))
+    assert report.sizes() == (
+        f"{sum(sizes.values()):,} bytes are needed for epoch 3, 0 more for the history back to epoch 0; "
+        f"all 3 durable files have {whole:,}"
+    )
+    assert (report.missing(), [t["missing_files"] for t in found.values()]) == ("", [0, 0])
+
+
+def test_what_is_missing(made: Made) -> None:
+    log, _, version = made
+    first, second = sorted(version.runs("a")[i].file for i in (0, 2))
+    log.publish(4, version.seal(4, [], version.runs("a")[:1]).drop(["b"]), log.read(3).catalog)
+    assert StateReport.open(log.objects.url).missing() == ""
+    log.objects.remove([OBJECTS + first, OBJECTS + second])
+    report = StateReport.open(log.objects.url)
+    assert by(report.tables(), "table")["a"]["missing_files"] == 2, "also the one that only history needs"
+    assert report.missing() == (
+        f"missing: sst/{first} and 1 more, which manifest 4 names; `tidemill state verify` says what is intact"
+    )
+
+
+def test_only_what_is_sealed_counts_as_buffered(made: Made) -> None:
+    """Another attempt at a sealed epoch, and one at the next, do not; nor what an earlier mill has left."""
+    log, store, version = made
+    for epoch in (4, 5):
+        seal(store, epoch)
+    report = StateReport.open(log.objects.url)
+    counted = {n: t["buffered_rows"] for n, t in by(report.tables(), "table").items()}
+    assert counted == {"a": 10, "b": 1}
+    used = sorted((f["last_epoch"], f["used_by"]) for f in report.files().to_pylist() if f["place"] == "buffer")
+    assert used[3:] == [(4, "next checkpoint"), (4, "nothing"), (5, "unsealed")]
+    log.publish(4, version.seal(4, version.runs("a")[:1]), log.read(3).catalog)
+    assert by(StateReport.open(log.objects.url).tables(), "table")["a"]["buffered_rows"] == 0, "it is durable"
+    other = ManifestLog(Objects(log.objects.url), create=True)
+    log.unlock()
+    other.publish(5, version, log.read(3).catalog)
+    left = StateReport.open(log.objects.url)
+    assert {t["buffered_rows"] for t in left.tables().to_pylist()} == {0}
+    assert "is sealed" not in left.title()
+
+
+@pytest.mark.parametrize("harm", ["no mill", "torn note", "files gone"])
+def test_notes_that_say_nothing(tmp_path: Path, harm: str) -> None:
+    log, store, version = make_root(place("directory", tmp_path))
+    fresh = seal(store, 4)
+    log.lock()
+    store.note_sealed(log.writer, version.seal(4, fresh), 3)
+    assert by(StateReport.open(log.objects.url).tables(), "table")["a"]["buffered_rows"] == 10
+    if harm == "no mill":
+        log.unlock()
+    elif harm == "torn note":
+        (store.buffer / "sealed.json").write_text('{"writer": "')
+    else:
+        store.path(fresh[0].file).unlink()
+    assert by(StateReport.open(log.objects.url).tables(), "table")["a"]["buffered_rows"] == 0
+    log.unlock()
+
+
+def test_a_note_that_cannot_be_written_leaves_nothing(tmp_path: Path) -> None:
+    log, store, version = make_root(place("directory", tmp_path))
+    (store.buffer / "sealed.json").mkdir()
+    before = contents(tmp_path)
+    store.note_sealed(log.writer, version, 3)
+    assert contents(tmp_path) == before
 
 
 def test_files(made: Made) -> None:
@@ -68,10 +136,10 @@ def test_files(made: Made) -> None:
     listed = {s.name.removeprefix(OBJECTS): s.bytes for s in log.objects.list(OBJECTS)}
     assert {n: f["bytes"] for n, f in durable.items()} == listed
     buffered = [(f["first_epoch"], f["used_by"], f["tables"]) for f in found.values() if f["place"] == "buffer"]
-    assert buffered == [(e, "nothing" if e <= 4 else "next checkpoint", 2) for e in (1, 2, 3, 4, 5)]
+    assert buffered == [(e, "nothing" if e <= 4 else "unsealed", 2) for e in (1, 2, 3, 4, 5)]
     gone = version.runs("a")[1].file
     log.objects.remove([OBJECTS + gone])
-    assert by(report.files(), "file")[gone]["place"] == "missing"
+    assert by(StateReport.open(log.objects.url).files(), "file")[gone]["place"] == "missing"
 
 
 def test_runs_and_history(made: Made) -> None:
@@ -86,6 +154,9 @@ def test_runs_and_history(made: Made) -> None:
     ]
     assert all(0 <= r["first_vnode"] <= r["last_vnode"] < 256 for r in runs)
     assert by(report.tables(), "table")["a"]["history_bytes"] == runs[0]["bytes"]
+    newest = sum(r.bytes for t in "ab" for r in version.runs(t)) - runs[0]["bytes"]
+    said = f"{newest:,} bytes are needed for epoch 4, {runs[0]['bytes']:,} more for the history back to epoch 0; "
+    assert report.sizes().startswith(said)
 
 
 def test_sections_and_rows_of_a_file(made: Made) -> None:
@@ -124,8 +195,11 @@ def test_names_that_mean_nothing(made: Made) -> None:
 
 def test_buffer_elsewhere(tmp_path: Path) -> None:
     objects = Objects(tmp_path / "root")
-    make_root(objects)
-    seal(RunStore(objects, tmp_path / "other"), 4)
+    log, _, version = make_root(objects)
+    store = RunStore(objects, tmp_path / "other")
+    log.lock()
+    store.note_sealed(log.writer, version.seal(4, seal(store, 4)), 3)
     assert by(StateReport.open(objects.url).tables(), "table")["a"]["buffered_rows"] == 0
     report = StateReport.open(objects.url, str(tmp_path / "other"))
     assert by(report.tables(), "table")["a"]["buffered_rows"] == 10
+    log.unlock()

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import random
+import subprocess
+import sys
 import threading
 import time
 from collections import defaultdict
 from pathlib import Path
 
+import pytest
 from python_workers import failed_tasks, kill_workers, workers
 
 from tidemill.mill import Mill
@@ -66,3 +69,17 @@ def test_killed_worker_changes_nothing(mill_factory, tmp_path: Path, seed: int) 
     store = mill.snapshot().store
     present = {name for name, _ in (*store.buffered(), *store.durable())}
     assert referenced <= present
+
+
+@pytest.mark.parametrize("error", [BrokenPipeError, ConnectionResetError, ValueError])
+def test_a_worker_that_java_has_left_says_nothing(error: type[Exception]) -> None:
+    """What a mill that stops leaves behind is quiet; anything else is told."""
+    code = (
+        "from tidemill.runtime.worker_daemon import quiet\n"
+        "def worker(socket, authenticated):\n"
+        f"    raise {error.__name__}('gone')\n"
+        "quiet(worker)(None, True)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert (done.stderr == "") == (error is not ValueError)

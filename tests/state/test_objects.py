@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import pickle
 import random
@@ -11,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tidemill.errors import TidemillError
-from tidemill.state.objects import Objects, UncertainError
+from tidemill.state.objects import Objects, UncertainError, advice
 
 
 def test_what_is_put_is_there(objects: Objects) -> None:
@@ -127,3 +128,20 @@ def test_half_written_objects_are_never_seen(tmp_path: Path, monkeypatch: pytest
 def test_elsewhere(url: str) -> None:
     with pytest.raises(TidemillError, match="TM1009"):
         Objects(url)
+
+
+@pytest.mark.parametrize(
+    ("error", "words", "intact"),
+    [
+        (FileNotFoundError("a: no such bucket"), "put it back", False),
+        (OSError(errno.ENOENT, "No such file or directory"), "put it back", False),
+        (OSError(errno.ENOSPC, "No space left on device"), "free space and run", True),
+        (OSError(errno.EROFS, "Read-only file system"), "fix permissions", True),
+        (PermissionError(errno.EACCES, "Permission denied"), "fix permissions", True),
+        (OSError("s3 does not answer"), "can be written to", True),
+    ],
+)
+def test_advice_fits_the_cause(error: OSError, words: str, intact: bool) -> None:
+    said = advice(error, "all is well")
+    assert words in said
+    assert ("all is well" in said) == intact

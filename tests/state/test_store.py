@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -151,3 +152,19 @@ def test_another_intact_file_under_a_name_is_found_out(store: RunStore) -> None:
     with pytest.raises(TidemillError, match="TM1011") as caught:
         store.open(first)
     assert "another file" in caught.value.got
+
+
+def test_a_checkpoint_of_which_something_has_gone(store: RunStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The hint is to put it back, not to free space: say, the buffer directory was deleted under the mill."""
+    (run,) = store.write(1, [("t", rows_of(1), (MergeOp.SUM,))], "0-0")
+    put = Objects.put
+
+    def without_buffer(objects: Objects, name: str, data: bytes | Path) -> None:
+        shutil.rmtree(store.buffer)
+        put(objects, name, data)
+
+    monkeypatch.setattr(Objects, "put", without_buffer)
+    with pytest.raises(TidemillError, match="TM1014") as caught:
+        store.combine([[run]], 1, 1 << 20)
+    assert "No such file" in caught.value.got
+    assert "put it back" in caught.value.hint and "free space" not in caught.value.hint

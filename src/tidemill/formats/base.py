@@ -29,6 +29,8 @@ class RowError:
         The row as it stands in the file, uncut, without its line end.
     dropped : bool
         Whether the row is left out of the batch.
+    at : int or None
+        Absolute byte offset of what is wrong, where the format can tell.
     """
 
     position: int
@@ -36,6 +38,7 @@ class RowError:
     reason: str
     raw: bytes
     dropped: bool
+    at: int | None = None
 
 
 def _unknown(row: int) -> bytes:
@@ -190,7 +193,7 @@ class Format(Protocol):
     name : str
         As written in ``USING``.
     option_names : frozenset of str
-        Every option that the format knows, in lower case.
+        Every option that the format knows, in lower case; one that ends in ``*`` stands for all that begin so.
     """
 
     @property

@@ -56,6 +56,18 @@ def byte_at(typing_context: Any, array: Any, index: Any) -> Any:
 
 
 @intrinsic
+def item_at(typing_context: Any, array: Any, index: Any) -> Any:
+    """``array[index]`` for an array of integers of 32 or 64 bits, without bounds or wrap-around checks."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        loaded = builder.load(_address(context, builder, signature.args[0], args[0], args[1]))
+        wide = loaded if loaded.type == _I64 else builder.sext(loaded, _I64)
+        return impl_ret_untracked(context, builder, signature.return_type, wide)
+
+    return types.int64(array, types.int64), generate
+
+
+@intrinsic
 def load_word(typing_context: Any, array: Any, index: Any) -> Any:
     """The 8 bytes ``array[index : index + 8]`` as uint64; the first byte is the lowest."""
 
@@ -79,20 +91,49 @@ def store_word(typing_context: Any, array: Any, index: Any, word: Any) -> Any:
     return types.void(array, types.int64, types.uint64), generate
 
 
+def _compared(builder: Any, address: Any, operator: str, byte: Any, folded: bool = False) -> Any:
+    """Which of the 64 bytes at an address stand in a relation to one byte, as a 64-bit mask."""
+    vector = ir.VectorType(_I8, 64)
+    loaded = builder.load(builder.bitcast(address, vector.as_pointer()), align=1)
+    if folded:
+        loaded = builder.or_(loaded, ir.Constant(vector, [0x20] * 64))
+    single = builder.insert_element(
+        ir.Constant(vector, ir.Undefined), builder.trunc(byte, _I8), ir.Constant(ir.IntType(32), 0)
+    )
+    lanes = ir.Constant(ir.VectorType(ir.IntType(32), 64), [0] * 64)
+    splat = builder.shuffle_vector(single, ir.Constant(vector, ir.Undefined), lanes)
+    return builder.bitcast(builder.icmp_unsigned(operator, loaded, splat), _I64)
+
+
 @intrinsic
 def equal_mask(typing_context: Any, array: Any, index: Any, byte: Any) -> Any:
     """Bit ``k`` of the result (uint64) tells whether ``array[index + k] == byte``, for k in 0..63."""
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        vector = ir.VectorType(_I8, 64)
+        mask = _compared(builder, _address(context, builder, signature.args[0], args[0], args[1]), "==", args[2])
+        return impl_ret_untracked(context, builder, signature.return_type, mask)
+
+    return types.uint64(array, types.int64, types.int64), generate
+
+
+@intrinsic
+def folded_mask(typing_context: Any, array: Any, index: Any, byte: Any) -> Any:
+    """Like :func:`equal_mask` for ``array[index + k] | 0x20 == byte``: one comparison for ``[`` and ``{``."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         address = _address(context, builder, signature.args[0], args[0], args[1])
-        loaded = builder.load(builder.bitcast(address, vector.as_pointer()), align=1)
-        single = builder.insert_element(
-            ir.Constant(vector, ir.Undefined), builder.trunc(args[2], _I8), ir.Constant(ir.IntType(32), 0)
-        )
-        lanes = ir.Constant(ir.VectorType(ir.IntType(32), 64), [0] * 64)
-        splat = builder.shuffle_vector(single, ir.Constant(vector, ir.Undefined), lanes)
-        mask = builder.bitcast(builder.icmp_unsigned("==", loaded, splat), _I64)
+        mask = _compared(builder, address, "==", args[2], folded=True)
+        return impl_ret_untracked(context, builder, signature.return_type, mask)
+
+    return types.uint64(array, types.int64, types.int64), generate
+
+
+@intrinsic
+def below_mask(typing_context: Any, array: Any, index: Any, byte: Any) -> Any:
+    """Like :func:`equal_mask` for ``array[index + k] < byte``."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        mask = _compared(builder, _address(context, builder, signature.args[0], args[0], args[1]), "<", args[2])
         return impl_ret_untracked(context, builder, signature.return_type, mask)
 
     return types.uint64(array, types.int64, types.int64), generate

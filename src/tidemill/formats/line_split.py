@@ -68,21 +68,30 @@ class LineSplitReader:
 
     Each byte is looked at once to find row ends, and once more when its row is complete, so a row that spans
     many buffers costs no more than its length.
+
+    Attributes
+    ----------
+    builder : LineBuilder
+        What makes the rows.
     """
 
     def __init__(self, builder: LineBuilder, *, start: int, end: int, file_size: int, in_quotes: bool | None) -> None:
-        self._builder = builder
+        self.builder = builder
         lines = builder.lines
         self._separator, self._quote, self._leading = lines.separator, lines.quote, lines.leading
         self._start = start
         self._end = min(end, file_size)
-        self.read_from = max(start - 1, 0)
+        # One byte early; where that may belong to a byte order mark, from the first byte of the file.
+        self.read_from = 0 if start <= len(BYTE_ORDER_MARK) else start - 1
+        # How many bytes of a byte order mark were found at the beginning of the file.
+        self._marked = 0
         self.done = start >= self._end
         self.quote_parity = 0
         self.assumed_in_quotes = bool(in_quotes) and start > 0
         self._guessing = in_quotes is None and start > 0 and self._quote != NO_BYTE
         # Absolute offset of the next byte to be fed, and the state there.
-        self._offset = self.read_from
+        self._offset = max(start - 1, 0)
+        self._early = self._offset - self.read_from
         self._state = QUOTED if self.assumed_in_quotes else OPEN
         # Bytes that a boundary is moved over, and whether the byte before the next one is of them.
         self._tellers = np.zeros(256, np.bool_)
@@ -103,9 +112,11 @@ class LineSplitReader:
         view = _read_only(np.frombuffer(buffer, np.uint8)) if len(buffer) else _NOTHING
         if self.done:
             return self._no_rows()
+        if self._early:
+            view = self._pass_early(view)
         if self._guessing:
             self._keep(view)
-            window = min(WINDOW, self._end - self.read_from + 1)
+            window = min(WINDOW, self._end - self._start + 2)
             if self._pending_size < window and not last:
                 return self._no_rows()
             view = self._take(_NOTHING)
@@ -123,17 +134,39 @@ class LineSplitReader:
     def _begin(self, view: Bytes) -> Bytes:
         """Pass the byte before the split, and those behind it that are still of the split before."""
         before = int(view[0])
-        if self._offset == self.read_from:
+        at_first = self._offset == self._start - 1
+        if at_first:
             if before == NEWLINE and self._state != QUOTED:
                 self._row_start = self._start
-            marked = self._start <= len(BYTE_ORDER_MARK) and before == BYTE_ORDER_MARK[self._start - 1]
-            if self._state != QUOTED and before not in (self._separator, NEWLINE) and not marked:
+            if self._state != QUOTED and before not in (self._separator, NEWLINE):
                 self._state = TEXT
-        passed = self._tellers_at(view) if self._offset > self.read_from or self._tellers[before] else 1
+            self._behind_mark(view[:1], self._start - 1)
+        passed = self._tellers_at(view) if not at_first or self._tellers[before] else 1
         self._before_start = passed == view.size and bool(self._tellers[view[-1]])
         self._offset += passed
         self._end = max(self._end, self._offset)
         return view[passed:]
+
+    def _pass_early(self, view: Bytes) -> Bytes:
+        """Pass the bytes before the one before the split."""
+        early, view = view[: self._early], view[self._early :]
+        self._behind_mark(early, self._offset - self._early)
+        self._early -= early.size
+        return view
+
+    def _behind_mark(self, view: Bytes, base: int) -> int:
+        """How many bytes the view begins with that complete a byte order mark at the beginning of the file."""
+        if base != self._marked or base >= len(BYTE_ORDER_MARK):
+            return 0
+        wanted = BYTE_ORDER_MARK[base : base + view.size]
+        if view[: len(wanted)].tobytes() != wanted:
+            return 0
+        self._marked += len(wanted)
+        if self._marked < len(BYTE_ORDER_MARK) or not wanted:
+            return 0
+        if self._state != QUOTED:
+            self._state = OPEN
+        return len(wanted)
 
     def _tellers_at(self, view: Bytes) -> int:
         """How many of the bytes that a boundary is moved over the view begins with."""
@@ -147,8 +180,9 @@ class LineSplitReader:
         base = self._offset
         self._offset += view.size
         cut = self._cut(view, base)
+        mark = self._behind_mark(view[:cut], base)
         row_ends, first, last_end, quotes, self._state = scan_row_ends(
-            view[:cut], _mark_left(view, base), self._separator, self._quote, self._leading, self._state
+            view[:cut], mark, self._separator, self._quote, self._leading, self._state
         )
         if cut:
             self.quote_parity = int(self.assumed_in_quotes != (self._state == QUOTED))
@@ -167,6 +201,7 @@ class LineSplitReader:
             self.done = True
         elif base + cut >= self._end:
             # The last row of the split reaches beyond it.
+            cut += self._behind_mark(view[cut:], base + cut)
             stop, self._state = find_row_end(view, cut, self._separator, self._quote, self._leading, self._state)
             if stop >= 0:
                 ready = stop + 1
@@ -187,7 +222,7 @@ class LineSplitReader:
         self._row_start = base + ready
         if not self.done:
             self._keep(view[ready:])
-        return self._builder.build(data, position, row_ends, has_quotes, unterminated)
+        return self.builder.build(data, position, row_ends, has_quotes, unterminated)
 
     def _cut(self, view: Bytes, base: int) -> int:
         """Where the split ends in the view."""
@@ -215,18 +250,8 @@ class LineSplitReader:
 
     def _no_rows(self) -> Rows:
         if self._empty is None:
-            self._empty = self._builder.build(_NOTHING, 0, 0, False, False)
+            self._empty = self.builder.build(_NOTHING, 0, 0, False, False)
         return self._empty
-
-
-def _mark_left(view: Bytes, base: int) -> int:
-    """How many bytes of the view belong to a byte order mark at the beginning of the file."""
-    found = 0
-    for byte, wanted in zip(view[: len(BYTE_ORDER_MARK)].tolist(), BYTE_ORDER_MARK[base:], strict=False):
-        if byte != wanted:
-            break
-        found += 1
-    return found
 
 
 def _read_only(view: Bytes) -> Bytes:

@@ -44,6 +44,8 @@ def fail_fast(mode: Mode, errors: Sequence[RowError], hint: str = "mend the file
         return
     first = min(errors, key=lambda error: error.position)
     where = f"byte {first.position}" + (f", column {first.column!r}" if first.column else "")
+    if first.at is not None:
+        where += f", at byte {first.at}"
     raise FormatError(
         "TM4020",
         "malformed row in mode FAILFAST",

@@ -29,9 +29,10 @@ def positive(given: Mapping[str, str], name: str, default: int) -> int:
 
 
 def check_options(name: str, given: Iterable[str], known: Collection[str]) -> None:
-    """TM4005 for an option that does not exist; names in any case."""
+    """TM4005 for an option that does not exist; names in any case. A known one may end in ``*``: all that begin so."""
+    families = tuple(option.removesuffix("*") for option in known if option.endswith("*"))
     for option in given:
-        if option.lower() not in known:
+        if option.lower() not in known and not option.lower().startswith(families):
             raise TidemillError(
                 "TM4005", f"unknown option for a table USING {name}", got=option, hint=nearest(option, known)
             )

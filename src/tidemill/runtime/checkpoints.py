@@ -101,7 +101,11 @@ class Checkpoints:
         self._thread.start()
 
     def submit(self, sealed: Sealed) -> None:
-        """Ask for a version to be made durable soon; what goes wrong is told by :meth:`check`."""
+        """Ask for a version to be made durable soon; what goes wrong is told by :meth:`check`.
+
+        What waits is noted in the buffer, for people who look.
+        """
+        self._store.note_sealed(self._log.writer, sealed.version, self.durable_epoch)
         with self._condition:
             self._pending = sealed
             self._condition.notify_all()

@@ -80,7 +80,7 @@ class Coordinator:
         self._admission = Admission(settings.epoch_bytes, _LEAST_EPOCH_BYTES)
         self._claimed = False
         self._scattered = False
-        self._warnings: list[str] = []
+        self._warnings: list[str] = list(root.warnings)
         self.went_back: list[int] = []
         """The epochs to which it went back, each time that sealed ones were lost."""
         self._begin_from(root.recovered)

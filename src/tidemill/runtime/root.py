@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tidemill.config import Settings
+from tidemill.errors import TidemillError
 from tidemill.runtime.catalog import Catalog
 from tidemill.runtime.intake import Intake
 from tidemill.state.manifest import Manifest, ManifestLog
 from tidemill.state.objects import Objects
-from tidemill.state.store import RunStore, default_buffer
+from tidemill.state.store import RunStore, checkpoint_of, default_buffer
 from tidemill.state.version import Version
 
 
@@ -40,12 +41,14 @@ class Root:
     ----------
     recovered : Recovered
         What was there when it was taken.
+    warnings : tuple of str
+        What was odd about it.
 
     Raises
     ------
     TidemillError
-        TM1003 when another process writes it; TM1002, TM1004 to TM1006, TM1009 to TM1011, TM1013 and TM1016 when it
-        cannot be used. Nothing has been changed then.
+        TM1003 when another process writes it; TM1002, TM1004 to TM1006, TM1009 to TM1011, TM1013, TM1016 and TM1022
+        when it cannot be used. Nothing has been changed then. Of the buffer directories only this host's is known here.
     """
 
     def __init__(self, root: str | os.PathLike[str], settings: Settings) -> None:
@@ -56,6 +59,8 @@ class Root:
         self.log.lock()
         try:
             self.recovered = self.recover()
+            self.recovered.store.check_buffer()
+            self.warnings = _warnings(self.recovered)
         except BaseException:
             self.release()
             raise
@@ -74,3 +79,22 @@ class Root:
     def release(self) -> None:
         """Let others write it."""
         self.log.unlock()
+
+
+def _warnings(found: Recovered) -> tuple[str, ...]:
+    """TM1023 when there were newer manifests: files of a checkpoint are there whose manifest came after a missing one.
+
+    When only the newest one has gone nothing tells that from a mill that was killed before it wrote it.
+    """
+    number = found.last.number if found.last else 0
+    newest = max((checkpoint_of(file) for file in found.store.present()), default=0)
+    if newest <= number + 1:
+        return ()
+    error = TidemillError(
+        "TM1023",
+        "newer manifests than the newest one have gone",
+        got=f"manifest {number} is the newest, and there are state files of checkpoint {newest}",
+        hint=f"the mill goes on from epoch {found.version.epoch} and reads again what came after it; if the manifests "
+        "were not moved away on purpose, stop it within two minutes and put them back",
+    )
+    return (error.message(),)

@@ -91,6 +91,17 @@ def create_session(settings: Settings) -> SparkSession:
         builder = builder.config(key, value)
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("OFF")
+    _outlive_sigterm(session)
     for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
         PySparkLogger.getLogger(name).disabled = True  # it would print Java's stack beside our own message
     return session
+
+
+def _outlive_sigterm(session: SparkSession) -> None:
+    """Let Java ignore SIGTERM, as it ignores SIGINT: both are for this process, which finishes its epoch first.
+
+    Whoever stops a service sends them to the whole process group. Java ends with this process, when its input ends.
+    """
+    java = session.sparkContext._jvm
+    assert java is not None
+    java.sun.misc.Signal.handle(java.sun.misc.Signal("TERM"), java.sun.misc.SignalHandler.SIG_IGN)

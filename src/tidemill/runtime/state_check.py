@@ -18,12 +18,14 @@ from tidemill.config import Settings
 from tidemill.errors import TidemillError
 from tidemill.runtime.state_report import durable, opened
 from tidemill.state import garbage
-from tidemill.state.manifest import ManifestLog
+from tidemill.state.manifest import ManifestLog, begun
+from tidemill.state.objects import Objects
 from tidemill.state.sst import SST
 from tidemill.state.store import OBJECTS, RunStore
 from tidemill.state.version import Run
 
-_STATES = {"TM1002": "other format", "TM1004": "damaged", "TM1010": "missing", "TM1011": "damaged"}
+_NEWER = "newer format"
+_STATES = {"TM1002": "older format", "TM1004": "damaged", "TM1010": "missing", "TM1011": "damaged"}
 
 
 @dataclass(frozen=True)
@@ -84,7 +86,14 @@ class Verification:
         bad = sum(not c.intact for c in everything)
         lines = [f"{self.root}: {checked} checked: {bad} not intact"]
         newest = self.manifests[0].manifests[0]
-        if newest in self.complete:
+        behind = self.complete[:1]  # what is told of manifests that are older than that one matters to nobody
+        ahead = [c for c in everything if not behind or c.manifests[-1] > behind[0]]
+        if any(c.state == _NEWER for c in ahead):
+            lines.append(
+                "  TM1002: what has a newer format was written by a newer version of Tidemill: upgrade Tidemill and "
+                "verify again, before anything else"
+            )
+        elif newest in self.complete:
             lines.append(f"  manifest {newest}, the newest, is intact with all its files: a mill goes on from it")
         elif self.complete:
             lines.append(
@@ -126,7 +135,7 @@ def verify(root: str | os.PathLike[str], buffer: str | None = None) -> Verificat
         except FileNotFoundError:
             continue  # a mill that runs has just let go of it
         except TidemillError as error:
-            state, detail = _STATES.get(error.number, "unreadable"), _said(error)
+            state, detail = _state(error), _said(error)
         manifests.append(Checked(name, sizes.get(name, 0), state, detail, (number,)))
     with tempfile.TemporaryDirectory(prefix="tidemill-verify-") as copies:
         fresh = store if log.objects.directory is not None else RunStore(log.objects, Path(copies))
@@ -155,8 +164,14 @@ def _checked(
         if store.objects.directory is None:
             store.evict([file])
     except TidemillError as error:
-        state, detail = _STATES.get(error.number, "unreadable"), _said(error)
+        state, detail = _state(error), _said(error)
     return Checked(name, size, state, detail, tuple(manifests))
+
+
+def _state(error: TidemillError) -> str:
+    if error.number == "TM1002" and "newer" in error.what:
+        return _NEWER
+    return _STATES.get(error.number, "unreadable")
 
 
 def _said(error: TidemillError) -> str:
@@ -186,6 +201,8 @@ class Collected:
     files: tuple[Unneeded, ...]
     young: int
     grace: float
+    nothing_durable: bool = False
+    """Whether a mill has only begun the root, so that nobody can tell what it needs."""
 
     def table(self) -> pa.Table:
         """One row per file."""
@@ -195,6 +212,8 @@ class Collected:
 
     def summary(self, removed: bool) -> str:
         """How many files and bytes went, or would go."""
+        if self.nothing_durable:
+            return "a mill has begun this root and nothing is durable yet: nothing was removed"
         verb = "removed" if removed else "would remove"
         text = f"{verb} {len(self.files)} files, {sum(f.bytes for f in self.files):,} bytes"
         if self.young:
@@ -206,6 +225,8 @@ def collect(
     root: str | os.PathLike[str], buffer: str | None = None, grace: float | None = None, remove: bool = True
 ) -> Collected:
     """Find, and remove, what no manifest that is kept names: of state files, this host's buffer, and old manifests.
+
+    Nothing while there is no manifest yet.
 
     The rule is a mill's own, :func:`tidemill.state.garbage.garbage`; as no mill runs, nothing is read or in flight.
 
@@ -227,8 +248,10 @@ def collect(
         cannot be read, or a file that one names is missing: nothing is removed then, as it may be wanted to mend the
         root. Otherwise as :func:`verify`.
     """
-    log, store = opened(root, buffer)
     grace = Settings().garbage_grace_seconds if grace is None else grace
+    if begun(Objects(root)):
+        return Collected((), 0, grace, nothing_durable=True)
+    log, store = opened(root, buffer)
     log.lock()
     try:
         found = _unneeded(log, store, grace)

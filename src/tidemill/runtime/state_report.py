@@ -15,9 +15,10 @@ import pyarrow as pa
 from tidemill.errors import TidemillError, nearest
 from tidemill.runtime.catalog import Catalog
 from tidemill.runtime.snapshot import from_manifest
-from tidemill.runtime.stored_tables import stored_tables
+from tidemill.runtime.stored_tables import stored_columns, stored_tables
+from tidemill.schema import WEIGHT
 from tidemill.state.keys import Keys, decode
-from tidemill.state.manifest import Manifest, ManifestLog, no_root
+from tidemill.state.manifest import Manifest, ManifestLog, held_by, no_root
 from tidemill.state.merge import Rows, merge
 from tidemill.state.objects import Objects, Stored
 from tidemill.state.sst import SST, RunFile, Section
@@ -27,6 +28,7 @@ from tidemill.task.program import StateTable
 
 _HEX_BYTES = 24
 _TABLES = ("table", "runs", "rows", "bytes", "history_bytes", "buffered_rows", "buffered_bytes")
+_MISSING = "missing_files"
 _EPOCHS = ("first_epoch", "last_epoch")
 _FILES = ("file", "place", "bytes", "tables", "rows", *_EPOCHS, "used_by")
 _RUNS = ("file", "section", "rows", "bytes", "level", "first_vnode", "last_vnode", *_EPOCHS, "added", "removed")
@@ -65,16 +67,65 @@ class StateReport:
 
     def title(self) -> str:
         """One line about the root."""
-        version = self.newest.version
+        version, (epoch, _) = self.newest.version, self.sealed
+        more = f"; epoch {epoch} is sealed" if epoch > version.epoch else ""
         return (
             f"{self.log.objects}: epochs {version.horizon} to {version.epoch} are durable, "
-            f"in manifest {self.newest.number} by {self.newest.writer}"
+            f"in manifest {self.newest.number} by {self.newest.writer}{more}"
         )
+
+    def sizes(self) -> str:
+        """One line about what is needed for the newest durable epoch, and what only for the history of earlier ones."""
+        version = self.newest.version
+        newest = sum(r.bytes for runs in version.tables.values() for r in runs)
+        history = sum(r.bytes for runs in version.retired.values() for r in runs)
+        whole = sum(s.bytes for s in self.present.values())
+        return (
+            f"{newest:,} bytes are needed for epoch {version.epoch}, {history:,} more for the history back to epoch "
+            f"{version.horizon}; all {len(self.present)} durable files have {whole:,}"
+        )
+
+    def missing(self) -> str:
+        """What to say when files are missing that the newest manifest names; nothing when all are there."""
+        gone = sorted(f for f in self.newest.version.files() if self._is_missing(f))
+        if not gone:
+            return ""
+        more = f" and {len(gone) - 1} more" if len(gone) > 1 else ""
+        return (
+            f"missing: {OBJECTS}{gone[0]}{more}, which manifest {self.newest.number} names; "
+            "`tidemill state verify` says what is intact"
+        )
+
+    def _is_missing(self, file: str) -> bool:
+        return file.endswith(SST) and file not in self.present
+
+    @cached_property
+    def present(self) -> Mapping[str, Stored]:
+        """The durable state files that are there, listed after the newest manifest was read. TM1016 as listing."""
+        return durable(self.log.objects)
+
+    @cached_property
+    def sealed(self) -> tuple[int, frozenset[str]]:
+        """The newest epoch that the mill that writes the root, if one does, has sealed on this host, and the files of
+        this host's buffer that hold what is not durable of it.
+
+        Nobody can tell whether a mill writes a root in an object store; the last one is taken to do so.
+        """
+        directory = self.log.objects.directory
+        writer = self.newest.writer if directory is None else held_by(directory)
+        epoch, files = (self.store.sealed(writer) if writer else None) or (0, frozenset())
+        durable_epoch = self.newest.version.epoch
+        return max(epoch, durable_epoch), frozenset(f for f in files if epoch_of(f) > durable_epoch)
 
     @cached_property
     def layouts(self) -> Mapping[str, StateTable]:
         """The state tables that the catalogue knows, by id."""
         return stored_tables(Catalog.from_json(self.newest.catalog["catalog"]))
+
+    @cached_property
+    def columns(self) -> Mapping[str, tuple[str, ...]]:
+        """Names of the key columns of state tables, by id, as far as the plan knows them."""
+        return stored_columns(Catalog.from_json(self.newest.catalog["catalog"]))
 
     @cached_property
     def buffered(self) -> Mapping[str, RunFile]:
@@ -88,12 +139,13 @@ class StateReport:
         return found
 
     def tables(self) -> pa.Table:
-        """One row per state table: runs, rows before merging and bytes now, and what is not durable yet."""
+        """One row per state table: runs, rows before merging and bytes now, what is sealed and not durable yet, and how
+        many of the files that it needs are missing."""
         version = self.newest.version
         rows: dict[str, int] = defaultdict(int)
         size: dict[str, int] = defaultdict(int)
-        for name, file in self.buffered.items():
-            for section in file.sections if epoch_of(name) > version.epoch else ():
+        for name in self.sealed[1] & self.buffered.keys():
+            for section in self.buffered[name].sections:
                 rows[section.table] += section.rows
                 size[section.table] += section.length
         found = []
@@ -101,20 +153,21 @@ class StateReport:
             runs = version.runs(table)
             history = sum(r.bytes for r in version.retired.get(table, ()))
             sums = (len(runs), sum(r.rows for r in runs), sum(r.bytes for r in runs), history)
-            found.append((table, *sums, rows[table], size[table], *_span(runs)))
-        return _table((*_TABLES, *_EPOCHS), found)
+            gone = {r.file for r in (*runs, *version.retired.get(table, ())) if self._is_missing(r.file)}
+            found.append((table, *sums, rows[table], size[table], *_span(runs), len(gone)))
+        return _table((*_TABLES, *_EPOCHS, _MISSING), found)
 
     def files(self) -> pa.Table:
         """One row per file: where it is, what is in it, and who needs it.
 
         ``used_by`` is ``newest`` for a file that the newest epoch reads, ``history`` for one that only older epochs
-        do, ``manifest n`` for one that only an older manifest names, ``next checkpoint`` for one of the buffer, and
-        ``nothing``; ``place`` is ``missing`` for a file that is named and not there.
+        do, ``manifest n`` for one that only an older manifest names, and ``nothing``; in the buffer it is ``next
+        checkpoint`` for one that is sealed, and ``unsealed`` for one of a later epoch: that is under way, or nothing
+        came of it. ``place`` is ``missing`` for a file that is named and not there.
         """
-        objects = durable(self.log.objects)
         visible = _by_file(r for runs in self.newest.version.tables.values() for r in runs)
         every = _by_file(self.newest.version.every())
-        older = self._older()
+        older, objects = self._older(), self.present
         found: list[tuple[Any, ...]] = []
         for name in sorted({*objects, *every, *older}):
             runs = every.get(name) or older.get(name, (0, []))[1]
@@ -127,20 +180,23 @@ class StateReport:
             place = "durable" if name in objects else "missing"
             size = objects[name].bytes if name in objects else None
             found.append((name, place, size, *_contents(runs), *_span(runs), used))
+        sealed, waiting = self.sealed
         for name, _ in sorted(self.store.buffered()):
             file = self.buffered.get(name)
             contents: tuple[int | None, int | None] = (None, None)
             if file is not None:
                 contents = len({s.table for s in file.sections}), sum(s.rows for s in file.sections)
             epoch = epoch_of(name)
-            used = "next checkpoint" if epoch > self.newest.version.epoch else "nothing"
+            used = "unsealed" if epoch > sealed else "nothing"
+            if name in waiting:
+                used = "next checkpoint"
             found.append((name, "buffer", _size(self.store.path(name)), *contents, epoch, epoch, used))
         return _table(_FILES, found)
 
     def _older(self) -> dict[str, tuple[int, list[Run]]]:
         """For each file that a manifest names the newest of them, and its runs there; damaged ones say nothing."""
         found: dict[str, tuple[int, list[Run]]] = {}
-        for number in reversed(self.log.numbers()):
+        for number in reversed([n for n in self.log.numbers() if n <= self.newest.number]):
             try:
                 version = self.log.read(number).version
             except (TidemillError, FileNotFoundError):
@@ -207,8 +263,10 @@ class StateReport:
         return _table(_SECTIONS, found)
 
     def rows(self, name: str, most: int) -> Iterator[tuple[str, pa.Table]]:
-        """The first rows of a table, merged, or of each section of a file, with a title: ``k0``, ..., ``v0``, ...
+        """The first rows of a table, merged, or of each section of a file, with a title.
 
+        Key columns have the names that the plan has for them, or ``k0``, ...; what is kept of a key is called ``v0``,
+        ..., or ``__weight`` when it is only how often a row is there.
         A table that the catalogue does not know has its keys as bytes, and is not merged.
         """
         if self.is_file(name):
@@ -228,7 +286,11 @@ class StateReport:
     def _decoded(self, table: str, rows: Rows) -> pa.Table:
         layout = self.layouts.get(table)
         keys = [rows.keys.to_arrow()] if layout is None else decode(rows.keys, layout.key)
-        names = [*(f"k{i}" for i in range(len(keys))), *(f"v{i}" for i in range(len(rows.values)))]
+        known = self.columns.get(table, ())
+        names = list(known) if len(known) == len(keys) else [f"k{i}" for i in range(len(keys))]
+        values = [f"v{i}" for i in range(len(rows.values))]
+        names += [WEIGHT] if layout is not None and layout.drops_zero else values
+        names = [n if n not in names[:i] else f"{n}#{i}" for i, n in enumerate(names)]
         return pa.table([*keys, *rows.values], names=names)
 
     def _key(self, table: str, keys: Keys, row: int) -> str:

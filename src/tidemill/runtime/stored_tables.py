@@ -1,21 +1,42 @@
-"""Which state tables a catalogue has."""
+"""Which state tables a catalogue has, and what their columns are called."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from tidemill.plan.assemble import Assembler, state_tables
+from tidemill.plan.table_columns import table_columns
 from tidemill.runtime import replacements
-from tidemill.runtime.catalog import Catalog
+from tidemill.runtime.catalog import ERRORS_SCHEMA, Catalog
 from tidemill.runtime.progress import list_table
-from tidemill.task.program import StateTable
+from tidemill.task.program import Program, StateTable
 
 
 def stored_tables(catalog: Catalog) -> dict[str, StateTable]:
     """The state tables of all sources and views, by id: failed views, replacements and former ones included."""
-    sources = {t.name: t.source() for t in catalog.tables.values()}
     found: dict[str, StateTable] = {}
-    for views in (catalog.everything, *replacements.former_groups(catalog)):
-        found.update(state_tables(Assembler([v.definition() for v in views.values()], sources).program()))
+    for program in _programs(catalog):
+        found.update(state_tables(program))
     for table in catalog.tables.values():
         listed = list_table(table.uid, table.watermark is not None)
         found |= {listed.id: listed, table.source().errors.id: table.source().errors}
     return found
+
+
+def stored_columns(catalog: Catalog) -> dict[str, tuple[str, ...]]:
+    """The names of the key columns of state tables, by id, as far as the plan knows them."""
+    found: dict[str, tuple[str, ...]] = {}
+    for program in _programs(catalog):
+        found.update(table_columns(program))
+    for views in (catalog.everything, *replacements.former_groups(catalog)):
+        found |= {f"view:{v.uid}": v.root.schema.names for v in views.values() if f"view:{v.uid}" in found}
+    for table in catalog.tables.values():
+        found[list_table(table.uid).id] = ("file",)
+        found[table.source().errors.id] = ERRORS_SCHEMA.names
+    return found
+
+
+def _programs(catalog: Catalog) -> Iterator[Program]:
+    sources = {t.name: t.source() for t in catalog.tables.values()}
+    for views in (catalog.everything, *replacements.former_groups(catalog)):
+        yield Assembler([v.definition() for v in views.values()], sources).program()

@@ -11,6 +11,7 @@ import contextlib
 import ctypes
 import gc
 import os
+from collections.abc import Callable
 
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
 
@@ -38,10 +39,23 @@ def preload() -> None:
     gc.freeze()  # a collection in a worker would touch, and so copy, every page shared with this process
 
 
+def quiet(worker: Callable[..., int]) -> Callable[..., int]:
+    """A worker that ends without a traceback when Java has gone: nobody waits for an answer when a mill stops."""
+
+    def run(*arguments: object) -> int:
+        try:
+            return worker(*arguments)
+        except (BrokenPipeError, ConnectionResetError):
+            os._exit(1)
+
+    return run
+
+
 if __name__ == "__main__":
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     keep_freed_memory()
     preload()
     from pyspark import daemon
 
+    daemon.worker = quiet(daemon.worker)
     daemon.manager()

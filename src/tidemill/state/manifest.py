@@ -15,10 +15,11 @@ import socket
 import time
 import uuid
 from dataclasses import dataclass
+from pathlib import Path
 from typing import IO, Any
 
 from tidemill.errors import TidemillError
-from tidemill.state.objects import Objects, UncertainError
+from tidemill.state.objects import Objects, UncertainError, advice
 from tidemill.state.version import Version
 
 FORMAT_VERSION = 2
@@ -71,7 +72,7 @@ class ManifestLog:
                 "nothing was changed, the state files are untouched",
             )
         if not create:
-            raise no_root(self.objects)
+            raise no_root(self.objects, begun(self.objects))
         foreign = [name for name in self.objects.top() if name not in _OURS]
         if foreign:
             raise TidemillError(
@@ -137,7 +138,7 @@ class ManifestLog:
                 "TM1002",
                 "this root was written by a newer version of Tidemill",
                 got=f"manifest format {data['format']}, this version reads up to {FORMAT_VERSION}",
-                hint="upgrade tidemill; nothing was changed",
+                hint="upgrade Tidemill; nothing was changed",
             )
         if data["format"] < FORMAT_VERSION:
             raise TidemillError(
@@ -181,7 +182,7 @@ class ManifestLog:
                 "TM1014",
                 "a manifest could not be written",
                 got=str(error).splitlines()[0],
-                hint="free space or fix permissions and run again: the last checkpoint is intact",
+                hint=advice(error, "the last checkpoint is intact"),
             ) from error
         return Manifest(number, self.writer, version, catalog)
 
@@ -274,14 +275,33 @@ class ManifestLog:
             self._lock = None
 
 
-def no_root(objects: Objects) -> TidemillError:
-    """TM1001: there is no root."""
-    return TidemillError(
-        "TM1001",
-        "there is no Tidemill root here",
-        got=str(objects),
-        hint="give the directory that `tidemill run --root` wrote to",
-    )
+def no_root(objects: Objects, begun: bool = False) -> TidemillError:
+    """TM1001: there is no root, or one that a mill has only begun."""
+    hint = "give the directory that `tidemill run --root` wrote to"
+    if begun:
+        hint = "a mill has begun this one and made nothing durable yet: ask again when it has"
+    return TidemillError("TM1001", "there is no Tidemill root here", got=str(objects), hint=hint)
+
+
+def begun(objects: Objects) -> bool:
+    """Whether a mill took this place for its own and has made nothing durable yet; of a directory that can be told."""
+    directory = objects.directory
+    if directory is None or not (directory / "LOCK").is_file() or not _OURS.issuperset(objects.top()):
+        return False
+    return not objects.list(_PREFIX) and not objects.list(_STATE)
+
+
+def held_by(directory: Path) -> str | None:
+    """Who holds the root in a directory for writing on this host, None when nobody does, as far as can be told."""
+    try:
+        with (directory / "LOCK").open() as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return file.read().strip() or "an unknown process"
+    except (FileNotFoundError, PermissionError):
+        pass
+    return None
 
 
 def _lock_soon(file: IO[str]) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import builtins
 import contextlib
+import errno
 import os
 import uuid
 from collections.abc import Iterable, Iterator
@@ -200,6 +201,17 @@ def local_directory(root: str | os.PathLike[str]) -> Path | None:
             hint="give a path, or a URL such as file:///dir, s3://bucket/prefix, gs://bucket/prefix",
         )
     return None
+
+
+def advice(error: OSError, intact: str) -> str:
+    """A hint for somebody whose write failed so; ``intact`` says what is, unless a whole directory may be gone."""
+    if isinstance(error, FileNotFoundError):
+        return "a directory, bucket or file has gone: put it back, or mount it again, and run again"
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return f"free space and run again: {intact}"
+    if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+        return f"fix permissions and run again: {intact}"
+    return f"free space, or see to it that this place can be written to, and run again: {intact}"
 
 
 def staged_in(directory: Path) -> list[tuple[str, float]]:

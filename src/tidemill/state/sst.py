@@ -36,6 +36,7 @@ from tidemill.state import filters, pages
 from tidemill.state.keys import Keys, hash64
 from tidemill.state.mapped import EDGE, Body, Fences, Mapped
 from tidemill.state.merge import MergeOp, Rows
+from tidemill.state.objects import advice
 from tidemill.state.pages import Pages, checksums
 
 FORMAT_VERSION = 3
@@ -173,7 +174,7 @@ def write(path: Path, tables: Parts) -> tuple[Section, ...]:
             "TM1012",
             "a state file could not be written",
             got=f"{path}: {error.strerror}",
-            hint="free space or fix permissions and run again: nothing was sealed, the previous epoch is intact",
+            hint=advice(error, "nothing was sealed, the previous epoch is intact"),
         ) from error
     return tuple(sections)
 
@@ -360,12 +361,19 @@ class RunFile:
         if zlib.crc32(body) != crc:
             raise _corrupt(self.path, "the footer fails its checksum")
         footer: dict[str, Any] = json.loads(body)
-        if footer["format"] != FORMAT_VERSION:
+        if footer["format"] > FORMAT_VERSION:
+            raise TidemillError(
+                "TM1002",
+                "a state file was written by a newer version of Tidemill",
+                got=f"{self.path}: format {footer['format']}, this version reads up to {FORMAT_VERSION}",
+                hint="upgrade Tidemill; nothing was changed",
+            )
+        if footer["format"] < FORMAT_VERSION:
             raise TidemillError(
                 "TM1002",
                 "a state file was written by another version of Tidemill",
                 got=f"{self.path}: format {footer['format']}, this version reads {FORMAT_VERSION}",
-                hint="open this root with the version that wrote it, or a newer one",
+                hint="open this root with the version that wrote it, or begin a new root; nothing was changed",
             )
         return footer
 

@@ -7,7 +7,9 @@ host. What a checkpoint made of it lies among the objects of the root (``.sst``)
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
+import json
 import os
 import re
 import socket
@@ -27,17 +29,19 @@ from tidemill.state.expiry import joint_spans
 from tidemill.state.keys import VNODES
 from tidemill.state.merge import MergeOp, Rows
 from tidemill.state.merge_chunks import merge_chunks
-from tidemill.state.objects import STAGED, Objects, UncertainError, staged_in
+from tidemill.state.objects import STAGED, Objects, UncertainError, advice, staged_in
 from tidemill.state.sst import RUN, SST, Part, Parts
-from tidemill.state.version import Run, Swap
+from tidemill.state.version import Run, Swap, Version
 
 OBJECTS = "sst/"
 _CLAIM = ".claim"
+_SEALED = "sealed.json"
 _OPEN_FILES = 4096
 _VNODE_BYTES = 2
 _CHUNK = 64 << 20
 """Bytes that go into one merge of a checkpoint."""
 _NAME = re.compile(r"e(\d{10,})-([0-9a-f]{8})-.+\.run")
+_CHECKPOINT = re.compile(r"c(\d{10,})-")
 _open: OrderedDict[str, sst.RunFile] = OrderedDict()
 _lock = threading.Lock()
 
@@ -52,6 +56,12 @@ def epoch_of(file: str) -> int:
     match = _NAME.fullmatch(file)
     assert match is not None, file
     return int(match[1])
+
+
+def checkpoint_of(file: str) -> int:
+    """The number of the checkpoint, and so of its manifest, in the name of a durable file; 0 for that of a merge."""
+    match = _CHECKPOINT.match(file)
+    return int(match[1]) if match else 0
 
 
 def host_of(file: str) -> str:
@@ -106,6 +116,31 @@ class RunStore:
 
     def _path(self, file: str) -> str:
         return (self._durable if file.endswith(SST) else self._prefix) + file
+
+    def check_buffer(self) -> None:
+        """Make this host's buffer directory, and a file without a name in it.
+
+        A full disk is no error here: whatever is written says so, and space may be freed.
+
+        Raises
+        ------
+        TidemillError
+            TM1022 when that cannot be done.
+        """
+        try:
+            self.buffer.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryFile(dir=self.buffer):
+                pass
+        except OSError as error:
+            if error.errno in (errno.ENOSPC, errno.EDQUOT):
+                return
+            raise TidemillError(
+                "TM1022",
+                "the buffer directory cannot be written to",
+                got=f"{self.buffer}: {error.strerror or error}",
+                hint="mend its permissions, or give another directory with the setting buffer_directory; "
+                "nothing was changed",
+            ) from error
 
     def open(self, run: Run) -> Rows:
         """A whole run, memory-mapped.
@@ -317,7 +352,7 @@ class RunStore:
                 "TM1014",
                 "a checkpoint could not be written",
                 got=str(error).splitlines()[0],
-                hint="free space or fix permissions and run again: the last checkpoint is intact",
+                hint=advice(error, "the last checkpoint is intact"),
             ) from error
         if self.objects.directory is not None:
             staged.unlink()
@@ -325,14 +360,18 @@ class RunStore:
 
     def check_present(self, files: Iterable[str], present: Collection[str] | None = None) -> None:
         """TM1010 when a durable one of some files is not ``present``, as listed now; TM1016 when nobody can tell."""
-        try:
-            listed = {name for name, _ in self.durable()} if present is None else present
-        except OSError as error:
-            raise not_fetched(error) from error
+        listed = self.present() if present is None else present
         gone = sorted(f for f in files if f.endswith(SST) and f not in listed)
         if gone:
             more = f" and {len(gone) - 1} more" if len(gone) > 1 else ""
             raise sst.missing(f"{self.objects}/{OBJECTS}{gone[0]}{more}")
+
+    def present(self) -> frozenset[str]:
+        """Names of the objects that checkpoints wrote and that are there. TM1016 when they cannot be listed."""
+        try:
+            return frozenset(name for name, _ in self.durable())
+        except OSError as error:
+            raise not_fetched(error) from error
 
     def sections(self, file: str) -> tuple[sst.Section, ...]:
         """What lies in a file, by its footer. Errors as :meth:`open`."""
@@ -365,6 +404,36 @@ class RunStore:
         except FileExistsError:
             return False
         return True
+
+    def note_sealed(self, writer: str, version: Version, durable_epoch: int) -> None:
+        """Tell people (``tidemill state ls``) what has been sealed and is not durable; no mill reads it.
+
+        Parameters
+        ----------
+        writer : str
+            Who sealed it, as the manifests name it.
+        durable_epoch : int
+            The newest epoch of a manifest.
+        """
+        waiting = {r.file for r in version.every() if r.added > durable_epoch and not r.file.endswith(SST)}
+        staged = self.buffer / f"{uuid.uuid4().hex}{STAGED}"
+        try:
+            staged.write_text(json.dumps({"writer": writer, "epoch": version.epoch, "files": sorted(waiting)}))
+            staged.replace(self.buffer / _SEALED)
+        except OSError:  # a full disk, say: whatever needs the space says so
+            with contextlib.suppress(OSError):
+                staged.unlink(missing_ok=True)
+
+    def sealed(self, writer: str) -> tuple[int, frozenset[str]] | None:
+        """The newest epoch that a mill on this host has sealed, and the files that were not durable then.
+
+        None when it has sealed none.
+        """
+        try:
+            noted = json.loads((self.buffer / _SEALED).read_text())
+        except (OSError, ValueError):
+            return None
+        return (noted["epoch"], frozenset(noted["files"])) if noted["writer"] == writer else None
 
     def evict(self, files: Iterable[str]) -> None:
         """Delete files of the buffer, and copies of objects; a process that has one mapped can go on reading it."""

@@ -23,16 +23,27 @@ class Ref:
     nullable: bool = True
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Literal:
     """A constant. ``value`` is a plain Python value, ``None`` for NULL.
 
     int, float, bool, str and bytes stand for themselves; a decimal is ``decimal.Decimal``, a date is the
-    int of days and a timestamp the int of microseconds since 1970-01-01.
+    int of days and a timestamp the int of microseconds since 1970-01-01. NaN equals NaN and -0.0 is not 0.0: what is
+    equal is computed once.
     """
 
     value: Any
     type: pa.DataType
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Literal) and self._identity == other._identity
+
+    def __hash__(self) -> int:
+        return hash(self._identity)
+
+    @property
+    def _identity(self) -> tuple[Any, pa.DataType]:
+        return repr(self.value) if isinstance(self.value, float) else self.value, self.type
 
     @property
     def nullable(self) -> bool:

@@ -28,3 +28,9 @@ FROM (SELECT k, count(*) AS c FROM t GROUP BY k);
 
 CREATE MATERIALIZED VIEW f_only_window_of_nothing AS
 SELECT k, i, count(NULL) OVER (PARTITION BY k ORDER BY i) + 1 AS n FROM t;
+
+CREATE MATERIALIZED VIEW f_nan_in_what_is_read_twice AS
+SELECT x.g, x.n, y.n AS m, y.c FROM
+(SELECT g, count_if(d < double('NaN')) AS n FROM t GROUP BY g) x JOIN
+(SELECT g, count_if(d < double('NaN')) AS n, count(*) AS c FROM t GROUP BY g HAVING count_if(d < double('NaN')) >= 0) y
+ON x.g = y.g;

@@ -30,6 +30,8 @@ class FramesFormat:
     not possible. A ``\r`` at the end of a frame of lines does not count. The position of a
     row is that of its first byte in the file.
 
+    Frames of JSON hold records as lines do, unless ``multiLine`` says that newlines may lie within a record.
+
     **Splits.** A frame is found from the one before, so a file is one split.
 
     **Malformed rows.** Those of the payload's format; ``bad_size`` (larger than ``maxFrameBytes``; nothing can be
@@ -116,4 +118,6 @@ def _inner_options(options: Mapping[str, str]) -> dict[str, str]:
     given = {name.lower(): value for name, value in options.items() if name.lower() not in CODEC_OPTIONS}
     if parse_mode(given) is Mode.FAILFAST:
         given["mode"] = Mode.DROPMALFORMED.value
+    if given["payload"].lower() == "json":
+        given.setdefault("multiline", "false")
     return {n: v for n, v in given.items() if n not in ("payload", "sizebytes", "maxframebytes")}

@@ -1,0 +1,177 @@
+"""Reading one CSV file out of order: what it costs beside reading in order, and what two threads and slow reads gain.
+
+Run ``python -m benchmarks.shredder [megabytes]``. Data is in memory; rounds of the sides alternate, every figure is the
+median of seven.
+"""
+
+from __future__ import annotations
+
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+
+from benchmarks.formats_csv import Case, cases
+from benchmarks.measuring import heading, table, verdict
+from tidemill.formats.line_ends import OPEN, scan_row_ends
+from tidemill.formats.line_split import LineSplitReader
+from tidemill.formats.registry import lookup
+from tidemill.formats.unordered import BUFFER_BYTES, UnorderedReader, in_order, read_unordered
+
+ROUNDS = 7
+SMALL_BUFFER = 64 * 1024
+LATENCY = 0.02
+TITLES = ("16 numbers, all", "mixed types", "quoted strings")
+
+
+class Clock:
+    """Adds up the processor seconds spent in a function."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self._function = function
+        self.seconds = 0.0
+
+    def __call__(self, *given: Any) -> Any:
+        begin = time.thread_time()
+        answer = self._function(*given)
+        self.seconds += time.thread_time() - begin
+        return answer
+
+
+def split_of(case: Case) -> LineSplitReader:
+    """A reader of the whole file."""
+    size = len(case.data)
+    reader = lookup("csv").reader(case.schema, {}, case.needed)
+    split = reader.split(start=0, end=size, file_size=size, in_quotes=False, header=None)
+    assert isinstance(split, LineSplitReader)
+    return split
+
+
+def sequential(case: Case, buffer_bytes: int, latency: float = 0.0) -> int:
+    """Rows read in order."""
+    split, view, rows = split_of(case), memoryview(case.data), 0
+    for at in range(0, len(view), buffer_bytes):
+        if latency:
+            time.sleep(latency)
+        rows += split.feed(view[at : at + buffer_bytes], at + buffer_bytes >= len(view)).count
+    return rows
+
+
+def unordered(case: Case, buffer_bytes: int, threads: int, latency: float = 0.0) -> int:
+    """Rows read out of order, and put in order."""
+    view = memoryview(case.data)
+
+    def fetch(start: int, length: int) -> Any:
+        if latency:
+            time.sleep(latency)
+        return view[start : start + length]
+
+    reader = lookup("csv").reader(case.schema, {}, case.needed)
+    parts = read_unordered(reader, fetch, len(view), threads=threads, buffer_bytes=buffer_bytes)
+    return sum(part.rows.count for part in in_order(parts))
+
+
+def shares(case: Case) -> tuple[float, float, float]:
+    """Processor seconds in all, in frontier and shredder, and in summaries, with small buffers and one thread."""
+    split, view = split_of(case), memoryview(case.data)
+    reader = UnorderedReader(split.builder)
+    offer = Clock(reader._shredder.offer)
+    settle = Clock(reader._frontier.settle)
+    reader._shredder.offer, reader._frontier.settle = offer, settle  # type: ignore[method-assign]
+    look = Clock(reader.look)
+    begin = time.thread_time()
+    for number, at in enumerate(range(0, len(view), SMALL_BUFFER), 1):
+        for settled in look(number, at, view[at : at + SMALL_BUFFER]):
+            reader.build(settled)
+    reader.end(number, len(view))
+    total = time.thread_time() - begin
+    idle = Clock(lambda *given: None)
+    for _ in range(number):
+        idle(1, 2, 3, 4)
+    clocks = idle.seconds
+    return total - 4 * clocks, offer.seconds + settle.seconds - 2 * clocks, look.seconds - settle.seconds - clocks
+
+
+def in_turn(sides: dict[str, Callable[[], int]], clock: Callable[[], float] = time.perf_counter) -> dict[str, float]:
+    """Median seconds of each side; all must find the same rows."""
+    assert len({side() for side in sides.values()}) == 1
+    seconds: dict[str, list[float]] = {name: [] for name in sides}
+    for _ in range(ROUNDS):
+        for name, side in sides.items():
+            begin = clock()
+            side()
+            seconds[name].append(clock() - begin)
+    return {name: statistics.median(times) for name, times in seconds.items()}
+
+
+def machine(case: Case, threads: int) -> int:
+    """Look for row ends and nothing else, which never holds the interpreter: what threads can gain here and now."""
+    data = np.frombuffer(case.data, np.uint8)
+    pieces = np.array_split(data, 16) * 24
+    with ThreadPoolExecutor(threads) as pool:
+        found = pool.map(lambda piece: int(scan_row_ends(piece, 0, ord(","), ord('"'), 0, OPEN)[0]), pieces)
+        return sum(found)
+
+
+def main() -> None:
+    """Print three tables."""
+    given = sys.argv[1] if len(sys.argv) > 1 else "32"
+    megabytes = 4.0 if given == "--small" else float(given)
+    chosen = [case for case in cases(int(megabytes * 1e6)) if case.title in TITLES]
+    heading(f"Out-of-order reading of CSV files of {megabytes:g} MB")
+
+    print("\nOne thread, buffers of 64 KiB: shares of processor time out of order, and against in order")
+    rows = []
+    for case in chosen:
+        found = [shares(case) for _ in range(ROUNDS)]
+        small = in_turn(
+            {
+                "in order": lambda case=case: sequential(case, SMALL_BUFFER),  # type: ignore[misc]
+                "out of order": lambda case=case: unordered(case, SMALL_BUFFER, 1),  # type: ignore[misc]
+            },
+            time.thread_time,
+        )
+        shredder = statistics.median(100 * s / total for total, s, _ in found)
+        summary = statistics.median(100 * s / total for total, _, s in found)
+        rows.append([case.title, shredder, summary, small["out of order"] / small["in order"]])
+    table(["case", "shredder and frontier %", "summaries %", "out of order / in order"], rows)
+    worst = max(float(row[1]) for row in rows)
+    print(f"share of shredder and frontier: reached {worst:.2f} %, goal under 3 %")
+
+    print("\nBuffers of 1 MiB, MB/s")
+    rows = []
+    for case in chosen:
+        size = len(case.data) / 1e6
+        speed = in_turn(
+            {
+                "in order": lambda case=case: sequential(case, BUFFER_BYTES),  # type: ignore[misc]
+                "1": lambda case=case: unordered(case, BUFFER_BYTES, 1),  # type: ignore[misc]
+                "2": lambda case=case: unordered(case, BUFFER_BYTES, 2),  # type: ignore[misc]
+            }
+        )
+        scan = in_turn({n: lambda case=case, n=n: machine(case, int(n)) for n in "12"})  # type: ignore[misc]
+        gains = [scan["1"] / scan["2"], speed["1"] / speed["2"]]
+        rows.append([case.title, *(size / seconds for seconds in speed.values()), *gains])
+    table(["case", "in order", "1 thread", "2 threads", "machine 2 to 1", "2 to 1"], rows)
+    verdict("two threads to one", statistics.median(float(row[-1]) for row in rows), 1.8)
+
+    print(f"\nReads of 1 MiB that take {LATENCY * 1000:g} ms each, MB/s")
+    rows = []
+    for case in chosen:
+        size = len(case.data) / 1e6
+        speed = in_turn(
+            {
+                "in order": lambda case=case: sequential(case, BUFFER_BYTES, LATENCY),  # type: ignore[misc]
+                "8": lambda case=case: unordered(case, BUFFER_BYTES, 8, LATENCY),  # type: ignore[misc]
+            }
+        )
+        rows.append([case.title, *(size / seconds for seconds in speed.values()), speed["in order"] / speed["8"]])
+    table(["case", "in order", "8 threads", "ratio"], rows)
+
+
+if __name__ == "__main__":
+    main()

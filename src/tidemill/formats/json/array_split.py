@@ -1,0 +1,70 @@
+"""Reads a file of arrays of objects, or of objects that span lines.
+
+Where such a file can be cut is known only to who has read it from its first byte, so the split that begins there has
+all of it, and every other one nothing.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tidemill.formats.base import RowError, Rows
+from tidemill.formats.json.index import Bytes
+from tidemill.formats.json.rows import RecordBuilder
+from tidemill.formats.json.walk import OUTSIDE, scan_elements
+from tidemill.formats.line_ends import BYTE_ORDER_MARK
+
+_NOTHING = np.empty(0, np.uint8)
+_NOTHING.flags.writeable = False
+
+
+class ArraySplitReader:
+    """See :class:`tidemill.formats.base.SplitReader`. Each byte is looked at once to find where records end."""
+
+    def __init__(self, builder: RecordBuilder, *, start: int, end: int, file_size: int) -> None:
+        self._builder = builder
+        self.read_from = start
+        self.done = start > 0 or min(end, file_size) <= 0
+        self.quote_parity = 0
+        self.assumed_in_quotes = False
+        # Absolute offset of the first pending byte, and what is known behind the last one.
+        self._position = 0
+        self._pending: list[Bytes] = []
+        self._size = 0
+        self._scanned = (0, 0, 0, 0)
+        self._state = OUTSIDE
+
+    def feed(self, buffer: bytes | memoryview, last: bool) -> Rows:
+        """See :meth:`tidemill.formats.base.SplitReader.feed`."""
+        view: Bytes = np.frombuffer(buffer, np.uint8) if len(buffer) else _NOTHING
+        if self.done:
+            return self._builder.build_records(_NOTHING, 0, OUTSIDE)[0]
+        if view.flags.writeable:
+            view.flags.writeable = False
+        begin = 0
+        offset = self._position + self._size
+        while begin < view.size and offset + begin < 3 and view[begin] == BYTE_ORDER_MARK[offset + begin]:
+            begin += 1
+        stop, *scanned = scan_elements(view, begin, *self._scanned)
+        self._scanned = (scanned[0], scanned[1], scanned[2], scanned[3])
+        ready = view.size if last else max(int(stop), 0)
+        if not ready:
+            if view.size:
+                self._pending.append(view.copy())
+                self._size += view.size
+            return self._builder.build_records(_NOTHING, 0, OUTSIDE)[0]
+        pieces = [*self._pending, view[:ready]]
+        data = pieces[0] if len(pieces) == 1 else np.concatenate(pieces)
+        data.flags.writeable = False
+        position = self._position
+        self._position += data.size
+        rest = view[ready:]
+        self._pending = [rest.copy()] if rest.size else []
+        self._size = rest.size
+        further: list[RowError] = []
+        if last:
+            self.done = True
+            if self._scanned[1]:
+                further.append(RowError(self._position, None, "unterminated_array", b"", True))
+        rows, self._state = self._builder.build_records(data, position, self._state, further)
+        return rows

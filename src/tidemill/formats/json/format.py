@@ -1,0 +1,134 @@
+"""JSON files: a record in each line, or arrays of records."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import pyarrow as pa
+
+from tidemill.errors import FormatError, TidemillError
+from tidemill.formats.base import SplitReader
+from tidemill.formats.csv.changes import DeleteRule, parse_delete_rule
+from tidemill.formats.json.array_split import ArraySplitReader
+from tidemill.formats.json.columns import builder_of
+from tidemill.formats.json.options import OPTION_NAMES, JsonOptions, parse_options
+from tidemill.formats.json.rows import CheckedColumn, RecordBuilder
+from tidemill.formats.json.tree import Node, build_tree, number_nodes
+from tidemill.formats.line_ends import BYTE_ORDER_MARK
+from tidemill.formats.line_split import LineSplitReader
+from tidemill.formats.malformed import Mode
+from tidemill.formats.options import bad_option
+from tidemill.schema import Schema, type_to_ddl
+
+
+class JsonFormat:
+    r"""Rows that are JSON objects.
+
+    **Rows.** One object a line (``\n`` or ``\r\n``, and the end of the file); a line of white space is no row. Or, with
+    ``multiLine 'true'``, and unless that is ``'false'`` in a file whose first byte that is not white space is ``[``:
+    each element of an array of objects; outside of arrays objects may follow one another. Such a file is not cut: one
+    split reads all of it. A byte order mark at the start of the file is skipped.
+
+    **Columns.** A column is the field of its name, in its case, wherever it stands in the object; or the field at the
+    path that ``field.<column> 'a/b/c'`` gives (``~1`` is a ``/`` in a name, ``~0`` a ``~``). A field that is missing,
+    or within something that is missing or no object, is NULL, as ``null`` is; an empty text is an empty string. Of a
+    field given twice the last one counts. Other fields are ignored.
+
+    **Values**, by Spark's rules; a value of another kind than its column is malformed. boolean: ``true``, ``false``.
+    Integers: numbers without point and exponent, within the type's limits. float, double: numbers, ``NaN`` and
+    ``[-]Infinity``, also as texts. decimal: numbers, also as texts, rounded HALF_UP to the scale. string: texts; and
+    any other value as it is written. binary: base64. date, timestamp, timestamp_ntz: texts laid out as in CSV, or by
+    ``dateFormat`` and ``timestampFormat``; for a timestamp also a whole number of seconds since 1970. array, map (with
+    keys of type string) and struct: arrays and objects; of a key given twice in a map the last value counts.
+
+    **Malformed rows.** The whole record is held to the grammar of JSON, with ``NaN`` and ``Infinity``, whatever is
+    needed of it; UTF-8 is checked where it becomes a value. Reasons: ``bad_json`` (all columns are NULL), ``too_deep``
+    (more than ``maxNestingDepth`` objects and arrays within one another: so too), ``bad_<type>``, ``bad_utf8`` (and
+    half of a surrogate pair): that column is NULL, or only that field of a struct, but all of an array or map.
+    ``null_in_not_null`` (the row is dropped), ``unterminated_array`` (at the end of the file; no row). PERMISSIVE keeps
+    rows, DROPMALFORMED drops each row with an error, FAILFAST raises TM4020. A malformed line costs no other line; in
+    an array a bracket or quote too many or too few may cost the rest of the file.
+
+    Unlike Spark's reader: malformed are texts and names in single quotes, a line that is an array, anything behind the
+    object of a line, a TINYINT above 127, and a date written as a text with a number of days; of a field given twice
+    only the last value can be malformed; and a map has each key once.
+    """
+
+    name = "json"
+    option_names = OPTION_NAMES
+
+    def validate(self, schema: Schema, options: Mapping[str, str]) -> None:
+        """See :meth:`tidemill.formats.base.Format.validate`."""
+        _builder(schema, parse_options(schema, options), schema.names, None)
+
+    def reader(self, schema: Schema, options: Mapping[str, str], needed: Sequence[str]) -> JsonReader:
+        """See :meth:`tidemill.formats.base.Format.reader`."""
+        self.validate(schema, options)
+        return JsonReader(schema, parse_options(schema, options), needed, parse_delete_rule(schema, options))
+
+
+class JsonReader:
+    """See :class:`tidemill.formats.base.RowReader`."""
+
+    def __init__(
+        self, schema: Schema, options: JsonOptions, needed: Sequence[str], deletes: DeleteRule | None = None
+    ) -> None:
+        self._multi_line = options.multi_line
+        self._builder = _builder(schema, options, needed, deletes)
+
+    def header_bytes_needed(self) -> bool:
+        """See :meth:`tidemill.formats.base.RowReader.header_bytes_needed`."""
+        return self._multi_line is None
+
+    def split(
+        self, *, start: int, end: int, file_size: int, in_quotes: bool | None, header: bytes | None
+    ) -> SplitReader:
+        """See :meth:`tidemill.formats.base.RowReader.split`. No newline lies within a JSON text."""
+        arrays = self._multi_line
+        if arrays is None:
+            if header is None:
+                raise FormatError(
+                    "TM4012",
+                    "the head of the file was not given",
+                    got=f"split {start} to {end}",
+                    hint="unless multiLine is given every split needs the first bytes of its file",
+                )
+            arrays = header.removeprefix(BYTE_ORDER_MARK).lstrip(b" \t\r\n").startswith(b"[")
+        if arrays:
+            return ArraySplitReader(self._builder, start=start, end=end, file_size=file_size)
+        return LineSplitReader(self._builder, start=start, end=end, file_size=file_size, in_quotes=False)
+
+
+def _builder(schema: Schema, options: JsonOptions, needed: Sequence[str], deletes: DeleteRule | None) -> RecordBuilder:
+    """The needed columns, then those that decide whether a row is kept."""
+    ordinal_of = {name: i for i, name in enumerate(schema.names)}
+    ordinals = [ordinal_of[name] for name in needed]
+    for ordinal, field in enumerate(schema):
+        if ordinal not in ordinals and (options.mode is not Mode.PERMISSIVE or not field.nullable):
+            ordinals.append(ordinal)
+    if deletes is not None and deletes.operation not in ordinals:
+        ordinals.append(deletes.operation)
+    root = Node()
+    nodes = []
+    for ordinal in ordinals:
+        field = schema.fields[ordinal]
+        node = root.at(options.paths.get(ordinal, (field.name,)))
+        node.want(field.type)
+        nodes.append(node)
+        if root.ambiguous:
+            path = "/".join(options.paths.get(ordinal, (field.name,)))
+            raise bad_option(f"field.{field.name}", path, "one object cannot be read as a map and by its fields")
+    columns = []
+    for ordinal, node in zip(ordinals, nodes, strict=True):
+        field = schema.fields[ordinal]
+        build = builder_of(field.type, node, options.patterns)
+        if build is None:
+            raise TidemillError(
+                "TM4004",
+                f"the column {field.name!r} has a type that json cannot hold",
+                got=type_to_ddl(field.type) if field.type != pa.null() else "void",
+                hint="the keys of a map must be STRING, and a struct needs fields",
+            )
+        columns.append(CheckedColumn(ordinal, field, build))
+    order = tuple(number_nodes(root))
+    return RecordBuilder(options, tuple(columns), len(needed), order, build_tree(order), deletes)

@@ -1,0 +1,280 @@
+"""What each construct of JSON becomes, what is malformed, and what options do."""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+from decimal import Decimal
+
+import pyarrow as pa
+import pyarrow.json
+import pytest
+from csv_reading import columns
+from json_reading import read
+
+from tidemill.errors import TidemillError
+from tidemill.formats.json.format import JsonFormat
+from tidemill.formats.json.options import OPTION_NAMES
+from tidemill.schema import TIMESTAMP, TIMESTAMP_NTZ, Field, Schema
+
+A = columns(a=pa.int64())
+TEXT = columns(a=pa.string())
+POINT = pa.struct([("x", pa.int32()), ("y", pa.string())])
+
+
+def one(text: str, type_: pa.DataType, options: dict[str, str] | None = None) -> object:
+    """The value of ``a``, or the reason why it is malformed."""
+    table = read(b'{"a":' + text.encode() + b"}", columns(a=type_), options)
+    return table.errors[0].reason if table.errors else table.rows[0][0]
+
+
+def test_missing_null_and_empty_are_three_things():
+    table = read(b'{}\n{"a":null}\n{"a":""}\n', TEXT)
+    assert table.rows == ((None,), (None,), ("",))
+    assert table.errors == ()
+    strict = read(b'{}\n{"a":null}\n{"a":""}\n', Schema((Field("a", pa.string(), False),)))
+    assert strict.rows == (("",),)
+    assert strict.reasons == [("a", "null_in_not_null")] * 2
+
+
+def test_keys_in_any_order_and_twice():
+    two = columns(a=pa.int64(), b=pa.string())
+    data = b'{"a":1,"b":"x"}\n{"b":"y","z":[{"a":9}],"a":2}\n{"a":3,"a":4}\n{"a":5,"b":"x","a":null}\n{"A":6}\n'
+    assert read(data, two).rows == ((1, "x"), (2, "y"), (4, None), (None, "x"), (None, None))
+
+
+def test_the_last_of_two_structs_counts_alone():
+    table = read(b'{"s":{"x":1,"y":"a"},"s":{"y":"b"}}\n{"s":{"x":1},"s":null}\n', columns(s=POINT))
+    assert table.rows == (({"x": None, "y": "b"},), (None,))
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ('"\\u0041\\n\\t\\"\\\\\\/\\b\\f\\r"', 'A\n\t"\\/\b\f\r'),
+        ('"\\ud83d\\ude00 and \\u00e9\\u20ac"', "😀 and é€"),
+        ('"\\ud83d"', "bad_utf8"),
+        ('"\\ude00\\ud83d"', "bad_utf8"),
+        ('"\\ud83d\\u0041"', "bad_utf8"),
+        ("12.50", "12.50"),
+        ("true", "true"),
+        ('{"b": [1 ,2]}', '{"b": [1 ,2]}'),
+        ("[]", "[]"),
+        ('"eight by\\u0074es, and more"', "eight bytes, and more"),
+    ],
+)
+def test_strings(text, value):
+    assert one(text, pa.string()) == value
+
+
+@pytest.mark.parametrize(
+    ("text", "type_", "value"),
+    [
+        ("9007199254740993", pa.int64(), 9007199254740993),
+        ("-9223372036854775808", pa.int64(), -(2**63)),
+        ("9223372036854775808", pa.int64(), "bad_int64"),
+        ("1.0", pa.int64(), "bad_int64"),
+        ("1e2", pa.int32(), "bad_int32"),
+        ('"1"', pa.int64(), "bad_int64"),
+        ("128", pa.int8(), "bad_int8"),
+        ("[1]", pa.int16(), "bad_int16"),
+        ("NaN", pa.int16(), "bad_int16"),
+        ("1e999", pa.float64(), math.inf),
+        ('"-Infinity"', pa.float64(), -math.inf),
+        ("Infinity", pa.float32(), math.inf),
+        ('"1.5"', pa.float64(), "bad_float64"),
+        ("0.1", pa.float32(), 0.10000000149011612),
+        ("1.005", pa.decimal128(5, 2), Decimal("1.01")),
+        ('"1.005"', pa.decimal128(5, 2), Decimal("1.01")),
+        ("12345", pa.decimal128(5, 2), "bad_decimal"),
+        ('""', pa.decimal128(5, 2), "bad_decimal"),
+        ("true", pa.bool_(), True),
+        ('"true"', pa.bool_(), "bad_bool"),
+        ("1", pa.bool_(), "bad_bool"),
+        ('"2024-02-03"', pa.date32(), dt.date(2024, 2, 3)),
+        ("20240203", pa.date32(), "bad_date"),
+        ('""', pa.date32(), "bad_date"),
+        ('"2024-02-03T04:05:06+01:00"', TIMESTAMP, dt.datetime(2024, 2, 3, 3, 5, 6, tzinfo=dt.UTC)),
+        ("86400", TIMESTAMP, dt.datetime(1970, 1, 2, tzinfo=dt.UTC)),
+        ("99999999999999", TIMESTAMP, "bad_timestamp"),
+        ("86400", TIMESTAMP_NTZ, "bad_timestamp_ntz"),
+        ('"aGVsbG8="', pa.binary(), b"hello"),
+        ('"aGVsbG8"', pa.binary(), "bad_binary"),
+        ("1", pa.binary(), "bad_binary"),
+        ("[1, null, 3]", pa.list_(pa.int32()), [1, None, 3]),
+        ('[1, "x"]', pa.list_(pa.int32()), "bad_int32"),
+        ("{}", pa.list_(pa.int32()), "bad_array"),
+        ("[[1],[],null]", pa.list_(pa.list_(pa.int32())), [[1], [], None]),
+        ('{"p":1,"q":null,"p":2}', pa.map_(pa.string(), pa.int32()), [("p", 2), ("q", None)]),
+        ("[]", pa.map_(pa.string(), pa.int32()), "bad_map"),
+        ("5", POINT, "bad_struct"),
+    ],
+)
+def test_values(text, type_, value):
+    found = one(text, type_)
+    assert found == value
+    assert type(found) is type(value)
+
+
+def test_what_is_malformed_within_a_value():
+    """A field of a struct is NULL alone; an element makes the whole array NULL."""
+    schema = columns(s=POINT, l=pa.list_(POINT), n=pa.list_(pa.int32()))
+    data = b'{"s":{"x":"bad","y":"q"},"l":[{"x":1.5,"y":"p"},null],"n":[1,true,3]}\n{"n":[4]}\n'
+    table = read(data, schema)
+    assert table.rows == (({"x": None, "y": "q"}, [{"x": None, "y": "p"}, None], None), (None, None, [4]))
+    assert table.reasons == [("s", "bad_int32"), ("l", "bad_int32"), ("n", "bad_int32")]
+
+
+MALFORMED = [
+    "", "1", "null", "[]", '[{"a":1}]', "{", '{"a"', '{"a":', '{"a":1', '{"a":1,', '{"a":1,}', "{,}", '{"a" 1}',
+    "{1:2}", '{"a":1}}', '{"a":1} x', '{"a":1}{"a":2}', '{"a":[1}', '{"a":[1,]}', '{"a":01}', '{"a":+1}',
+    '{"a":.5}', '{"a":5.}',
+    '{"a":1e}', '{"a":tru}', '{"a":True}', '{"a":"\\q"}', '{"a":"\\u12g4"}', '{"a":"x}', "{'a':1}", '{"a":"\t"}',
+    '{"a":\x00 1}', '{"a":"x" "y"}', '{"a":-}', '{"a":nan}', '{"a":1 2}', '{"a":12\\"}', '{"a":\\"}',
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("text", MALFORMED[1:])
+def test_a_malformed_line_costs_no_other(text):
+    data = b'{"a":1}\n' + text.encode() + b'\n{"a":2}\n'
+    for needed in (["a"], []):
+        table = read(data, A, {"multiLine": "false"}, needed=needed)
+        assert len(table.rows) == 3
+        assert table.positions == (0, 8, len(data) - 8)
+        assert [(e.position, e.column, e.reason, e.raw) for e in table.errors] == [(8, None, "bad_json", text.encode())]
+    assert read(data, A, {"multiLine": "false"}).rows == ((1,), (None,), (2,))
+    assert read(data, A, {"multiLine": "false", "mode": "dropMalformed"}).rows == ((1,), (2,))
+
+
+def test_where_it_is_malformed():
+    (error,) = read(b'{"a":1}\n{"a":1,"b":tru}', A).errors
+    assert error.at == 8 + 11
+    with pytest.raises(TidemillError) as caught:
+        read(b'{"a":1}\n{"a":1,"b":tru}', A, {"mode": "FAILFAST"})
+    assert caught.value.number == "TM4020"
+    assert 'byte 8, at byte 19: bad_json: {"a":1,"b":tru}' in caught.value.got
+
+
+def test_depth_limit():
+    data = b'{"a":1,"b":' + b"[" * 1000 + b"]" * 1000 + b'}\n{"a":2}\n'
+    table = read(data, A)
+    assert table.rows == ((None,), (2,))
+    assert table.reasons == [(None, "too_deep")]
+    assert read(data, A, {"maxNestingDepth": "1001"}).rows == ((1,), (2,))
+    assert read(b'{"a":' + b"[" * 10**6, A).reasons == [(None, "too_deep")]
+
+
+def test_blank_lines_and_marks():
+    data = b'\xef\xbb\xbf{"a":1}\r\n\n \t\r\n{"a":2}'
+    table = read(data, A)
+    assert table.rows == ((1,), (2,))
+    assert table.positions == (0, 17)
+    assert table.errors == ()
+
+
+def test_paths():
+    schema = columns(city=pa.string(), address=pa.struct([("zip", pa.int32())]), raw=pa.string(), odd=pa.int32())
+    options = {"field.CITY": "address/city", "field.raw": "/address", "field.odd": "a~1b/c~0d"}
+    data = b'{"address":{"city":"Lyon","zip":69000},"a/b":{"c~d":1}}\n{"address":5,"city":"no"}\n'
+    table = read(data, schema, options)
+    assert table.rows == (("Lyon", {"zip": 69000}, '{"city":"Lyon","zip":69000}', 1), (None, None, "5", None))
+    assert table.reasons == [("address", "bad_struct")]
+
+
+ARRAY = b'[{"a":1}, {"a":2,\n "b":"],[{"},\r\n{"a":3}]\n'
+
+
+def test_arrays():
+    table = read(ARRAY, A)
+    assert table.rows == ((1,), (2,), (3,))
+    assert table.positions == (1, 10, 33)
+    assert table.errors == ()
+    assert read(b" \n" + ARRAY, A).rows == table.rows
+    assert read(ARRAY, A, cuts=[1, 20]).rows == table.rows
+    assert read(b"[]", A).rows == ()
+    assert read(b"", A).rows == ()
+
+
+def test_objects_over_several_lines():
+    data = b'{\n "a": 1\n}\n{ "a":\n2}{"a":3}[{"a":4}]'
+    assert read(data, A, {"multiLine": "true"}).rows == ((1,), (2,), (3,), (4,))
+
+
+@pytest.mark.parametrize(
+    ("data", "rows", "reasons"),
+    [
+        (b'[{"a":1},{"a":tru},{"a":3}]', ((1,), (None,), (3,)), ["bad_json"]),
+        (b'[{"a":1},,{"a":3},]', ((1,), (None,), (3,), (None,)), ["bad_json"] * 2),
+        (b'[{"a":1},7,"x",null,[{"a":2}]]', ((1,), (None,), (None,), (None,), (None,)), ["bad_json"] * 4),
+        (b'[{"a":1},{"a":2}', ((1,), (2,)), ["unterminated_array"]),
+        (b'[{"a":1},{"a":', ((1,), (None,)), ["bad_json", "unterminated_array"]),
+        (b'[{"a":1}] x', ((1,), (None,)), ["bad_json"]),
+        (b'[{"a":"x\ny"},{"a":2}]', ((None,), (2,)), ["bad_json"]),
+    ],
+)
+def test_malformed_arrays(data, rows, reasons):
+    table = read(data, A)
+    assert table.rows == rows
+    assert [e.reason for e in table.errors] == reasons
+
+
+def test_multi_line_false_means_lines():
+    assert read(b'[{"a":1}]\n{"a":2}\n', A, {"multiLine": "false"}).rows == ((None,), (2,))
+
+
+def test_pyarrow_reads_the_same():
+    schema = columns(a=pa.int64(), s=POINT, l=pa.list_(POINT), t=pa.string(), f=pa.float64(), b=pa.bool_())
+    data = b"".join(
+        b'{"t":"\\u00e9 %d","s":{"x":%d,"y":null},"l":[{"x":1},{"y":"\\\\"},null],"a":%d,"f":%d.25,"b":true}\n'
+        b'{"a":null}\n' % (i, i, i * 10**15, i)
+        for i in range(50)
+    )
+    parse = pyarrow.json.ParseOptions(explicit_schema=schema.to_arrow())
+    expected = pyarrow.json.read_json(pa.BufferReader(data), parse_options=parse)
+    assert list(read(data, schema).rows) == [tuple(row.values()) for row in expected.to_pylist()]
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("mode", "LENIENT"), ("multiLine", "yes"), ("allowComments", "true"), ("allowSingleQuotes", "true"),
+        ("allowUnquotedFieldNames", "true"), ("allowNumericLeadingZeros", "true"), ("allowNonNumericNumbers", "false"),
+        ("allowBackslashEscapingAnyCharacter", "true"), ("allowUnquotedControlChars", "true"), ("encoding", "UTF-16"),
+        ("primitivesAsString", "true"), ("prefersDecimal", "true"), ("charset", "latin1"), ("lineSep", ";"),
+        ("maxNestingDepth", "0"), ("maxNestingDepth", "1000000"), ("dateFormat", "yy"), ("field.b", "x"),
+        ("field.a", "x//y"), ("field.a", ""),
+    ],
+)  # fmt: skip
+def test_refused_values_of_options(name, value):
+    with pytest.raises(TidemillError) as caught:
+        JsonFormat().validate(A, {name: value})
+    assert caught.value.number == "TM4003"
+
+
+def test_options_that_say_what_is_done_anyway():
+    options = {"allowComments": "false", "allowNonNumericNumbers": "TRUE", "encoding": "UTF-8", "lineSep": "\\n"}
+    assert read(b'{"a":1}', A, options).rows == ((1,),)
+    assert {name.lower() for name in options} <= OPTION_NAMES
+
+
+@pytest.mark.parametrize(
+    "type_", [pa.null(), pa.map_(pa.int32(), pa.string()), pa.list_(pa.map_(pa.int8(), pa.int8())), pa.struct([])]
+)
+def test_refused_types(type_):
+    with pytest.raises(TidemillError) as caught:
+        JsonFormat().validate(columns(a=type_), {})
+    assert caught.value.number == "TM4004"
+
+
+def test_one_object_as_map_and_by_its_fields():
+    with pytest.raises(TidemillError) as caught:
+        JsonFormat().validate(columns(m=pa.map_(pa.string(), pa.int32()), p=pa.int32()), {"field.p": "m/p"})
+    assert caught.value.number == "TM4003"
+
+
+def test_time_patterns():
+    schema = columns(d=pa.date32(), t=TIMESTAMP_NTZ)
+    options = {"dateFormat": "dd/MM/yyyy", "timestampFormat": "yyyyMMddHHmmss"}
+    table = read(b'{"d":"03\\/02\\/2024","t":"20240203040506"}\n{"t":20240203040506}\n', schema, options)
+    assert table.rows == ((dt.date(2024, 2, 3), dt.datetime(2024, 2, 3, 4, 5, 6)), (None, None))
+    assert table.reasons == [("t", "bad_timestamp_ntz")]
