@@ -170,3 +170,14 @@ def test_files_tables_and_histories_are_verified_apart() -> None:
     starts = {("t", None, "a"): False, ("t", 4, "a"): True, ("u", None, "a"): False}
     found = [result(live, False, 1), result(history, True, 0), result(other, False, 0)]
     assert verify_quotes(found, starts) is None
+
+
+def test_a_whole_file_is_one_split_whatever_the_limits() -> None:
+    progress = Progress("t", None)
+    progress.discover([FileInfo("a.gz", 5000, 1), FileInfo("b", 300, 1), FileInfo("c.gz", 10, 1)])
+    found = progress.admit(1000, 100, None, tasks=2, whole=lambda path: path.endswith(".gz"))
+    assert [(s.path, s.start, s.end) for s in found] == [("a.gz", 0, 5000)]
+    progress.move(progress.after([SplitResult(found[0], False, 0, 1, 5000, 0, 0)]))
+    found = progress.admit(305, 100, None, tasks=2, whole=lambda path: path.endswith(".gz"))
+    assert [(s.path, s.start, s.end) for s in found][-1] == ("c.gz", 0, 10)
+    assert [(s.path, s.start) for s in found][:-1] == [("b", 0), ("b", 100), ("b", 200)]

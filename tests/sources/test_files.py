@@ -156,13 +156,19 @@ def test_file_cut_while_it_is_read(data: Path) -> None:
     assert f"{BUFFER_BYTES} bytes, {2 * BUFFER_BYTES} when listed" in caught.value.got
 
 
-@pytest.mark.parametrize("name", ["z.csv.gz", "z.ZST", "z.csv.bz2"])
-def test_compressed_files_are_refused(data: Path, name: str) -> None:
+@pytest.mark.parametrize("name", ["z.csv.xz", "z.ZIP", "z.csv.snappy"])
+def test_archives_that_no_codec_reads_are_refused(data: Path, name: str) -> None:
     (data / name).write_bytes(b"\x1f\x8b")
     with pytest.raises(TidemillError, match="TM5006") as caught:
         list(listing(str(data)))
     assert caught.value.got == str(data / name)
     assert names(data, f"{data}/*.csv") == ["a.csv", "b.csv", "empty.csv"]
+
+
+@pytest.mark.parametrize("name", ["z.csv.gz", "z.ZST", "z.csv.bz2", "z.lz4"])
+def test_compressed_files_are_listed(data: Path, name: str) -> None:
+    (data / name).write_bytes(b"\x1f\x8b")
+    assert name in names(data, str(data))
 
 
 def test_file_that_vanishes_while_it_is_listed(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:

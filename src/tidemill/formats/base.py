@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import IO, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -123,6 +123,7 @@ class SplitReader(Protocol):
         ...
 
 
+@runtime_checkable
 class RowReader(Protocol):
     """Reads files of one format and schema. Immutable; one serves many splits."""
 
@@ -149,6 +150,38 @@ class RowReader(Protocol):
         FormatError
             TM4010, TM4011 or TM4012 when the header does not fit the schema or is not given.
         """
+        ...
+
+
+@runtime_checkable
+class FileRowReader(Protocol):
+    """Reads files of a format that needs random access. Immutable; one serves many splits."""
+
+    def rows(self, file: IO[bytes], *, start: int, end: int, file_size: int) -> Iterator[Rows]:
+        """Rows of the split ``[start, end)``, one batch at a time.
+
+        A split owns the units of the file (row groups) that begin in it, so the splits of any partition of a file
+        yield each row once. Positions are row numbers, counted from the beginning of the file.
+
+        Parameters
+        ----------
+        file : IO of bytes
+            Can seek; stays open until the iterator is at its end.
+
+        Raises
+        ------
+        FormatError
+            TM4020 for a malformed row in mode FAILFAST, others for a file that cannot be read as the schema says.
+        """
+        ...
+
+
+@runtime_checkable
+class WholeFiles(Protocol):
+    """A format some of whose files have one split: only from their beginning can rows be found."""
+
+    def reads_whole_files(self, schema: Schema, options: Mapping[str, str]) -> bool:
+        """Whether that is so for a table."""
         ...
 
 
@@ -180,6 +213,6 @@ class Format(Protocol):
         """
         ...
 
-    def reader(self, schema: Schema, options: Mapping[str, str], needed: Sequence[str]) -> RowReader:
+    def reader(self, schema: Schema, options: Mapping[str, str], needed: Sequence[str]) -> RowReader | FileRowReader:
         """A reader of the columns ``needed``, in that order; none means that only the row count matters."""
         ...

@@ -13,11 +13,20 @@ ENTRY_POINT_GROUP = "tidemill.formats"
 """Group in which a package names its formats; each entry is a class or function that makes a ``Format``."""
 
 _BUILT_IN = {
+    "arrow": "tidemill.formats.arrow.format:ArrowFormat",
     "csv": "tidemill.formats.csv.format:CsvFormat",
     "debezium": "tidemill.formats.debezium.format:DebeziumFormat",
+    "frames": "tidemill.formats.frames.format:FramesFormat",
     "json": "tidemill.formats.json.format:JsonFormat",
+    "native": "tidemill.formats.native.format:NativeFormat",
     "orderbook": "tidemill.formats.orderbook.format:OrderBookFormat",
+    "parquet": "tidemill.formats.parquet.format:ParquetFormat",
 }
+
+
+def built_in() -> tuple[str, ...]:
+    """Names of the formats that come with Tidemill."""
+    return tuple(_BUILT_IN)
 
 
 def lookup(name: str) -> Format:
@@ -37,8 +46,8 @@ def lookup(name: str) -> Format:
 def _load(name: str) -> Format:
     if target := _BUILT_IN.get(name):
         module, _, attribute = target.partition(":")
-        built_in: Format = getattr(importlib.import_module(module), attribute)()
-        return built_in
+        found: Format = getattr(importlib.import_module(module), attribute)()
+        return found
     offered: dict[str, EntryPoint] = {e.name.lower(): e for e in entry_points(group=ENTRY_POINT_GROUP)}
     if name not in offered:
         raise TidemillError("TM4001", "unknown format", got=name, hint=nearest(name, [*_BUILT_IN, *offered]))

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import pyarrow as pa
 
 from tidemill.ddl import parse_columns
 from tidemill.errors import TidemillError, nearest
-from tidemill.formats.base import Format, RowError, RowReader, Rows
+from tidemill.formats.base import FileRowReader, Format, RowError, RowReader, Rows
 from tidemill.formats.options import check_options
 from tidemill.formats.registry import lookup
 from tidemill.schema import Field, Schema, nullable_type
@@ -84,6 +85,11 @@ class OpenFormat:
         Parameters and errors as :meth:`read`.
         """
         reader = self.reader(columns)
+        if isinstance(reader, FileRowReader):
+            with _seekable(source) as file:
+                size = file.seek(0, 2)
+                yield from reader.rows(file, start=0, end=size, file_size=size)
+            return
         size, buffers = _buffers(source, buffer_bytes)
         header = _first_bytes(source) if reader.header_bytes_needed() else None
         split = reader.split(start=0, end=size, file_size=size, in_quotes=False, header=header)
@@ -94,7 +100,7 @@ class OpenFormat:
             if split.done:
                 return
 
-    def reader(self, columns: Sequence[str] | None = None) -> RowReader:
+    def reader(self, columns: Sequence[str] | None = None) -> RowReader | FileRowReader:
         """What reads splits buffer by buffer: ``reader().split(...).feed(buffer, last)``."""
         return self._format.reader(self.schema, self.options, self._wanted(columns))
 
@@ -149,6 +155,12 @@ def _schema(schema: Schema | pa.Schema | str) -> Schema:
 
 def _text(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _seekable(source: Source) -> IO[bytes]:
+    if isinstance(source, str | Path):
+        return Path(source).open("rb")
+    return io.BytesIO(source)
 
 
 def _buffers(source: Source, buffer_bytes: int) -> tuple[int, Iterator[bytes | memoryview]]:

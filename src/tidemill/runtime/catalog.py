@@ -10,6 +10,8 @@ from typing import Any
 import pyarrow as pa
 
 from tidemill.errors import TidemillError, nearest
+from tidemill.formats.base import WholeFiles
+from tidemill.formats.codecs import CODEC_OPTIONS, parse_codec_options
 from tidemill.formats.csv.changes import DELETES_OPTION
 from tidemill.formats.debezium.format import KEY_OPTION, OPERATION
 from tidemill.formats.options import check_options
@@ -33,6 +35,7 @@ _OWN_OPTIONS = frozenset({"path", "opcolumn", "opinsert", "opdelete", "maxfilesp
     "static",
     "broadcast",
 }
+"""Options of any table that its format is not told of; those of codecs it is."""
 
 ERRORS_SUFFIX = "__errors"
 """``<table>__errors`` reads as a view with one row per malformed field or row."""
@@ -118,6 +121,16 @@ class Table:
         """``maxFilesPerTrigger`` or ``maxBytesPerTrigger``."""
         text = self.options.get(name.lower())
         return None if text is None else parse_size(name, text)
+
+    def codec(self, path: str) -> str | None:
+        """How a file of the table is compressed, if it is."""
+        return parse_codec_options(self.options).of(path)
+
+    def whole(self, path: str) -> bool:
+        """Whether a file of the table can only be read from its beginning to its end."""
+        format_ = lookup(self.format)
+        by_format = isinstance(format_, WholeFiles) and format_.reads_whole_files(self.declared, self.options)
+        return by_format or self.codec(path) is not None
 
     def source(self) -> TableSource:
         """What a scan needs to know."""
@@ -407,7 +420,7 @@ def _table_from_json(data: Mapping[str, Any]) -> Table:
 
 def _check_table(table: Table, statement: CreateTable) -> None:
     format_ = lookup(table.format)
-    known = _OWN_OPTIONS | format_.option_names
+    known = _OWN_OPTIONS | CODEC_OPTIONS | format_.option_names
     check_options(table.format, statement.options, known)
     if table.keyed and table.watermark is not None:
         raise TidemillError(
@@ -443,6 +456,7 @@ def _check_table(table: Table, statement: CreateTable) -> None:
             hint="declare it as STRING",
         )
     format_.validate(source.schema, dict(source.options))
+    parse_codec_options(table.options)
     _ = table.broadcast  # raises for a bad value
     for name in ("maxFilesPerTrigger", "maxBytesPerTrigger"):
         table.limit(name)

@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from tidemill.errors import TidemillError
+from tidemill.formats.codecs import MOST_DECODED
 from tidemill.runtime import static_tables
 from tidemill.runtime.catalog import Catalog, Table
 from tidemill.runtime.progress import FileProgress, Progress, from_rows, list_table, to_rows, verify_quotes
@@ -192,8 +193,10 @@ class Intake:
             limit = share if most is None else min(share, most)
             most_files = table.limit("maxFilesPerTrigger")
             late = self.watermark(table.name) if progress.audience is None else None
-            admitted = self._with_size(progress, progress.admit(limit, split_bytes, most_files, tasks, late))
-            splits += _placed(admitted) if table.keyed else admitted
+            admitted = self._with_size(
+                progress, progress.admit(limit, split_bytes, most_files, tasks, late, table.whole)
+            )
+            splits += _placed(admitted, table) if table.keyed else admitted
             budget -= sum(s.end - s.start for s in admitted)
         return splits
 
@@ -300,14 +303,14 @@ class Intake:
         return self._history[(split.table, split.audience)]
 
 
-def _placed(splits: list[Split]) -> list[Split]:
+def _placed(splits: list[Split], table: Table) -> list[Split]:
     """The same splits, which are in the order of admission, with what makes positions places in that order."""
     bases: dict[str, int] = {}
     end = 0
     for split in splits:
         if split.path not in bases:
             bases[split.path] = end
-            end += split.size
+            end += split.size if table.codec(split.path) is None else MOST_DECODED
     return [replace(s, base=bases[s.path]) for s in splits]
 
 

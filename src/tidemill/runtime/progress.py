@@ -7,7 +7,7 @@ admitted them, so positions and rows are always of the same version.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
@@ -136,22 +136,30 @@ class Progress:
         return max(max(latest) - delay, _LEAST_TIME) if latest else None
 
     def admit(
-        self, budget: int, split_bytes: int, max_files: int | None, tasks: int = 1, watermark: int | None = None
+        self,
+        budget: int,
+        split_bytes: int,
+        max_files: int | None,
+        tasks: int = 1,
+        watermark: int | None = None,
+        whole: Callable[[str], bool] = lambda _: False,
     ) -> list[Split]:
         """Splits for the next epoch, at most ``budget`` bytes; nothing is changed by asking.
 
         The bytes of a file are cut evenly for ``tasks`` readers, into pieces of at most ``split_bytes``. New rows
-        are admitted under ``watermark``, those of history under the one they were first admitted under.
+        are admitted under ``watermark``, those of history under the one they were first admitted under. A file that is
+        ``whole`` is one split, also where that exceeds the budget.
         """
         splits: list[Split] = []
         for number, path in enumerate(self.waiting):
             if budget <= 0 or (max_files is not None and number >= max_files):
                 break
             file = self.known[path]
-            end = min(file.size, file.position + budget)
+            uncut = whole(path)
+            end = file.size if uncut else min(file.size, file.position + budget)
             budget -= end - file.position
             at, quotes = file.position, file.in_quotes
-            piece = _piece(end - at, split_bytes, tasks)
+            piece = end - at if uncut else _piece(end - at, split_bytes, tasks)
             while at < end:
                 stop = min(end, at + piece)
                 late = watermark

@@ -17,7 +17,7 @@ from tidemill.sources.split import Split
 BUFFER_BYTES = 1 << 20
 """How many bytes one read asks for."""
 
-_COMPRESSED = frozenset({".gz", ".gzip", ".bz2", ".zst", ".lz4", ".xz", ".zip", ".snappy", ".deflate"})
+_UNREADABLE = frozenset({".xz", ".lzma", ".zip", ".snappy", ".sz", ".lzo", ".br", ".deflate", ".z", ".7z", ".rar"})
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ def listing(pattern: str) -> Iterator[FileInfo]:
     Raises
     ------
     TidemillError
-        TM5001 when a path without wildcards does not exist, TM5006 for a compressed file.
+        TM5001 when a path without wildcards does not exist, TM5006 for an archive that no codec reads.
     """
     if Path(pattern).is_dir():
         pattern = str(Path(glob.escape(pattern)) / "*")
@@ -75,12 +75,12 @@ def listing(pattern: str) -> Iterator[FileInfo]:
         except FileNotFoundError:
             continue  # gone between listing and stat: it was never admitted
         if path.is_file():
-            if path.suffix.lower() in _COMPRESSED:
+            if path.suffix.lower() in _UNREADABLE:
                 raise TidemillError(
                     "TM5006",
-                    "compressed files are not supported yet",
+                    "files compressed in this way are not supported",
                     got=name,
-                    hint="decompress them first, or leave them out with a glob",
+                    hint="gzip, bzip2, zstd or lz4; or leave them out with a glob",
                 )
             yield FileInfo(name, status.st_size, status.st_mtime_ns)
 
@@ -103,8 +103,8 @@ class FileReader:
         self._file: IO[bytes] | None = None
         self._position = 0
 
-    def open(self, position: int) -> None:
-        """Open the file at a byte position.
+    def open(self, position: int) -> IO[bytes]:
+        """Open the file at a byte position, and return it for who reads elsewhere too.
 
         Raises
         ------
@@ -130,6 +130,7 @@ class FileReader:
             raise self._changed(status)
         self._file.seek(position)
         self._position = position
+        return self._file
 
     def fill(self) -> bytes:
         """The next bytes, at most ``BUFFER_BYTES``; empty at the end of the file.

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
@@ -10,7 +13,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidemill.errors import FormatError
-from tidemill.formats.base import RowError, RowReader, Rows, SplitReader
+from tidemill.formats.base import FileRowReader, RowError, RowReader, Rows, SplitReader
+from tidemill.formats.codecs import MOST_DECODED, parse_codec_options
+from tidemill.formats.malformed import Mode, fail_fast, parse_mode
 from tidemill.formats.registry import lookup
 from tidemill.sources.files import FileReader
 from tidemill.sources.split import Split, SplitResult
@@ -18,6 +23,7 @@ from tidemill.state.columns import column
 from tidemill.state.keys import encode
 from tidemill.task.operator import Output, SourceOperator
 from tidemill.task.program import ScanStep
+from tidemill.task.split_bytes import SplitBytes
 from tidemill.task.streams import Delta, batch_of
 
 _HEADER_BYTES = 1 << 16
@@ -40,7 +46,8 @@ class ScanOperator(SourceOperator):
         if source.watermark is not None and source.watermark not in needed:
             needed = (*needed, source.watermark)
         self._needed = needed
-        self._reader: RowReader = lookup(source.format).reader(source.schema, dict(source.options), needed)
+        self._options = dict(source.options)
+        self._reader = lookup(source.format).reader(source.schema, self._options, needed)
         self._queue: deque[Split | None] = deque()
         self._open: _OpenSplit | None = None
         self._errors: list[tuple[Split, RowError]] = []
@@ -68,7 +75,7 @@ class ScanOperator(SourceOperator):
                     return None
                 split = self._queue.popleft()
                 assert split is not None
-                self._open = _OpenSplit(split, self._reader)
+                self._open = _OpenSplit(split, self._reader, self._options)
             rows = self._open.read()
             if rows is None:
                 self.context.finished(self._open.result())
@@ -158,45 +165,28 @@ class ScanOperator(SourceOperator):
 class _OpenSplit:
     """One split being read."""
 
-    def __init__(self, split: Split, reader: RowReader) -> None:
+    def __init__(self, split: Split, reader: RowReader | FileRowReader, options: Mapping[str, str]) -> None:
         self.split = split
-        self._file = FileReader(split)
-        self.rows = self.bytes = self.malformed = self.dropped = 0
-        header = None
-        if reader.header_bytes_needed():
-            self._file.open(0)
-            header = self._file.first_bytes(_HEADER_BYTES)
-            self._file.close()
-        try:
-            self._reader: SplitReader = reader.split(
-                start=split.start,
-                end=split.end,
-                file_size=split.size,
-                in_quotes=split.in_quotes,
-                header=header,
-            )
-        except FormatError as error:
-            raise _in_file(split, error) from error
-        self._position = self._reader.read_from
-        self._file.open(self._position)
-        self._ended = False
-
-        self.late = 0
+        self.rows = self.malformed = self.dropped = self.late = 0
         self.latest: int | None = None
+        self._reader: SplitReader | None = None
+        self._file: SplitBytes | FileReader
+        if isinstance(reader, FileRowReader):
+            self._file = _seekable(split, options)
+            self._parts = reader.rows(self._file.open(0), start=split.start, end=split.end, file_size=split.size)
+        else:
+            self._file = SplitBytes(split, options)
+            with _naming(split):
+                self._reader = _split_reader(split, reader, self._file)
+            self._parts = _fed(self._reader, self._file, parse_mode(options))
 
     def read(self) -> Rows | None:
         """Rows of the next buffer (perhaps none), or None after the last."""
-        if self._reader.done or self._ended:
+        with _naming(self.split):
+            rows = next(self._parts, None)
+        if rows is None:
             self._file.close()
             return None
-        buffer = self._file.fill()
-        self._position += len(buffer)
-        self.bytes += len(buffer)
-        self._ended = self._position >= self.split.size or not buffer
-        try:
-            rows = self._reader.feed(buffer, self._ended)
-        except FormatError as error:
-            raise _in_file(self.split, error) from error
         self.malformed += len(rows.errors)
         self.dropped += sum(e.dropped for e in rows.errors)
         return rows
@@ -205,8 +195,8 @@ class _OpenSplit:
         """What the barrier needs to know."""
         return SplitResult(
             self.split,
-            self._reader.assumed_in_quotes,
-            self._reader.quote_parity,
+            self._reader is not None and self._reader.assumed_in_quotes,
+            0 if self._reader is None else self._reader.quote_parity,
             self.rows,
             self.split.end - self.split.start,
             self.malformed,
@@ -222,9 +212,53 @@ class _OpenSplit:
             self.latest = latest
 
 
-def _in_file(split: Split, error: FormatError) -> FormatError:
-    """The same error with the table and the file it is about."""
-    return FormatError(error.number, error.what, f"{split.path} of table {split.table}: {error.got}", error.hint)
+def _seekable(split: Split, options: Mapping[str, str]) -> FileReader:
+    """The file of a format that needs random access."""
+    with _naming(split):
+        parse_codec_options(options).refuse(split.path)
+    return FileReader(split)
+
+
+def _split_reader(split: Split, reader: RowReader, file: SplitBytes) -> SplitReader:
+    """The reader of a split; one of nothing where damage has cut off what the format needs to know first."""
+    header, cut = None, False
+    size = MOST_DECODED if file.compressed else split.size
+    if reader.header_bytes_needed():
+        header, cut = file.first_bytes(_HEADER_BYTES)
+        if file.compressed and len(header) < _HEADER_BYTES:
+            size = len(header)
+    end = MOST_DECODED if file.compressed else split.end
+    try:
+        return reader.split(start=split.start, end=end, file_size=size, in_quotes=split.in_quotes, header=header)
+    except FormatError:
+        if not cut:
+            raise
+        return reader.split(start=0, end=0, file_size=0, in_quotes=False, header=b"")
+
+
+def _fed(reader: SplitReader, file: SplitBytes, mode: Mode) -> Iterator[Rows]:
+    """Feed a reader until it is done. What is wrong with a compressed file is a malformed row behind the others."""
+    file.open(reader.read_from)
+    more = file.compressed or not reader.done
+    while more:
+        buffer = file.fill()
+        rows = reader.feed(buffer, file.ended and file.damage is None)
+        if file.damage is not None:
+            flaw = RowError(file.position, None, file.damage, b"", True)
+            fail_fast(mode, [flaw])
+            rows = replace(rows, errors=(*rows.errors, flaw))
+        yield rows
+        more = not file.ended and (file.compressed or not reader.done)
+
+
+@contextmanager
+def _naming(split: Split) -> Iterator[None]:
+    """Errors of formats name the table and the file they are about."""
+    try:
+        yield
+    except FormatError as error:
+        got = f"{split.path} of table {split.table}: {error.got}"
+        raise FormatError(error.number, error.what, got, error.hint) from error
 
 
 def errors_columns(errors: list[tuple[Split, RowError]]) -> list[pa.Array]:

@@ -1,0 +1,247 @@
+"""Compressed files: which codec a file has, and its decoded bytes as a stream.
+
+A compressed file can only be read from its beginning, so it is one split, and positions in it count decoded bytes.
+"""
+
+from __future__ import annotations
+
+import bz2
+import sys
+import zlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+import lz4.frame
+
+from tidemill.errors import FormatError, nearest
+from tidemill.formats.options import bad_option, positive
+
+if sys.version_info >= (3, 14):
+    from compression.zstd import ZstdDecompressor, ZstdError
+else:
+    from backports.zstd import ZstdDecompressor, ZstdError
+
+CODEC_OPTIONS = frozenset({"compression", "maxdecompressedratio"})
+"""Options of any table whose format reads a stream of bytes."""
+
+BUFFER_BYTES = 1 << 20
+"""How many decoded bytes :meth:`Decoded.fill` gives at most."""
+
+MOST_DECODED = 1 << 44
+"""No file has more decoded bytes, so that positions of several files fit into one order."""
+
+DEFAULT_RATIO = 1000
+SMALL = 64 << 20
+"""Decoded bytes that a file may always have, whatever its ratio."""
+
+_STEP = 1 << 16
+_SLICE = 1 << 14
+_NAMES = {
+    "none": None,
+    "uncompressed": None,
+    "gzip": "gzip",
+    "gz": "gzip",
+    "bzip2": "bzip2",
+    "bz2": "bzip2",
+    "zstd": "zstd",
+    "zst": "zstd",
+    "lz4": "lz4",
+}
+_SUFFIXES = {".gz": "gzip", ".gzip": "gzip", ".bz2": "bzip2", ".zst": "zstd", ".zstd": "zstd", ".lz4": "lz4"}
+_AUTO = "auto"
+
+
+class _Member(Protocol):
+    """One gzip member, zstd or lz4 frame, or bzip2 stream; what :class:`bz2.BZ2Decompressor` offers."""
+
+    @property
+    def eof(self) -> bool: ...
+
+    @property
+    def needs_input(self) -> bool: ...
+
+    @property
+    def unused_data(self) -> bytes | None: ...
+
+    def decompress(self, data: bytes, max_length: int) -> bytes: ...
+
+
+class _GzipMember:
+    """zlib's decompressor in the shape of the others, which keep their input themselves."""
+
+    def __init__(self) -> None:
+        self._inner = zlib.decompressobj(wbits=31)
+        self.needs_input = True
+
+    @property
+    def eof(self) -> bool:
+        return self._inner.eof
+
+    @property
+    def unused_data(self) -> bytes:
+        return self._inner.unused_data
+
+    def decompress(self, data: bytes, max_length: int) -> bytes:
+        tail = self._inner.unconsumed_tail
+        found = self._inner.decompress(tail + data if tail else data, max_length)
+        self.needs_input = len(found) < max_length and not self._inner.unconsumed_tail
+        return found
+
+
+_MEMBERS: Mapping[str, Callable[[], _Member]] = {
+    "gzip": _GzipMember,
+    "bzip2": bz2.BZ2Decompressor,
+    "zstd": ZstdDecompressor,
+    "lz4": lz4.frame.LZ4FrameDecompressor,
+}
+
+
+@dataclass(frozen=True)
+class CodecOptions:
+    """How the files of a table are compressed.
+
+    Attributes
+    ----------
+    codec : str or None
+        ``gzip``, ``bzip2``, ``zstd``, ``lz4``; None for files as they are; ``auto`` for what a file's suffix says.
+    ratio : int
+        Most decoded bytes for each byte of a file.
+    """
+
+    codec: str | None = _AUTO
+    ratio: int = DEFAULT_RATIO
+
+    def of(self, path: str) -> str | None:
+        """The codec of a file; None for a file that is not compressed."""
+        return _SUFFIXES.get(Path(path).suffix.lower()) if self.codec == _AUTO else self.codec
+
+    def refuse(self, path: str) -> None:
+        """TM4040 for a file that is compressed, where bytes are needed in any order."""
+        if (codec := self.of(path)) is not None:
+            raise FormatError(
+                "TM4040",
+                "a compressed file of a format that needs random access",
+                got=codec,
+                hint="decompress it: such formats compress what is within",
+            )
+
+    def most_decoded(self, size: int) -> int:
+        """How many decoded bytes a file of ``size`` bytes may have."""
+        return min(max(SMALL, size * self.ratio), MOST_DECODED)
+
+
+def parse_codec_options(options: Mapping[str, str]) -> CodecOptions:
+    """``compression`` (by suffix unless given) and ``maxDecompressedRatio`` (1000; from 64 MiB on).
+
+    Raises
+    ------
+    TidemillError
+        TM4003 for a value that is wrong.
+    """
+    given = {name.lower(): value for name, value in options.items()}
+    text = given.get("compression", _AUTO).lower()
+    if text not in (_AUTO, *_NAMES):
+        raise bad_option("compression", given["compression"], nearest(text, (_AUTO, *_NAMES)))
+    codec = _AUTO if text == _AUTO else _NAMES[text]
+    return CodecOptions(codec, positive(given, "maxDecompressedRatio", DEFAULT_RATIO))
+
+
+class Decoded:
+    """The decoded bytes of a file: all its members or frames, one after the other.
+
+    What is wrong with a file is not raised: the bytes before it are given, then ``damage`` says what it is. Memory is
+    bounded whatever the file says. Zeros behind a gzip member are padding, as for ``gzip``; anything else there is
+    damage. gzip and zstd check sums stand behind the bytes they are of, so these have been given when one is wrong.
+
+    Parameters
+    ----------
+    codec : str
+        ``gzip``, ``bzip2``, ``zstd`` or ``lz4`` (frames, as ``lz4`` writes them, not Hadoop's blocks).
+    encoded : callable
+        The next bytes of the file, of any length; empty at its end.
+    most : int
+        Decoded bytes after which the file counts as a bomb.
+
+    Attributes
+    ----------
+    position : int
+        Decoded bytes given so far.
+    ended : bool
+        There are no more.
+    damage : str or None
+        Why there are no more: ``truncated_archive``, ``corrupt_archive`` or ``decompression_limit``; None for a file
+        that is whole.
+    """
+
+    def __init__(self, codec: str, encoded: Callable[[], bytes], most: int) -> None:
+        self._make = _MEMBERS[codec]
+        self._padded = codec == "gzip"
+        self._encoded = encoded
+        self._most = most
+        self._member = self._make()
+        self._begun = False
+        self._first = True
+        self._rest = b""
+        self._at = 0
+        self.position = 0
+        self.ended = False
+        self.damage: str | None = None
+
+    def fill(self) -> bytes:
+        """The next decoded bytes, at most ``BUFFER_BYTES``; empty only at the end."""
+        pieces: list[bytes] = []
+        size = 0
+        while not self.ended and size < BUFFER_BYTES:
+            piece = self._step(min(_STEP, BUFFER_BYTES - size))
+            if piece:
+                pieces.append(piece)
+                size += len(piece)
+        found = pieces[0] if len(pieces) == 1 else b"".join(pieces)
+        self.position += len(found)
+        if self.position > self._most:
+            found = found[: len(found) - (self.position - self._most)]
+            self.position = self._most
+            self._end("decompression_limit")
+        return found
+
+    def _step(self, most: int) -> bytes:
+        """Decode some bytes, perhaps none."""
+        if self._member.eof:
+            self._at -= len(self._member.unused_data or b"")
+            self._member, self._begun, self._first = self._make(), False, False
+        data = b""
+        if self._member.needs_input:
+            data = self._input()
+            if not data:
+                self._end("truncated_archive" if self._begun else None)
+                return b""
+            self._begun = True
+        try:
+            found = self._member.decompress(data, most)
+        except (zlib.error, OSError, EOFError, ValueError, RuntimeError, ZstdError):
+            self._end("corrupt_archive")
+            return b""
+        if not data and not found and not self._member.eof and not self._member.needs_input:
+            self._end("corrupt_archive")  # it would go on like this for ever
+        return found
+
+    def _input(self) -> bytes:
+        """The next encoded bytes, not many; empty at the end of the file."""
+        while True:
+            if self._at >= len(self._rest):
+                self._rest, self._at = self._encoded(), 0
+                if not self._rest:
+                    return b""
+            if self._padded and not self._begun and not self._first:
+                zeros = len(self._rest) - self._at - len(self._rest[self._at :].lstrip(b"\0"))
+                self._at += zeros
+                if self._at >= len(self._rest):
+                    continue
+            data = self._rest[self._at : self._at + _SLICE]
+            self._at += len(data)
+            return data
+
+    def _end(self, damage: str | None) -> None:
+        self.ended, self.damage = True, damage

@@ -1,0 +1,199 @@
+"""From batches of a columnar file to rows: columns by name, cast to the declared types, NOT NULL checked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from tidemill.errors import FormatError, TidemillError
+from tidemill.formats.base import RowError, Rows
+from tidemill.formats.columnar.lossless import Cast, lossless, matching
+from tidemill.formats.malformed import Mode, fail_fast, parse_mode
+from tidemill.schema import Field, Schema, type_to_ddl
+
+COLUMNAR_OPTIONS = frozenset({"mode"})
+
+
+@dataclass(frozen=True)
+class FileColumn:
+    """A declared column that is read from a file.
+
+    Attributes
+    ----------
+    name : str or None
+        As the file writes it; None when the file has no such column, which is NULL then.
+    cast : callable
+        From the file's type to the declared one.
+    """
+
+    field: Field
+    name: str | None
+    cast: Cast
+
+
+@dataclass(frozen=True)
+class FileColumns:
+    """What is read from one file.
+
+    Attributes
+    ----------
+    columns : tuple of FileColumn
+        The needed columns in the order of the output, then those that are NOT NULL.
+    needed : int
+        How many of ``columns`` go into the batch.
+    mode : Mode
+    """
+
+    columns: tuple[FileColumn, ...]
+    needed: int
+    mode: Mode
+
+    @property
+    def names(self) -> list[str]:
+        """The columns of the file that are read, each once."""
+        return list(dict.fromkeys(c.name for c in self.columns if c.name is not None))
+
+    def rows(self, batch: pa.RecordBatch, first: int) -> Rows:
+        """Rows of a batch that has the columns ``names`` at least.
+
+        Parameters
+        ----------
+        first : int
+            Number of the batch's first row in the file.
+
+        Raises
+        ------
+        FormatError
+            TM4043 for a value that the declared type cannot hold, TM4020 for a NULL in a NOT NULL column in mode
+            FAILFAST.
+        """
+        count = batch.num_rows
+        arrays = [self._array(column, batch) for column in self.columns]
+        positions = np.arange(first, first + count, dtype=np.int64)
+        errors: list[RowError] = []
+        keep = np.ones(count, np.bool_)
+        for column, array in zip(self.columns, arrays, strict=True):
+            if column.field.nullable or not array.null_count:
+                continue
+            missing = array.is_null().to_numpy(zero_copy_only=False)
+            for row in np.flatnonzero(missing):
+                errors.append(RowError(first + int(row), column.field.name, "null_in_not_null", b"", True))
+            keep &= ~missing
+        order = {c.field.name: i for i, c in enumerate(self.columns)}
+        errors.sort(key=lambda e: (e.position, order[e.column or ""]))
+        fail_fast(self.mode, errors)
+        arrays = arrays[: self.needed]
+        if errors:
+            positions = positions[keep]
+            arrays = [array.filter(pa.array(keep)) for array in arrays]
+        return Rows(
+            _batch([c.field for c in self.columns[: self.needed]], arrays, len(positions)),
+            len(positions),
+            positions,
+            tuple(errors),
+        )
+
+    def _array(self, column: FileColumn, batch: pa.RecordBatch) -> pa.Array[Any]:
+        if column.name is None:
+            return pa.nulls(batch.num_rows, column.field.type)
+        try:
+            array = column.cast(batch.column(batch.schema.get_field_index(column.name)))
+            array.validate(full=True)
+        except pa.ArrowException as error:
+            raise FormatError(
+                "TM4043",
+                f"a value of the column {column.field.name!r} cannot be held by the type that is declared",
+                got=f"{type_to_ddl(column.field.type)}: {error}",
+                hint="declare a type that holds all values of the file",
+            ) from error
+        return array
+
+
+@dataclass(frozen=True)
+class ColumnChoice:
+    """The columns that a reader is made for; what they are in a file is found out by :meth:`of`."""
+
+    schema: Schema
+    needed: tuple[str, ...]
+    mode: Mode
+
+    def of(self, file: pa.Schema) -> FileColumns:
+        """Match all declared columns with those of a file, by name in any case.
+
+        Raises
+        ------
+        FormatError
+            TM4042 for a column whose type could not be kept, TM4044 for one that the file has more than once; both
+            also for columns that are not needed, so that what is read never depends on that.
+        """
+        found = {field.name: _file_column(field, file) for field in self.schema}
+        chosen = [found[name] for name in self.needed]
+        chosen += [found[f.name] for f in self.schema if not f.nullable and f.name not in self.needed]
+        return FileColumns(tuple(chosen), len(self.needed), self.mode)
+
+
+def column_choice(schema: Schema, options: Mapping[str, str], needed: Sequence[str]) -> ColumnChoice:
+    """For a table. TM4003 for a bad option."""
+    return ColumnChoice(schema, tuple(needed), parse_mode({k.lower(): v for k, v in options.items()}))
+
+
+def validate_columnar(schema: Schema, options: Mapping[str, str]) -> None:
+    """Any type can be declared. TM4003 for a bad option."""
+    parse_mode({k.lower(): v for k, v in options.items()})
+
+
+def _file_column(field: Field, file: pa.Schema) -> FileColumn:
+    places = matching(file.names, field.name)
+    if len(places) > 1:
+        raise FormatError(
+            "TM4044",
+            f"the file has the column {field.name!r} more than once",
+            got=", ".join(file.names),
+            hint="names count in any case; rename the columns in the file",
+        )
+    if not places:
+        return FileColumn(field, None, lambda array: array)
+    held = file.field(places[0])
+    cast = lossless(held.type, field.type)
+    if cast is None:
+        raise FormatError(
+            "TM4042",
+            f"the column {field.name!r} of the file has another type",
+            got=f"{held.type}, declared {_ddl(field.type)}",
+            hint="declare the type of the file or a wider one, and cast in the view",
+        )
+    return FileColumn(field, held.name, cast)
+
+
+def _ddl(type_: pa.DataType) -> str:
+    try:
+        return type_to_ddl(type_)
+    except TidemillError:
+        return str(type_)
+
+
+def _batch(fields: Sequence[Field], arrays: list[pa.Array[Any]], count: int) -> pa.RecordBatch:
+    if not arrays:
+        rows: Any = pa.Array.from_buffers(pa.struct([]), count, [None])
+        return pa.RecordBatch.from_struct_array(rows)
+    return pa.RecordBatch.from_arrays(arrays, schema=pa.schema([pa.field(f.name, f.type, f.nullable) for f in fields]))
+
+
+@contextmanager
+def unreadable(format_: str, hint: str) -> Iterator[None]:
+    """TM4041 for whatever Arrow says of a file that is none of its format, is cut or damaged."""
+    try:
+        yield
+    except (pa.ArrowException, OSError, ValueError, KeyError, IndexError, OverflowError, MemoryError) as error:
+        first = (str(error).splitlines() or [""])[0]
+        raise FormatError(
+            "TM4041",
+            f"the file cannot be read as {format_}",
+            got=f"{type(error).__name__}: {first}",
+            hint=hint,
+        ) from error

@@ -1,0 +1,148 @@
+"""Parquet files: columns are matched and cast, not parsed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import IO, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from tidemill.formats.base import Rows
+from tidemill.formats.columnar.rows import (
+    COLUMNAR_OPTIONS,
+    ColumnChoice,
+    FileColumns,
+    column_choice,
+    unreadable,
+    validate_columnar,
+)
+from tidemill.schema import TIMESTAMP, Schema
+
+_ROWS = 1 << 16
+"""Most rows of a batch."""
+
+_HINT = "write it again, or leave it out with a glob"
+
+
+class ParquetFormat:
+    """Rows of Parquet files, in the order of the file.
+
+    **Columns** are those of the file of the same name, in any case. A column that the file lacks is NULL, as in
+    Spark; others of the file are not read. Types are kept or widened where no value can change by it
+    (:mod:`tidemill.formats.columnar.lossless`), otherwise TM4042. INT96 is a timestamp in UTC.
+
+    **Splits** own the row groups whose first byte lies in them. The position of a row is its number in the file.
+
+    **Malformed rows.** ``null_in_not_null``: NULL in a NOT NULL column; the row is dropped, in mode FAILFAST it raises
+    TM4020. A file that is damaged is an error (TM4041), never fewer rows.
+    """
+
+    name = "parquet"
+    option_names = COLUMNAR_OPTIONS
+
+    def validate(self, schema: Schema, options: Mapping[str, str]) -> None:
+        """See :meth:`tidemill.formats.base.Format.validate`."""
+        validate_columnar(schema, options)
+
+    def reader(self, schema: Schema, options: Mapping[str, str], needed: Sequence[str]) -> ParquetReader:
+        """See :meth:`tidemill.formats.base.Format.reader`."""
+        return ParquetReader(column_choice(schema, options, needed))
+
+
+class ParquetReader:
+    """See :class:`tidemill.formats.base.FileRowReader`."""
+
+    def __init__(self, choice: ColumnChoice) -> None:
+        self._choice = choice
+
+    def rows(self, file: IO[bytes], *, start: int, end: int, file_size: int) -> Iterator[Rows]:
+        """See :meth:`tidemill.formats.base.FileRowReader.rows`.
+
+        Raises
+        ------
+        FormatError
+            TM4041 for a damaged file, TM4042 to TM4044 for columns that do not fit, TM4020 in mode FAILFAST.
+        """
+        with unreadable("parquet", _HINT):
+            parquet = pq.ParquetFile(file, coerce_int96_timestamp_unit="us")
+            groups = _owned(parquet.metadata, start, end, file_size)
+            instants = _int96(parquet)
+            schema = _with_instants(parquet.schema_arrow, instants)
+        if not groups:
+            return
+        with unreadable("parquet", _HINT):
+            columns = self._choice.of(schema)
+            names = columns.names or _smallest(parquet)
+        for group, first, count in groups:
+            yield from _group_rows(parquet, group, first, count, names, columns, instants)
+
+
+def _owned(metadata: pq.FileMetaData, start: int, end: int, file_size: int) -> list[tuple[int, int, int]]:
+    """Row groups that begin in ``[start, end)``: number, first row, rows."""
+    found = []
+    row = 0
+    for number in range(metadata.num_row_groups):
+        group = metadata.row_group(number)
+        begin = 0
+        if group.num_columns:
+            column = group.column(0)
+            begin = column.data_page_offset
+            if column.dictionary_page_offset is not None:
+                begin = min(begin, column.dictionary_page_offset)
+        if group.num_rows < 0:
+            raise ValueError(f"row group {number} has {group.num_rows} rows")
+        if start <= min(max(begin, 0), file_size - 1) < end:
+            found.append((number, row, group.num_rows))
+        row += group.num_rows
+    return found
+
+
+def _int96(parquet: pq.ParquetFile) -> frozenset[str]:
+    """Top-level columns of physical type INT96: timestamps as Spark used to write them, in UTC without saying so."""
+    columns = (parquet.schema.column(i) for i in range(len(parquet.schema)))
+    return frozenset(c.path for c in columns if c.physical_type == "INT96" and c.path == c.name)
+
+
+def _with_instants(schema: pa.Schema, instants: frozenset[str]) -> pa.Schema:
+    return pa.schema([pa.field(f.name, TIMESTAMP) if f.name in instants else f for f in schema])
+
+
+def _smallest(parquet: pq.ParquetFile) -> list[str]:
+    """The column to read when none is needed: rows that are counted should be there."""
+    flat = [f.name for f in parquet.schema_arrow if not pa.types.is_nested(f.type)]
+    if not flat or parquet.metadata.num_row_groups == 0:
+        return list(parquet.schema_arrow.names[:1])
+    group = parquet.metadata.row_group(0)
+    sizes: dict[str, int] = {}
+    for i in range(group.num_columns):
+        column = group.column(i)
+        sizes[column.path_in_schema] = column.total_compressed_size
+    return [min(flat, key=lambda name: sizes.get(name, 1 << 62))]
+
+
+def _group_rows(
+    parquet: pq.ParquetFile,
+    group: int,
+    first: int,
+    count: int,
+    names: list[str],
+    columns: FileColumns,
+    instants: frozenset[str],
+) -> Iterator[Rows]:
+    """The rows of a row group, of which there must be ``count``."""
+    with unreadable("parquet", _HINT):
+        batches: Iterator[Any] = parquet.iter_batches(_ROWS, row_groups=[group], columns=names)
+    seen = 0
+    while True:
+        with unreadable("parquet", _HINT):
+            batch = next(batches, None)
+            if batch is None:
+                if seen != count:
+                    raise ValueError(f"row group {group} has {seen} rows of {count}")
+                return
+            for name in instants & set(names):
+                place = batch.schema.get_field_index(name)
+                batch = batch.set_column(place, pa.field(name, TIMESTAMP), batch.column(place).cast(TIMESTAMP))
+        yield columns.rows(batch, first + seen)
+        seen += batch.num_rows

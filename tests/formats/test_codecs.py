@@ -1,0 +1,173 @@
+"""Decoded streams against the tools that made them: members, cuts, damage and bombs."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import random
+import zlib
+from collections.abc import Callable
+
+import lz4.frame
+import pyarrow as pa
+import pytest
+
+from tidemill.errors import TidemillError
+from tidemill.formats import codecs
+from tidemill.formats.codecs import Decoded, parse_codec_options
+
+ENCODE: dict[str, Callable[[bytes], bytes]] = {
+    "gzip": gzip.compress,
+    "bzip2": bz2.compress,
+    "lz4": lz4.frame.compress,
+    "zstd": lambda data: _by_arrow(data, "zstd"),
+}
+CODECS = sorted(ENCODE)
+
+
+def _by_arrow(data: bytes, codec: str) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.CompressedOutputStream(sink, codec) as stream:
+        stream.write(data)
+    return bytes(sink.getvalue())
+
+
+def decode(codec: str, data: bytes, sizes: Callable[[], int] = lambda: 1 << 20, most: int = 1 << 40) -> Decoded:
+    """Decode all of it; what was found is in the attribute ``found``."""
+    at = 0
+
+    def encoded() -> bytes:
+        nonlocal at
+        piece = data[at : at + sizes()]
+        at += len(piece)
+        return piece
+
+    stream = Decoded(codec, encoded, most)
+    pieces = []
+    while not stream.ended:
+        pieces.append(stream.fill())
+        assert len(pieces[-1]) <= codecs.BUFFER_BYTES
+        assert pieces[-1] or stream.ended
+    stream.found = b"".join(pieces)  # type: ignore[attr-defined]
+    assert stream.position == len(stream.found)  # type: ignore[attr-defined]
+    return stream
+
+
+def lines(random_: random.Random, count: int) -> bytes:
+    return b"".join(
+        b"%d,%x\n" % (random_.randrange(100), random_.getrandbits(random_.choice((4, 64)))) for _ in range(count)
+    )
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_members_in_buffers_of_any_size(codec: str, seed: int) -> None:
+    random_ = random.Random(f"{codec} {seed}")
+    for largest in (1, 2, 7, 100, 5000, 1 << 20):
+        members = [lines(random_, random_.choice((0, 1, 3, 2000))) for _ in range(random_.randrange(1, 6))]
+        data = b"".join(ENCODE[codec](m) for m in members)
+        stream = decode(codec, data, lambda largest=largest: random_.randrange(1, largest + 1))  # type: ignore[misc]
+        assert (stream.found, stream.damage) == (b"".join(members), None)  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_large_members_and_many_small_ones(codec: str, seed: int) -> None:
+    random_ = random.Random(seed)
+    large = lines(random_, 300_000)
+    small = [lines(random_, 2) for _ in range(3000)]
+    data = ENCODE[codec](large) + b"".join(ENCODE[codec](m) for m in small)
+    stream = decode(codec, data)
+    assert (stream.found, stream.damage) == (large + b"".join(small), None)  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_a_cut_anywhere_gives_the_bytes_before_it(codec: str, seed: int) -> None:
+    random_ = random.Random(seed)
+    first, second = lines(random_, 30), lines(random_, 400)
+    head = ENCODE[codec](first)
+    whole = head + ENCODE[codec](second)
+    for cut in {*range(len(head) + 5), *(random_.randrange(len(whole)) for _ in range(100))}:
+        stream = decode(codec, whole[:cut], lambda: 64)
+        found: bytes = stream.found  # type: ignore[attr-defined]
+        assert (first + second).startswith(found)
+        assert stream.damage == (None if cut in (0, len(head)) else "truncated_archive")
+        if cut >= len(head):
+            assert len(found) >= len(first)
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_garbage_behind_the_last_member(codec: str) -> None:
+    stream = decode(codec, ENCODE[codec](b"a,b\n") + b"this is no archive")
+    assert stream.found == b"a,b\n"  # type: ignore[attr-defined]
+    assert stream.damage in ("corrupt_archive", "truncated_archive")
+
+
+def test_zeros_behind_a_gzip_member_are_padding() -> None:
+    one = gzip.compress(b"a\n") + bytes(5000)
+    stream = decode("gzip", one + gzip.compress(b"") + bytes(3) + gzip.compress(b"b\n") + bytes(70_000), lambda: 13)
+    assert (stream.found, stream.damage) == (b"a\nb\n", None)  # type: ignore[attr-defined]
+    assert decode("gzip", bytes(10)).damage == "corrupt_archive"
+
+
+@pytest.mark.parametrize("magic", [b"\x50\x2a\x4d\x18", b"\x5f\x2a\x4d\x18"])
+@pytest.mark.parametrize("codec", ["lz4", "zstd"])
+def test_skippable_frames(codec: str, magic: bytes) -> None:
+    skipped = magic + (5).to_bytes(4, "little") + b"\n\n,,\n"
+    stream = decode(codec, skipped + ENCODE[codec](b"a\n") + skipped + ENCODE[codec](b"b\n") + skipped)
+    assert (stream.found, stream.damage) == (b"a\nb\n", None)  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_damaged_bytes_never_hang_or_raise(codec: str, seed: int) -> None:
+    random_ = random.Random(f"{codec} {seed}")
+    data = lines(random_, 2000)
+    whole = ENCODE[codec](data)
+    damaged = 0
+    for _ in range(150):
+        changed = bytearray(whole)
+        for _ in range(random_.randrange(1, 4)):
+            changed[random_.randrange(min(len(whole), random_.choice((10, 200, 1 << 30))))] = random_.randrange(256)
+        stream = decode(codec, bytes(changed), lambda: random_.choice((1, 100, 1 << 20)), most=1 << 20)
+        damaged += stream.damage is not None
+    assert damaged > 50
+    for _ in range(300):
+        decode(codec, random_.randbytes(random_.randrange(60)), lambda: 7)
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_a_bomb_stops_at_the_limit(codec: str) -> None:
+    bomb = ENCODE[codec](bytes(20 << 20))
+    stream = decode(codec, bomb, most=3_000_001)
+    assert stream.damage == "decompression_limit"
+    assert stream.position == 3_000_001
+    assert decode(codec, bomb, most=20 << 20).damage is None
+
+
+def test_limits_and_suffixes() -> None:
+    rules = parse_codec_options({})
+    assert (rules.of("/a/b.csv.GZ"), rules.of("b.zst"), rules.of("b.bz2"), rules.of("b.lz4")) == (
+        "gzip",
+        "zstd",
+        "bzip2",
+        "lz4",
+    )
+    assert rules.of("/a.gz/b.csv") is None
+    assert rules.most_decoded(10) == codecs.SMALL
+    assert rules.most_decoded(1 << 30) == 1000 << 30
+    assert rules.most_decoded(1 << 50) == codecs.MOST_DECODED
+    given = parse_codec_options({"Compression": "GZIP", "maxDecompressedRatio": "70000000"})
+    assert (given.of("plain.csv"), given.most_decoded(2)) == ("gzip", 140_000_000)
+    assert parse_codec_options({"compression": "none"}).of("a.gz") is None
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "hint"),
+    [("compression", "gzipp", "did you mean 'gzip'?"), ("maxDecompressedRatio", "0", "a positive integer")],
+)
+def test_bad_options(name: str, value: str, hint: str) -> None:
+    with pytest.raises(TidemillError, match="TM4003") as caught:
+        parse_codec_options({name: value})
+    assert caught.value.hint == hint
+
+
+def test_zlib_without_a_gzip_header_is_no_gzip() -> None:
+    assert decode("gzip", zlib.compress(b"abc")).damage == "corrupt_archive"

@@ -1,0 +1,130 @@
+"""Scans of compressed files: one split, positions in decoded bytes, damage as a malformed row behind the others."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+from collections import Counter
+from pathlib import Path
+
+import lz4.frame
+import pytest
+from operator_runs import INT, changes
+from test_scan import ERRORS, FIELDS, scan
+
+from tidemill.errors import FormatError
+from tidemill.schema import Schema
+from tidemill.sources.split import Split
+from tidemill.task.program import ScanStep, TableSource
+from tidemill.testing import MemoryContext, keyed_rows
+
+TEXT = b"".join(b'%d,"text\n of %d"\n' % (i, i) for i in range(20_000))
+ROWS = {(i, f"text\n of {i}"): 1 for i in range(20_000)}
+
+
+def step(**options: str) -> ScanStep:
+    source = TableSource("t", "t#1", "csv", Schema(FIELDS[:2]), tuple(options.items()), None, ("I", "D"), ERRORS)
+    return ScanStep(source, ("k", "s"))
+
+
+def whole(path: Path) -> Split:
+    status = path.stat()
+    return Split("t", str(path), 0, status.st_size, status.st_size, status.st_mtime_ns, False)
+
+
+def errors(context: MemoryContext) -> list[tuple[object, ...]]:
+    return list(keyed_rows(ERRORS, context.tables["errors"][0])) if "errors" in context.tables else []
+
+
+@pytest.mark.parametrize(
+    ("name", "data"),
+    [
+        ("a.csv.gz", gzip.compress(TEXT[:9999]) + gzip.compress(TEXT[9999:])),
+        ("a.csv.bz2", bz2.compress(TEXT)),
+        ("a.csv.lz4", lz4.frame.compress(TEXT)),
+    ],
+)
+def test_rows_of_a_compressed_file(tmp_path: Path, name: str, data: bytes) -> None:
+    path = tmp_path / name
+    path.write_bytes(data)
+    context = MemoryContext()
+    assert changes(scan(step(), context, [whole(path)])) == ROWS
+    (result,) = context.splits
+    assert (result.rows, result.bytes, result.quote_parity, result.malformed) == (20_000, len(data), 0, 0)
+
+
+def test_option_instead_of_suffix(tmp_path: Path) -> None:
+    path = tmp_path / "a.data"
+    path.write_bytes(gzip.compress(TEXT))
+    assert changes(scan(step(compression="gzip"), MemoryContext(), [whole(path)])) == ROWS
+
+
+@pytest.mark.parametrize("cut", [0.3, 0.9, -8])
+def test_a_cut_archive_gives_only_whole_rows(tmp_path: Path, cut: float) -> None:
+    path = tmp_path / "a.csv.gz"
+    data = gzip.compress(b"".join(b"%d,abc\n" % (i * 7919) for i in range(5000)))
+    path.write_bytes(data[: int(len(data) * cut) if cut > 0 else int(cut)])
+    context = MemoryContext()
+    found = changes(scan(step(), context, [whole(path)]))
+    expected = [(i * 7919, "abc") for i in range(5000)]
+    assert found == Counter(expected[: len(found)])
+    assert len(found) > 500
+    ((file, position, column, reason, raw, _),) = errors(context)
+    assert (file, column, reason, raw) == (str(path), None, "truncated_archive", b"")
+    before = sum(len(b"%d,abc\n" % k) for k, _ in expected[: len(found)])
+    assert before <= position <= before + 20
+    assert (context.splits[0].malformed, context.splits[0].dropped) == (1, 1)
+
+
+def test_damage_is_an_error_in_mode_failfast(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv.gz"
+    path.write_bytes(gzip.compress(TEXT)[:-3])
+    with pytest.raises(FormatError, match="TM4020") as caught:
+        scan(step(mode="FAILFAST"), MemoryContext(), [whole(path)])
+    assert str(path) in caught.value.got
+    assert "truncated_archive" in caught.value.got
+
+
+@pytest.mark.parametrize("kept", [3, 15, 24, 28])
+def test_a_cut_within_the_header(tmp_path: Path, kept: int) -> None:
+    path = tmp_path / "a.csv.gz"
+    compressed = gzip.compress(b"k,s,more,columns,and,more\n1,a,,,,\n", compresslevel=0)
+    path.write_bytes(compressed[:kept])
+    context = MemoryContext()
+    assert changes(scan(step(header="true"), context, [whole(path)])) == {}
+    ((_, _, _, reason, _, _),) = errors(context)
+    assert reason == "truncated_archive"
+
+
+def test_header_and_empty_archives(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv.gz"
+    for text, expected in (
+        (b"s,k\nx,1\n", {(1, "x"): 1}),
+        (b"s,k\n", {}),
+        (b"", {}),
+        (b"s,k\n" + b"x,1\n" * 30_000, {(1, "x"): 30_000}),
+    ):
+        path.write_bytes(gzip.compress(text))
+        context = MemoryContext()
+        assert changes(scan(step(header="true"), context, [whole(path)])) == expected
+        assert errors(context) == []
+
+
+def test_positions_count_decoded_bytes(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv.gz"
+    path.write_bytes(gzip.compress(b"1,a\n" * 1000 + b"x,b\n"))
+    context = MemoryContext()
+    scan(step(), context, [whole(path)])
+    ((_, position, column, reason, raw, _),) = errors(context)
+    assert (position, column, reason, raw) == (4000, "k", f"bad_{INT}", b"x,b")
+
+
+def test_a_bomb_is_a_malformed_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tidemill.formats.codecs.SMALL", 1000)
+    path = tmp_path / "a.csv.gz"
+    path.write_bytes(gzip.compress(b"1,a\n" * 100_000))
+    context = MemoryContext()
+    found = changes(scan(step(maxDecompressedRatio="10"), context, [whole(path)]))
+    assert found == {(1, "a"): path.stat().st_size * 10 // 4}
+    ((_, position, _, reason, _, _),) = errors(context)
+    assert (position, reason) == (path.stat().st_size * 10, "decompression_limit")
