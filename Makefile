@@ -13,7 +13,8 @@ demo: $(STAMP) data  ## the flights example, end to end
 	$(BIN)/tidemill query --root var/demo "SELECT * FROM carrier_ranking ORDER BY pct_late DESC LIMIT 5"
 	$(BIN)/tidemill query --root var/demo "SELECT * FROM busy_routes ORDER BY flights DESC LIMIT 5"
 
-test: $(STAMP)  ## the whole test suite
+test: export TIDEMILL_SEED := $(or $(TIDEMILL_SEED),20261120)
+test: $(STAMP)  ## the whole test suite; TIDEMILL_SEED=n for other random tests than the usual ones
 	$(BIN)/python -m pytest
 
 check: $(STAMP)  ## seconds: style, types, import direction

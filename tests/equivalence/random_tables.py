@@ -224,6 +224,11 @@ def _events(
     if deletes:
         for key_ in {e[1][0] for e in live if e[1][0] is not None and e[1][0] > 3}:
             yield from ((line, -1, row) for line, row in live if row[0] == key_)
+        live = [e for e in live if e[1][0] is None or e[1][0] <= 3]
+    while len(live) < min(count, count // 16 + 4):  # a table that ends empty would tell little
+        row = tuple(c.draw(rng) for c in columns)
+        live.append((",".join(to_field(v, rng) for v in row), row))
+        yield live[-1][0], 1, row
 
 
 def _written(table: RandomTable, name: str, events: Sequence[int], rng: random.Random) -> tuple[str, bytes, _File]:
