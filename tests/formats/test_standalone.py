@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import bz2
 import csv
+import gzip
 import io
 from pathlib import Path
 
+import lz4.frame
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -86,6 +89,22 @@ def test_nothing_to_read(tmp_path: Path) -> None:
         assert opened.read(source).equals(pa.table({"a": pa.array([], pa.int64())}))
     with pytest.raises(FileNotFoundError):
         opened.read(tmp_path / "absent.csv")
+
+
+def test_compressed_files_and_bytes(tmp_path: Path) -> None:
+    data, table = _written(500)
+    plain = tidemill.formats.open("csv", COLUMNS, header=True)
+    for suffix, compress in ((".gz", gzip.compress), (".bz2", bz2.compress), (".lz4", lz4.frame.compress)):
+        path = tmp_path / f"rows.csv{suffix}"
+        path.write_bytes(compress(data[:2000]) + compress(data[2000:]))
+        assert plain.read(path).equals(plain.read(data))
+    zipped = gzip.compress(data)
+    named = tidemill.formats.open("csv", COLUMNS, header=True, compression="gzip")
+    assert named.read(zipped).column("b").to_pylist() == [row[1] for row in table]
+    errors: list[RowError] = []
+    cut = named.read(zipped[: len(zipped) // 2], errors=errors)
+    assert cut.equals(plain.read(data).slice(0, cut.num_rows)) and 0 < cut.num_rows < 500
+    assert [e.reason for e in errors] == ["truncated_archive"]
 
 
 def test_options_are_checked() -> None:

@@ -12,12 +12,14 @@ import pyarrow as pa
 from tidemill.ddl import parse_columns
 from tidemill.errors import TidemillError, nearest
 from tidemill.formats.base import FileRowReader, Format, RowError, RowReader, Rows
+from tidemill.formats.codecs import CODEC_OPTIONS, parse_codec_options
+from tidemill.formats.feeding import FileBytes, feed, open_split
+from tidemill.formats.malformed import parse_mode
 from tidemill.formats.options import check_options
 from tidemill.formats.registry import lookup
 from tidemill.schema import Field, Schema, nullable_type
 
 _BUFFER_BYTES = 1 << 20
-_HEADER_BYTES = 1 << 16
 
 Source = bytes | bytearray | memoryview | str | Path
 
@@ -85,20 +87,20 @@ class OpenFormat:
         Parameters and errors as :meth:`read`.
         """
         reader = self.reader(columns)
+        path = str(source) if isinstance(source, str | Path) else ""
         if isinstance(reader, FileRowReader):
+            parse_codec_options(self.options).refuse(path)
             with _seekable(source) as file:
                 size = file.seek(0, 2)
                 yield from reader.rows(file, start=0, end=size, file_size=size)
             return
-        size, buffers = _buffers(source, buffer_bytes)
-        header = _first_bytes(source) if reader.header_bytes_needed() else None
-        split = reader.split(start=0, end=size, file_size=size, in_quotes=False, header=header)
-        fed = 0
-        for buffer in buffers:
-            fed += len(buffer)
-            yield split.feed(buffer, fed >= size)
-            if split.done:
-                return
+        raw = _Whole(source, buffer_bytes)
+        try:
+            whole = FileBytes(raw, path, raw.size, self.options)
+            split = open_split(reader, whole, start=0, end=raw.size, size=raw.size, in_quotes=False)
+            yield from feed(split, whole, parse_mode(self.options))
+        finally:
+            raw.end()
 
     def reader(self, columns: Sequence[str] | None = None) -> RowReader | FileRowReader:
         """What reads splits buffer by buffer: ``reader().split(...).feed(buffer, last)``."""
@@ -125,7 +127,8 @@ def open_format(name: str, schema: Schema | pa.Schema | str, **options: Any) -> 
     schema : Schema, pyarrow.Schema or str
         The columns; as a text in Spark's notation.
     **options
-        Those of the format, in any case; ``True`` and ``False``, numbers and texts.
+        Those of the format, in any case; ``True`` and ``False``, numbers and texts. Also ``compression`` and
+        ``maxDecompressedRatio``: a file is decoded as its suffix says, bytes only when told.
 
     Raises
     ------
@@ -141,7 +144,7 @@ def open_format(name: str, schema: Schema | pa.Schema | str, **options: Any) -> 
     """
     format_ = lookup(name)
     given = {key.lower(): _text(value) for key, value in options.items()}
-    check_options(name, given, format_.option_names)
+    check_options(name, given, format_.option_names | CODEC_OPTIONS)
     return OpenFormat(format_, _schema(schema), given)
 
 
@@ -163,31 +166,30 @@ def _seekable(source: Source) -> IO[bytes]:
     return io.BytesIO(source)
 
 
-def _buffers(source: Source, buffer_bytes: int) -> tuple[int, Iterator[bytes | memoryview]]:
-    """The size of a source, and its bytes piece by piece; of an empty one a single empty piece."""
-    if isinstance(source, str | Path):
-        size = Path(source).stat().st_size
-        return size, _of_file(Path(source), size, buffer_bytes)
-    view = memoryview(source).cast("B")
-    return len(view), (view[at : at + buffer_bytes] for at in range(0, max(1, len(view)), buffer_bytes))
+class _Whole:
+    """A source as :class:`tidemill.formats.feeding.RawFile`, in pieces of at most ``buffer_bytes``."""
 
+    def __init__(self, source: Source, buffer_bytes: int) -> None:
+        self._file = _seekable(source)
+        self._piece = buffer_bytes
+        self.size = self._file.seek(0, 2)
 
-def _of_file(path: Path, size: int, buffer_bytes: int) -> Iterator[bytes]:
-    """The first ``size`` bytes of a file."""
-    left = size
-    with path.open("rb", buffering=0) as file:
-        while True:
-            piece = file.read(min(buffer_bytes, left))
-            if len(piece) < min(1, left):
-                raise OSError(f"{path} became shorter while it was read")
-            left -= len(piece)
-            yield piece
-            if not left:
-                return
+    def open(self, position: int) -> None:
+        self._file.seek(position)
 
+    def fill(self) -> bytes:
+        left = self.size - self._file.tell()
+        piece = self._file.read(min(self._piece, left))
+        if len(piece) < min(1, left):
+            raise OSError("the file became shorter while it was read")
+        return piece
 
-def _first_bytes(source: Source) -> bytes:
-    if isinstance(source, str | Path):
-        with Path(source).open("rb") as file:
-            return file.read(_HEADER_BYTES)
-    return bytes(memoryview(source).cast("B")[:_HEADER_BYTES])
+    def first_bytes(self, count: int) -> bytes:
+        self._file.seek(0)
+        return self._file.read(count)
+
+    def close(self) -> None:
+        """Nothing: it may be opened again. It is closed by :meth:`end`."""
+
+    def end(self) -> None:
+        self._file.close()

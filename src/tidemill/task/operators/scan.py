@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
@@ -14,8 +13,9 @@ import pyarrow.compute as pc
 
 from tidemill.errors import FormatError
 from tidemill.formats.base import FileRowReader, RowError, RowReader, Rows, SplitReader
-from tidemill.formats.codecs import MOST_DECODED, parse_codec_options
-from tidemill.formats.malformed import Mode, fail_fast, parse_mode
+from tidemill.formats.codecs import parse_codec_options
+from tidemill.formats.feeding import FileBytes, feed, open_split
+from tidemill.formats.malformed import parse_mode
 from tidemill.formats.registry import lookup
 from tidemill.sources.files import FileReader
 from tidemill.sources.split import Split, SplitResult
@@ -23,10 +23,7 @@ from tidemill.state.columns import column
 from tidemill.state.keys import encode
 from tidemill.task.operator import Output, SourceOperator
 from tidemill.task.program import ScanStep
-from tidemill.task.split_bytes import SplitBytes
 from tidemill.task.streams import Delta, batch_of
-
-_HEADER_BYTES = 1 << 16
 
 
 class ScanOperator(SourceOperator):
@@ -170,15 +167,16 @@ class _OpenSplit:
         self.rows = self.malformed = self.dropped = self.late = 0
         self.latest: int | None = None
         self._reader: SplitReader | None = None
-        self._file: SplitBytes | FileReader
+        self._file: FileBytes | FileReader
         if isinstance(reader, FileRowReader):
             self._file = _seekable(split, options)
             self._parts = reader.rows(self._file.open(0), start=split.start, end=split.end, file_size=split.size)
         else:
-            self._file = SplitBytes(split, options)
+            self._file = FileBytes(FileReader(split), split.path, split.size, options)
+            place = {"start": split.start, "end": split.end, "size": split.size}
             with _naming(split):
-                self._reader = _split_reader(split, reader, self._file)
-            self._parts = _fed(self._reader, self._file, parse_mode(options))
+                self._reader = open_split(reader, self._file, **place, in_quotes=split.in_quotes)
+            self._parts = feed(self._reader, self._file, parse_mode(options))
 
     def read(self) -> Rows | None:
         """Rows of the next buffer (perhaps none), or None after the last."""
@@ -217,38 +215,6 @@ def _seekable(split: Split, options: Mapping[str, str]) -> FileReader:
     with _naming(split):
         parse_codec_options(options).refuse(split.path)
     return FileReader(split)
-
-
-def _split_reader(split: Split, reader: RowReader, file: SplitBytes) -> SplitReader:
-    """The reader of a split; one of nothing where damage has cut off what the format needs to know first."""
-    header, cut = None, False
-    size = MOST_DECODED if file.compressed else split.size
-    if reader.header_bytes_needed():
-        header, cut = file.first_bytes(_HEADER_BYTES)
-        if file.compressed and len(header) < _HEADER_BYTES:
-            size = len(header)
-    end = MOST_DECODED if file.compressed else split.end
-    try:
-        return reader.split(start=split.start, end=end, file_size=size, in_quotes=split.in_quotes, header=header)
-    except FormatError:
-        if not cut:
-            raise
-        return reader.split(start=0, end=0, file_size=0, in_quotes=False, header=b"")
-
-
-def _fed(reader: SplitReader, file: SplitBytes, mode: Mode) -> Iterator[Rows]:
-    """Feed a reader until it is done. What is wrong with a compressed file is a malformed row behind the others."""
-    file.open(reader.read_from)
-    more = file.compressed or not reader.done
-    while more:
-        buffer = file.fill()
-        rows = reader.feed(buffer, file.ended and file.damage is None)
-        if file.damage is not None:
-            flaw = RowError(file.position, None, file.damage, b"", True)
-            fail_fast(mode, [flaw])
-            rows = replace(rows, errors=(*rows.errors, flaw))
-        yield rows
-        more = not file.ended and (file.compressed or not reader.done)
 
 
 @contextmanager

@@ -1,0 +1,151 @@
+"""Between a file and a format: bytes are fetched, decoded if they are compressed, and fed to the reader of a split."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any, Protocol
+
+from tidemill.errors import FormatError
+from tidemill.formats.base import RowError, RowReader, Rows, SplitReader
+from tidemill.formats.codecs import MOST_DECODED, Decoded, parse_codec_options
+from tidemill.formats.malformed import Mode, fail_fast
+
+_HEADER_BYTES = 1 << 16
+
+
+class RawFile(Protocol):
+    """The bytes of one file, as they are."""
+
+    def open(self, position: int) -> Any:
+        """Begin at a byte."""
+        ...
+
+    def fill(self) -> bytes | memoryview:
+        """The next bytes, of any length; empty at the end."""
+        ...
+
+    def first_bytes(self, count: int) -> bytes:
+        """The first bytes of the file, at most so many, whether or not it is open."""
+        ...
+
+    def close(self) -> None:
+        """Let go of the file; may be called twice."""
+        ...
+
+
+class FileBytes:
+    """``open``, ``fill`` until ``ended``, ``close``; positions count decoded bytes.
+
+    Parameters
+    ----------
+    file : RawFile
+    path : str
+        Its suffix may tell the codec.
+    size : int
+        Bytes of the file.
+    options : mapping
+        Those of the table, with names in lower case.
+
+    Attributes
+    ----------
+    compressed : bool
+        The file can only be read from its beginning, and its decoded size is not known before its end.
+    position : int
+        Behind the last byte given.
+    ended : bool
+        What was given last are the final bytes of the file, or the last ones before its damage.
+    damage : str or None
+        See :class:`tidemill.formats.codecs.Decoded`; valid once ``ended``.
+    """
+
+    def __init__(self, file: RawFile, path: str, size: int, options: Mapping[str, str]) -> None:
+        self._file = file
+        self._size = size
+        rules = parse_codec_options(options)
+        self._codec = rules.of(path)
+        self._most = rules.most_decoded(size)
+        self._decoded: Decoded | None = None
+        self.compressed = self._codec is not None
+        self.position = 0
+        self.ended = False
+        self.damage: str | None = None
+
+    def open(self, position: int) -> None:
+        """Begin at a byte: 0 in a compressed file. Errors as the file's own."""
+        assert position == 0 or not self.compressed
+        self._file.open(position)
+        self.position = position
+        self.ended, self.damage = False, None
+        if self._codec is not None:
+            self._decoded = Decoded(self._codec, self._encoded, self._most)
+
+    def _encoded(self) -> bytes:
+        return bytes(self._file.fill())
+
+    def fill(self) -> bytes | memoryview:
+        """The next bytes, perhaps none. Errors as the file's own."""
+        if self._decoded is None:
+            buffer = self._file.fill()
+            self.position += len(buffer)
+            self.ended = self.position >= self._size or not buffer
+            return buffer
+        decoded = self._decoded.fill()
+        self.position += len(decoded)
+        self.ended, self.damage = self._decoded.ended, self._decoded.damage
+        return decoded
+
+    def first_bytes(self, count: int) -> tuple[bytes, bool]:
+        """The first ``count`` bytes of the file, or all, and whether damage cut them short."""
+        if self._codec is None:
+            return self._file.first_bytes(count), False
+        self.open(0)
+        try:
+            found = b""
+            while len(found) < count and not self.ended:
+                found += self.fill()
+            return found[:count], len(found) < count and self.damage is not None
+        finally:
+            self.close()
+
+    def close(self) -> None:
+        """Close the file; may be called twice."""
+        self._file.close()
+
+
+def open_split(
+    reader: RowReader, file: FileBytes, *, start: int, end: int, size: int, in_quotes: bool | None
+) -> SplitReader:
+    """The reader of a split, which is a whole file if that is compressed.
+
+    Where damage has cut off what the format needs to know first, one of nothing. Errors as
+    :meth:`tidemill.formats.base.RowReader.split`.
+    """
+    header, cut = None, False
+    if file.compressed:
+        end = size = MOST_DECODED
+    if reader.header_bytes_needed():
+        header, cut = file.first_bytes(_HEADER_BYTES)
+        if file.compressed and len(header) < _HEADER_BYTES:
+            size = len(header)
+    try:
+        return reader.split(start=start, end=end, file_size=size, in_quotes=in_quotes, header=header)
+    except FormatError:
+        if not cut:
+            raise
+        return reader.split(start=0, end=0, file_size=0, in_quotes=False, header=b"")
+
+
+def feed(reader: SplitReader, file: FileBytes, mode: Mode) -> Iterator[Rows]:
+    """Feed a reader until it is done. What is wrong with a compressed file is a malformed row behind the others."""
+    file.open(reader.read_from)
+    more = file.compressed or not reader.done
+    while more:
+        buffer = file.fill()
+        rows = reader.feed(buffer, file.ended and file.damage is None)
+        if file.damage is not None:
+            flaw = RowError(file.position, None, file.damage, b"", True)
+            fail_fast(mode, [flaw])
+            rows = replace(rows, errors=(*rows.errors, flaw))
+        yield rows
+        more = not file.ended and (file.compressed or not reader.done)
