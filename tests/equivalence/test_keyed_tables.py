@@ -7,6 +7,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 from change_tables import ChangeTable, KeyedTrial, books, envelopes, upserts
 from pyspark.sql import SparkSession
 
@@ -162,3 +165,17 @@ def test_a_script_with_keys_can_be_run_again(mill_factory: MillFactory, tmp_path
     mill.script(script)
     mill.script(script)
     assert [r["name"] for r in mill.snapshot().show("tables").to_pylist()] == ["p", "b"]
+
+
+def test_messages_of_small_files_of_many_rows_keep_their_order(mill_factory: MillFactory, tmp_path: Path) -> None:
+    """Rows of Parquet are numbered: the last message of a key wins, however small its file."""
+    (tmp_path / "in").mkdir()
+    for number in range(3):
+        keys = pa.array(np.zeros(150_000, np.int64))
+        values = pa.array(np.full(150_000, number, np.int64))
+        pq.write_table(pa.table({"k": keys, "v": values}), tmp_path / "in" / f"{number}.parquet", compression="zstd")
+        assert (tmp_path / "in" / f"{number}.parquet").stat().st_size < 150_000
+    mill = mill_factory()
+    mill.sql(f"CREATE TABLE p (k BIGINT, v BIGINT, PRIMARY KEY (k)) USING parquet OPTIONS (path '{tmp_path / 'in'}')")
+    list(mill.drain())
+    assert mill.read("p").to_pylist() == [{"k": 0, "v": 2}]

@@ -234,7 +234,7 @@ class Decoded:
                 self._rest, self._at = self._encoded(), 0
                 if not self._rest:
                     return b""
-            if self._padded and not self._begun and not self._first:
+            if self._padded and not self._begun and not self._first and self._rest[self._at] == 0:
                 zeros = len(self._rest) - self._at - len(self._rest[self._at :].lstrip(b"\0"))
                 self._at += zeros
                 if self._at >= len(self._rest):

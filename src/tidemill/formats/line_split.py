@@ -25,6 +25,7 @@ from tidemill.formats.line_ends import (
     find_row_end,
     scan_row_ends,
 )
+from tidemill.formats.malformed import check_size
 from tidemill.formats.quote_guess import WINDOW, guess_in_quotes
 
 _NOTHING = np.empty(0, np.uint8)
@@ -239,6 +240,7 @@ class LineSplitReader:
         return cut
 
     def _keep(self, rest: Bytes) -> None:
+        check_size(self._pending_size + rest.size, self._start if self._row_start is None else self._row_start)
         self._pending.append(rest.copy())
         self._pending_size += rest.size
 

@@ -10,6 +10,8 @@ from tidemill.errors import FormatError, nearest
 from tidemill.formats.base import RowError
 from tidemill.formats.options import bad_option
 
+_MOST_BYTES = 2**31 - 1
+
 
 class Mode(Enum):
     """What happens to a malformed row."""
@@ -36,6 +38,17 @@ def parse_mode(given: Mapping[str, str]) -> Mode:
     if text.upper() not in Mode.__members__:
         raise bad_option("mode", text, nearest(text, Mode.__members__))
     return Mode[text.upper()]
+
+
+def check_size(size: int, position: int) -> None:
+    """TM4021 when so many bytes from a position on, one row or buffer, are more than 32-bit offsets can address."""
+    if size >= _MOST_BYTES:
+        raise FormatError(
+            "TM4021",
+            "a row or buffer has 2 GiB or more",
+            got=f"{size} bytes from byte {position} on",
+            hint="feed smaller buffers; a row this long points to a quote or bracket that is never closed",
+        )
 
 
 def fail_fast(mode: Mode, errors: Sequence[RowError], hint: str = "mend the file") -> None:

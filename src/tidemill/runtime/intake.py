@@ -192,6 +192,8 @@ class Intake:
             most = table.limit("maxBytesPerTrigger")
             limit = share if most is None else min(share, most)
             most_files = table.limit("maxFilesPerTrigger")
+            if table.keyed:
+                most_files = _MOST_ORDERED if most_files is None else min(most_files, _MOST_ORDERED)
             late = self.watermark(table.name) if progress.audience is None else None
             admitted = self._with_size(
                 progress, progress.admit(limit, split_bytes, most_files, tasks, late, table.whole)
@@ -303,6 +305,12 @@ class Intake:
         return self._history[(split.table, split.audience)]
 
 
+_PLACES = 1 << 40
+"""At least so many places in the order of an epoch has a file: rows of some formats are numbered, not their bytes."""
+_MOST_ORDERED = 1 << 18
+"""Files of a keyed table in an epoch, so that places stay below 2^63."""
+
+
 def _placed(splits: list[Split], table: Table) -> list[Split]:
     """The same splits, which are in the order of admission, with what makes positions places in that order."""
     bases: dict[str, int] = {}
@@ -310,7 +318,7 @@ def _placed(splits: list[Split], table: Table) -> list[Split]:
     for split in splits:
         if split.path not in bases:
             bases[split.path] = end
-            end += split.size if table.codec(split.path) is None else MOST_DECODED
+            end += max(split.size, _PLACES) if table.codec(split.path) is None else MOST_DECODED
     return [replace(s, base=bases[s.path]) for s in splits]
 
 

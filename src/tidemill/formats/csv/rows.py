@@ -9,7 +9,6 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from tidemill.errors import FormatError
 from tidemill.formats.base import RowError, Rows
 from tidemill.formats.csv.header import Layout
 from tidemill.formats.csv.index import index_fields
@@ -24,12 +23,10 @@ from tidemill.formats.line_ends import (
     LineRules,
     find_row_end,
 )
-from tidemill.formats.malformed import Flaw, Mode, fail_fast
+from tidemill.formats.malformed import Flaw, Mode, check_size, fail_fast
 from tidemill.formats.values.columns import ColumnParser, ParsedColumn
 from tidemill.formats.values.field_text import NULL, TRIM_LEADING, VALID, TextRules
 from tidemill.schema import Field
-
-_MOST_BYTES = 2**31 - 1
 
 
 @dataclass(frozen=True)
@@ -73,15 +70,9 @@ class RowBuilder:
 
     def build(self, data: Bytes, position: int, row_ends: int, quotes: bool, unterminated: bool) -> Rows:
         """See :meth:`tidemill.formats.line_split.LineBuilder.build`."""
-        if data.size > _MOST_BYTES:
-            raise FormatError(
-                "TM4021",
-                "a row or buffer has 2 GiB or more",
-                got=f"{data.size} bytes from byte {position} on",
-                hint="feed smaller buffers; a row this long points to a quote that is never closed",
-            )
+        check_size(data.size, position)
         fields = self._index(data, position, row_ends, quotes)
-        if unterminated and self._reaches_end(data, fields):
+        if unterminated and self._reaches_end(data, position, fields):
             self._clear_last_row(fields)
         else:
             unterminated = False
@@ -97,7 +88,7 @@ class RowBuilder:
         flaws = self._flaws(fields, parsed, unterminated)
         errors, dropped = self._judge(data, position, fields, flaws)
         rows = self._collect(position, fields, parsed, errors, dropped)
-        return replace(rows, raw=lambda row: self._raw(data, int(rows.positions[row]) - position))
+        return replace(rows, raw=lambda row: self._raw(data, position, int(rows.positions[row]) - position))
 
     def _index(self, data: Bytes, position: int, row_ends: int, quotes: bool) -> FieldOffsets:
         slot_of = np.full(self.layout.width, -1, np.int32)
@@ -133,15 +124,15 @@ class RowBuilder:
             broken_comments=broken[:broken_count],
         )
 
-    def _reaches_end(self, data: Bytes, fields: FieldOffsets) -> bool:
+    def _reaches_end(self, data: Bytes, position: int, fields: FieldOffsets) -> bool:
         """Whether the last row is what the file ends in, and not a comment behind it."""
         if not fields.row_starts.size:
             return False
-        return self._row_end(data, int(fields.row_starts[-1])) < 0
+        return self._row_end(data, position, int(fields.row_starts[-1])) < 0
 
-    def _row_end(self, data: Bytes, start: int) -> int:
+    def _row_end(self, data: Bytes, position: int, start: int) -> int:
         """Offset of the newline that ends the row at ``start``, or -1."""
-        marked = start == 0 and data[:3].tobytes() == BYTE_ORDER_MARK
+        marked = position == 0 and start == 0 and data[:3].tobytes() == BYTE_ORDER_MARK
         begin = len(BYTE_ORDER_MARK) if marked else start
         options = self.options
         stop, _ = find_row_end(data, begin, options.separator, options.quote, options.trim & TRIM_LEADING, OPEN)
@@ -179,21 +170,21 @@ class RowBuilder:
         drops_all = self.options.mode is Mode.DROPMALFORMED
         dropped = {flaw.row for flaw in flaws if flaw.drops or drops_all}
         errors = [
-            RowError(position + int(start), None, "quote_in_comment", self._raw(data, int(start)), True)
+            RowError(position + int(start), None, "quote_in_comment", self._raw(data, position, int(start)), True)
             for start in fields.broken_comments
         ]
         raw: dict[int, bytes] = {}
         for flaw in sorted(flaws, key=lambda f: (f.row, f.ordinal)):
             start = int(fields.row_starts[flaw.row])
             if flaw.row not in raw:
-                raw[flaw.row] = self._raw(data, start)
+                raw[flaw.row] = self._raw(data, position, start)
             errors.append(RowError(position + start, flaw.column, flaw.reason, raw[flaw.row], flaw.row in dropped))
         errors.sort(key=lambda error: error.position)
         fail_fast(self.options.mode, errors)
         return tuple(errors), dropped
 
-    def _raw(self, data: Bytes, start: int) -> bytes:
-        stop = self._row_end(data, start)
+    def _raw(self, data: Bytes, position: int, start: int) -> bytes:
+        stop = self._row_end(data, position, start)
         if stop < 0:
             return bytes(data[start:])
         if stop > start and data[stop - 1] == CARRIAGE_RETURN:

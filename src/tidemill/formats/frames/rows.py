@@ -74,7 +74,7 @@ class FrameBuilder:
         begun = np.zeros(joined.size + 1, np.bool_)
         begun[rows.positions] = True
         begun[[e.position for e in rows.errors]] = True
-        if not begun[places[sizes > 0]].all():
+        if not begun[places[(sizes > 0) & ~self._empty_lines(data, starts, sizes)]].all():
             return None
         if self.separator and any(e.raw.endswith(self.separator) for e in rows.errors):
             return None
@@ -88,6 +88,15 @@ class FrameBuilder:
             at = moved(np.array([e.position for e in errors], np.int64))
             errors = tuple(_moved(e, int(p) - e.position) for e, p in zip(errors, at, strict=True))
         return replace(rows, positions=moved(rows.positions), errors=errors)
+
+    def _empty_lines(self, data: Bytes, starts: Places, sizes: Places) -> npt.NDArray[np.bool_]:
+        """Which frames are nothing but the end of a line, as those that keep a connection alive are."""
+        if not self.separator or not starts.size:
+            return np.zeros(starts.size, np.bool_)
+        ends = (data == CARRIAGE_RETURN) | (data == self.separator[0])
+        last = np.minimum(starts + np.maximum(sizes - 1, 0), data.size - 1)
+        found: npt.NDArray[np.bool_] = ends[np.minimum(starts, data.size - 1)] & ends[last]
+        return found & (sizes > 0) & (sizes <= 2)
 
     def _one_by_one(self, data: Bytes, position: int, starts: Places, sizes: Places) -> Rows:
         """Rows of all frames, each read as a file of its own."""

@@ -13,6 +13,7 @@ from tidemill.formats.json.index import Bytes
 from tidemill.formats.json.rows import RecordBuilder
 from tidemill.formats.json.walk import OUTSIDE, scan_elements
 from tidemill.formats.line_ends import BYTE_ORDER_MARK
+from tidemill.formats.malformed import check_size
 
 _NOTHING = np.empty(0, np.uint8)
 _NOTHING.flags.writeable = False
@@ -48,8 +49,9 @@ class ArraySplitReader:
         stop, *scanned = scan_elements(view, begin, *self._scanned)
         self._scanned = (scanned[0], scanned[1], scanned[2], scanned[3])
         ready = view.size if last else max(int(stop), 0)
-        if not ready:
+        if not ready and not last:
             if view.size:
+                check_size(self._size + view.size, self._position)
                 self._pending.append(view.copy())
                 self._size += view.size
             return self._builder.build_records(_NOTHING, 0, OUTSIDE)[0]

@@ -99,6 +99,20 @@ class JsonReader:
         return LineSplitReader(self._builder, start=start, end=end, file_size=file_size, in_quotes=False)
 
 
+def _ambiguous(schema: Schema, options: JsonOptions, ordinals: Sequence[int]) -> TidemillError:
+    """TM4003 for the first column with which an object would be read as a map and as a record."""
+    root = Node()
+    name = path = ""
+    for ordinal in ordinals:
+        name = schema.fields[ordinal].name
+        place = options.paths.get(ordinal, (name,))
+        path = "/".join(place)
+        root.at(place).want(schema.fields[ordinal].type)
+        if root.ambiguous:
+            break
+    return bad_option(f"field.{name}", path, "one object cannot be read as a map and by its fields")
+
+
 def _builder(schema: Schema, options: JsonOptions, needed: Sequence[str], deletes: DeleteRule | None) -> RecordBuilder:
     """The needed columns, then those that decide whether a row is kept."""
     ordinal_of = {name: i for i, name in enumerate(schema.names)}
@@ -115,9 +129,8 @@ def _builder(schema: Schema, options: JsonOptions, needed: Sequence[str], delete
         node = root.at(options.paths.get(ordinal, (field.name,)))
         node.want(field.type)
         nodes.append(node)
-        if root.ambiguous:
-            path = "/".join(options.paths.get(ordinal, (field.name,)))
-            raise bad_option(f"field.{field.name}", path, "one object cannot be read as a map and by its fields")
+    if root.ambiguous:
+        raise _ambiguous(schema, options, ordinals)
     columns = []
     for ordinal, node in zip(ordinals, nodes, strict=True):
         field = schema.fields[ordinal]

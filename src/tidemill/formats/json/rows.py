@@ -10,7 +10,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidemill.errors import FormatError
 from tidemill.formats.base import RowError, Rows
 from tidemill.formats.csv.changes import DeleteRule
 from tidemill.formats.json.columns import Build, Built
@@ -18,10 +17,8 @@ from tidemill.formats.json.index import Bytes, ValueIndex, index_values
 from tidemill.formats.json.options import JsonOptions
 from tidemill.formats.json.tree import Node, Tree
 from tidemill.formats.line_ends import BYTE_ORDER_MARK, PLAIN_LINES, LineRules
-from tidemill.formats.malformed import Flaw, Mode, fail_fast
+from tidemill.formats.malformed import Flaw, Mode, check_size, fail_fast
 from tidemill.schema import Field
-
-_MOST_BYTES = 2**31 - 1
 
 
 @dataclass(frozen=True)
@@ -93,13 +90,7 @@ class RecordBuilder:
         FormatError
             TM4020 for a malformed row in mode FAILFAST, TM4021 for a buffer that 32-bit offsets cannot address.
         """
-        if data.size >= _MOST_BYTES:
-            raise FormatError(
-                "TM4021",
-                "a row or buffer has 2 GiB or more",
-                got=f"{data.size} bytes from byte {position} on",
-                hint="feed smaller buffers; a row this long points to a bracket or quote that is never closed",
-            )
+        check_size(data.size, position)
         marked = position == 0 and data[:3].tobytes() == BYTE_ORDER_MARK
         begin = len(BYTE_ORDER_MARK) if marked else 0
         index = index_values(data, begin, state, self.options.max_depth, self.order, self.tree)

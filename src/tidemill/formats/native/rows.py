@@ -10,17 +10,15 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from tidemill.errors import FormatError
 from tidemill.formats.base import RowError, Rows
 from tidemill.formats.byte_masks import kernel
 from tidemill.formats.line_ends import NO_BYTE
-from tidemill.formats.malformed import Flaw, Mode, fail_fast
+from tidemill.formats.malformed import Flaw, Mode, check_size, fail_fast
 from tidemill.formats.native.layout import SIZE_BYTES, Layout, Place
 from tidemill.formats.sized_records import Bytes, Places
 from tidemill.formats.values.field_text import BAD_UTF8, BAD_VALUE, NULL, VALID
 from tidemill.formats.values.texts import SLACK, copy_texts
 
-_MOST_BYTES = 2**31 - 1
 _NO_TEXT = np.empty(0, np.uint8)
 Status = npt.NDArray[np.uint8]
 
@@ -100,13 +98,7 @@ class NativeBuilder:
         return self._build(_Buffer(data, starts, None), position, starts - SIZE_BYTES, sizes)
 
     def _build(self, buffer: _Buffer, position: int, begins: Places, sizes: Places) -> Rows:
-        if buffer.data.size > _MOST_BYTES:
-            raise FormatError(
-                "TM4021",
-                "a row or buffer has 2 GiB or more",
-                got=f"{buffer.data.size} bytes from byte {position} on",
-                hint="feed smaller buffers",
-            )
+        check_size(buffer.data.size, position)
         flaws: list[Flaw] = []
         arrays = []
         for place in self.places:

@@ -156,7 +156,9 @@ class _MessageBuilder(RowBuilder):
     def _with_unknown(
         self, errors: tuple[RowError, ...], data: Bytes, base: int, positions: npt.NDArray[np.int64]
     ) -> tuple[RowError, ...]:
-        found = [RowError(int(p), "action", "bad_action", self._raw(data, int(p) - base), True) for p in positions]
+        found = [
+            RowError(int(p), "action", "bad_action", self._raw(data, base, int(p) - base), True) for p in positions
+        ]
         fail_fast(self.options.mode, found, f"the actions are {', '.join(LETTERS)}; mend the file")
         return tuple(sorted((*errors, *found), key=lambda e: e.position))
 

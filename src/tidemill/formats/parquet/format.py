@@ -30,7 +30,8 @@ class ParquetFormat:
 
     **Columns** are those of the file of the same name, in any case. A column that the file lacks is NULL, as in
     Spark; others of the file are not read. Types are kept or widened where no value can change by it
-    (:mod:`tidemill.formats.columnar.lossless`), otherwise TM4042. INT96 is a timestamp in UTC.
+    (:mod:`tidemill.formats.columnar.lossless`), otherwise TM4042. INT96 is a timestamp in UTC, cut to microseconds
+    as in Spark.
 
     **Splits** own the row groups whose first byte lies in them. The position of a row is its number in the file.
 
