@@ -306,6 +306,13 @@ class Mill:
         """Run one epoch over what the last listing found (see :meth:`backlog`), without looking for more."""
         return self._announce(self._open().advance_known())
 
+    def warnings(self) -> tuple[str, ...]:
+        """What went wrong, and is tried again, since the last report or call: a checkpoint that failed, for instance.
+
+        Reports of epochs carry the same; this is for a mill that has nothing to do.
+        """
+        return self._open().warnings()
+
     def drain(self) -> Iterator[EpochReport]:
         """Run epochs over all input that is there when the first begins; yields each report.
 

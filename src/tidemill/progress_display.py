@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import sys
 import time
+from collections.abc import Sequence
 from types import FrameType
 
 from rich.console import Console
@@ -57,10 +59,25 @@ class Display:
         for operator in report.operators:
             self._operators[operator.operation] = self._operators.get(operator.operation, 0.0) + operator.milliseconds
         if self._log:
-            sys.stderr.write(report.line() + "\n")
-            sys.stderr.flush()
+            self._write(report.line())
+        else:
+            self.warn(report.warnings)
         if self._bar is not None:
             self._bar.update(self._bar.tasks[0].id, advance=report.bytes_in, epoch=report.epoch, rows=f"{self._rows:,}")
+
+    def warn(self, warnings: Sequence[str]) -> None:
+        """Say what went wrong and is tried again, one line of JSON, or one each above the progress bar."""
+        if not warnings:
+            return
+        if self._log:
+            self._write(json.dumps({"warnings": list(warnings)}))
+            return
+        for text in warnings:
+            self._console.print(f"warning: {text}", markup=False, highlight=False, soft_wrap=True)
+
+    def _write(self, line: str) -> None:
+        sys.stderr.write(line + "\n")
+        sys.stderr.flush()
 
     def end(self) -> None:
         """Take the progress bar away."""

@@ -46,6 +46,7 @@ def run_mill(mill: Mill, display: Display, once: bool, seconds: float | None) ->
             elif once:
                 break
             else:
+                display.warn(mill.warnings())
                 time.sleep(_POLL_SECONDS)
     finally:
         display.end()

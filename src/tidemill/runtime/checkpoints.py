@@ -201,7 +201,7 @@ class Checkpoints:
                 self._busy = False
                 self._error = error
                 self._failures = 0 if error is None else self._failures + 1
-                if error is not None:
+                if error is not None and error.message() not in self._told:
                     self._told.append(error.message())
                 self._stopped = error is not None and error.number not in _TRY_AGAIN
                 if error is not None and self._pending is None:

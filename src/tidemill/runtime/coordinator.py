@@ -449,20 +449,20 @@ class Coordinator:
             results = [r for report in reports for r in report.splits if r.split.path]
             written = self._seal(current, reports, results, failed)
             sealed = time.perf_counter()
-            milliseconds = {
-                "admit": (admitted - started) * 1e3,
-                "run": (ran - admitted) * 1e3,
-                "seal": (sealed - ran) * 1e3,
-                "total": (sealed - started) * 1e3,
-            }
+            milliseconds = {"admit": (admitted - started) * 1e3, "run": (ran - admitted) * 1e3}
+            milliseconds |= {"seal": (sealed - ran) * 1e3, "total": (sealed - started) * 1e3}
             report = epoch_report(
                 self.version.epoch, current.program, reports, results, written, milliseconds, failed, redone
             )
             self._admission.sealed(sum(s.end - s.start for s in splits), report.spilled_bytes)
-            noted, self._warnings = self._warnings, []
-            noted += self._checkpoints.warnings()
-            found = (*noted, *self._compactor.warnings(), *appeared, *self._newly_outgrown(programs))
+            found = (*self.warnings(), *appeared, *self._newly_outgrown(programs))
             return replace(report, warnings=found)
+
+    def warnings(self) -> tuple[str, ...]:
+        """What is to be said since the last report, or the last call; each thing once."""
+        with self._lock:
+            noted, self._warnings = self._warnings, []
+            return (*noted, *self._checkpoints.warnings(), *self._compactor.warnings())
 
     def _newly_outgrown(self, programs: EpochPrograms) -> tuple[str, ...]:
         """What is to be said, once, of tables that were small."""

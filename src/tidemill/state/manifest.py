@@ -82,6 +82,19 @@ class ManifestLog:
                 hint="give a new or empty directory; nothing was changed",
             )
 
+    def _way_back(self, number: int) -> str:
+        """What somebody can do whose manifest of this number is damaged."""
+        numbers = self.numbers()
+        if number < numbers[-1]:
+            return (
+                f"the newest manifest is {numbers[-1]}, this one only keeps history: `tidemill state verify` tells more"
+            )
+        older = [n for n in numbers if n < number][-3:]
+        return (
+            f"to go back one checkpoint, move this file away; older manifests: {older}, "
+            "and `tidemill state verify` tells which are intact"
+        )
+
     def _not_usable(self, error: OSError) -> TidemillError:
         return TidemillError(
             "TM1013",
@@ -131,7 +144,7 @@ class ManifestLog:
                 "TM1004",
                 "a manifest is damaged",
                 got=f"{self.objects}/{name}: {error}",
-                hint=f"to go back one checkpoint, move this file away; older manifests: {self.numbers()[:-1][-3:]}",
+                hint=self._way_back(number),
             ) from error
         if data["format"] > FORMAT_VERSION:
             raise TidemillError(
