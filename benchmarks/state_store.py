@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import statistics
+from collections.abc import Collection
 from pathlib import Path
 
 from benchmarks.measuring import heading, table, verdict, workspace
@@ -25,13 +26,16 @@ STORES = (
 )
 
 
-def cell(place: Path, core: int, rows: int, key: int, value: int, batch: int, turns: int) -> list[list[object]]:
+def cell(
+    place: Path, core: int, stores: Collection[str], rows: int, key: int, value: int, batch: int, turns: int
+) -> list[list[object]]:
     """One line a store: thousand rows per second of upserts and lookups, and how much slower than Tidemill it is."""
     sides = [
         Contestant(
             n, core, "benchmarks.key_value_stores", kind, place=str(place / n), key_size=key, value_size=value, **o
         )
         for n, kind, o in STORES
+        if n in stores
     ]
     try:
         loads = [side.call("load", rows=rows, batch=min(rows, 1_000_000)) for side in sides]
@@ -93,18 +97,21 @@ def main() -> None:
     options.add_argument("--batches", type=int, nargs="+", default=[10_000, 100_000])
     options.add_argument("--turns", type=int, default=60, help="batches written in each cell")
     options.add_argument("--core", type=int, default=0)
+    names = [name for name, *_ in STORES]
+    options.add_argument("--stores", nargs="+", default=names, choices=names, help="the first is always there")
     given = options.parse_args()
     if given.small:
         given.rows, given.keys, given.batches, given.turns = [100_000], [8], [10_000], 20
     heading("state_store: thousand rows/s, one core; ratios above 1: Tidemill is so many times faster")
     lines: list[list[object]] = []
+    stores = {STORES[0][0], *given.stores}
     names = ["", "load", "upsert", "ratio", "(wall)", "lookup", "ratio", "(wall)", "MB", "runs"]
     for rows in given.rows:
         for key in given.keys:
             for value in given.values:
                 for batch in given.batches:
                     with workspace() as place:
-                        found = cell(place, given.core, rows, key, value, batch, given.turns)
+                        found = cell(place, given.core, stores, rows, key, value, batch, given.turns)
                     table(names, found)
                     lines += found
     for kind, at in (("upsert", 3), ("lookup", 6)):
