@@ -143,10 +143,12 @@ def test_a_writable_buffer_may_be_used_again_after_the_call():
 
 
 def test_a_buffer_of_2_gib_is_refused(monkeypatch):
-    monkeypatch.setattr("tidemill.formats.csv.rows._MOST_BYTES", 3)
+    monkeypatch.setattr("tidemill.formats.malformed._MOST_BYTES", 3)
     with pytest.raises(FormatError) as caught:
         read(b"1,2\n", TWO)
     assert caught.value.number == "TM4021"
+    with pytest.raises(FormatError, match="TM4021"):  # a row that does not end is not collected any longer
+        read(b"1,2345", TWO, sizes=[1] * 6)
 
 
 HEADED = {"header": "true"}
