@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 
+import numpy as np
+import numpy.typing as npt
+
 from tidemill.errors import TidemillError, nearest
+from tidemill.formats.values.time_pattern import NO_PATTERN, compile_pattern
 
 
 def bad_option(name: str, value: str, hint: str) -> TidemillError:
@@ -36,3 +40,16 @@ def check_options(name: str, given: Iterable[str], known: Collection[str]) -> No
             raise TidemillError(
                 "TM4005", f"unknown option for a table USING {name}", got=option, hint=nearest(option, known)
             )
+
+
+def time_pattern(given: Mapping[str, str], name: str) -> npt.NDArray[np.int32]:
+    """A compiled ``dateFormat`` or ``timestampFormat``; ``NO_PATTERN`` when it is not given."""
+    text = given.get(name.lower())
+    if text is None:
+        return NO_PATTERN
+    try:
+        return compile_pattern(text)
+    except ValueError as error:
+        raise bad_option(
+            name, text, f"{error}; supported: yyyy MM dd HH mm ss S..., other characters, 'quoted text'"
+        ) from error

@@ -5,15 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-import numpy as np
-import numpy.typing as npt
-
 from tidemill.formats.line_ends import NO_BYTE, LineRules
 from tidemill.formats.malformed import Mode, parse_mode
-from tidemill.formats.options import bad_option, flag, positive
+from tidemill.formats.options import bad_option, flag, positive, time_pattern
 from tidemill.formats.values.columns import TimePatterns
 from tidemill.formats.values.field_text import TRIM_LEADING, TRIM_TRAILING
-from tidemill.formats.values.time_pattern import NO_PATTERN, compile_pattern
 
 OPTION_NAMES = frozenset(
     {
@@ -107,7 +103,7 @@ def parse_options(options: Mapping[str, str]) -> CsvOptions:
         trim=TRIM_LEADING * flag(given, "ignoreLeadingWhiteSpace")
         + TRIM_TRAILING * flag(given, "ignoreTrailingWhiteSpace"),
         mode=parse_mode(given),
-        patterns=TimePatterns(_pattern(given, "dateFormat"), _pattern(given, "timestampFormat")),
+        patterns=TimePatterns(time_pattern(given, "dateFormat"), time_pattern(given, "timestampFormat")),
         max_columns=positive(given, "maxColumns", DEFAULT_MAX_COLUMNS),
     )
 
@@ -117,15 +113,3 @@ def _character(name: str, text: str) -> int:
     if len(text) != 1 or not text.isascii() or text in "\n\r\0":
         raise bad_option(name, text, "one ASCII character, no line end; \\t stands for a tab")
     return ord(text)
-
-
-def _pattern(given: Mapping[str, str], name: str) -> npt.NDArray[np.int32]:
-    text = given.get(name.lower())
-    if text is None:
-        return NO_PATTERN
-    try:
-        return compile_pattern(text)
-    except ValueError as error:
-        raise bad_option(
-            name, text, f"{error}; supported: yyyy MM dd HH mm ss S..., other characters, 'quoted text'"
-        ) from error

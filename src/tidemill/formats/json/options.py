@@ -5,14 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-import numpy as np
-import numpy.typing as npt
-
 from tidemill.errors import nearest
 from tidemill.formats.malformed import Mode, parse_mode
-from tidemill.formats.options import bad_option, flag, positive
+from tidemill.formats.options import bad_option, flag, positive, time_pattern
 from tidemill.formats.values.columns import TimePatterns
-from tidemill.formats.values.time_pattern import NO_PATTERN, compile_pattern
 from tidemill.schema import Schema
 
 FIELD_PREFIX = "field."
@@ -91,7 +87,7 @@ def parse_options(schema: Schema, options: Mapping[str, str]) -> JsonOptions:
     return JsonOptions(
         multi_line=flag(given, "multiLine") if "multiline" in given else None,
         mode=parse_mode(given),
-        patterns=TimePatterns(_pattern(given, "dateFormat"), _pattern(given, "timestampFormat")),
+        patterns=TimePatterns(time_pattern(given, "dateFormat"), time_pattern(given, "timestampFormat")),
         max_depth=depth,
         paths=_paths(schema, given),
     )
@@ -111,15 +107,3 @@ def _paths(schema: Schema, given: Mapping[str, str]) -> dict[int, tuple[str, ...
             raise bad_option(option, text, "names joined by /, such as 'address/city'; ~1 is a / in a name, ~0 a ~")
         paths[names.index(column)] = tuple(part.replace("~1", "/").replace("~0", "~") for part in parts)
     return paths
-
-
-def _pattern(given: Mapping[str, str], name: str) -> npt.NDArray[np.int32]:
-    text = given.get(name.lower())
-    if text is None:
-        return NO_PATTERN
-    try:
-        return compile_pattern(text)
-    except ValueError as error:
-        raise bad_option(
-            name, text, f"{error}; supported: yyyy MM dd HH mm ss S..., other characters, 'quoted text'"
-        ) from error
