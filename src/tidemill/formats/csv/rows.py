@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from tidemill.formats.base import RowError, Rows
 from tidemill.formats.csv.header import Layout
-from tidemill.formats.csv.index import index_fields
+from tidemill.formats.csv.index import MARK_SLACK, find_marks, regular_fields, walk_fields
 from tidemill.formats.csv.options import CsvOptions
 from tidemill.formats.field_index import FieldOffsets
 from tidemill.formats.line_ends import (
@@ -27,6 +27,8 @@ from tidemill.formats.malformed import Flaw, Mode, check_size, fail_fast
 from tidemill.formats.values.columns import ColumnParser, ParsedColumn
 from tidemill.formats.values.field_text import NULL, TRIM_LEADING, VALID, TextRules
 from tidemill.schema import Field
+
+_NONE = np.empty(0, np.int32)
 
 
 @dataclass(frozen=True)
@@ -97,32 +99,44 @@ class RowBuilder:
         starts = np.empty((len(self.columns), row_ends), np.int32)
         ends = np.empty((len(self.columns), row_ends), np.int32)
         row_starts = np.empty(row_ends, np.int32)
-        counts = np.empty(row_ends, np.int32)
-        broken = np.empty(row_ends if self.options.comment != NO_BYTE else 0, np.int32)
         marked = position == 0 and data[:3].tobytes() == BYTE_ORDER_MARK
-        rows, broken_count = index_fields(
-            data,
-            len(BYTE_ORDER_MARK) if marked else 0,
-            self.options.separator,
-            self.options.quote if quotes else NO_BYTE,
-            self.options.trim & TRIM_LEADING,
-            self.options.comment,
-            max(0, min(self.layout.data_start - position, data.size)),
-            slot_of,
-            starts,
-            ends,
-            row_starts,
-            counts,
-            broken,
-        )
+        first_start, begin = 0, len(BYTE_ORDER_MARK) if marked else 0
+        skip_before = max(0, min(self.layout.data_start - position, data.size))
+        marks, lines = self._marks(data, begin, row_ends * self.layout.width, quotes)
+        comment = self.options.comment
+        if regular_fields(
+            data, begin, first_start, marks, lines, comment, self.layout.width, slot_of, starts, ends, row_starts
+        ):
+            skipped = int(np.searchsorted(row_starts[:lines], skip_before)) if skip_before else 0
+            counts = np.full(lines, self.layout.width, np.int32)
+            rows, broken = lines, _NONE
+        else:
+            skipped = 0
+            counts = np.empty(row_ends, np.int32)
+            broken = np.empty(row_ends if comment != NO_BYTE else 0, np.int32)
+            rows, broken_count = walk_fields(
+                data, begin, first_start, marks, comment, skip_before, slot_of, starts, ends, row_starts, counts, broken
+            )
+            broken = broken[:broken_count]
         return FieldOffsets(
-            row_starts=row_starts[:rows],
-            field_counts=counts[:rows],
-            starts=starts[:, :rows],
-            ends=ends[:, :rows],
+            row_starts=row_starts[skipped:rows],
+            field_counts=counts[skipped:rows],
+            starts=starts[:, skipped:rows],
+            ends=ends[:, skipped:rows],
             has_quotes=quotes,
-            broken_comments=broken[:broken_count],
+            broken_comments=broken,
         )
+
+    def _marks(self, data: Bytes, begin: int, expected: int, quotes: bool) -> tuple[npt.NDArray[np.int32], int]:
+        """Separators and line ends outside quotes, and how many of them are line ends."""
+        options = self.options
+        quote = options.quote if quotes else NO_BYTE
+        for room in (expected, data.size + 1):
+            marks = np.empty(room + MARK_SLACK, np.int32)
+            count, lines = find_marks(data, begin, options.separator, quote, options.trim & TRIM_LEADING, marks)
+            if count >= 0:
+                break
+        return marks[:count], lines
 
     def _reaches_end(self, data: Bytes, position: int, fields: FieldOffsets) -> bool:
         """Whether the last row is what the file ends in, and not a comment behind it."""

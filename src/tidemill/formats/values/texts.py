@@ -5,7 +5,7 @@ from __future__ import annotations
 # mypy: allow-untyped-defs
 import numpy as np
 
-from tidemill.formats.byte_masks import byte_at, inlined, kernel, load_word, store_word
+from tidemill.formats.byte_masks import byte_at, inlined, kernel, move_32, trailing_zeros
 from tidemill.formats.values.field_text import (
     BAD_QUOTE,
     BAD_UTF8,
@@ -16,8 +16,8 @@ from tidemill.formats.values.field_text import (
     text_bounds,
 )
 
-_HIGH_BITS = np.uint64(0x8080808080808080)
-SLACK = 8
+_HALF = np.uint64(32)
+SLACK = 32
 """Bytes that the output of :func:`copy_texts` must have beyond the sum of the field lengths."""
 
 
@@ -48,20 +48,27 @@ def is_utf8(data, start, end):
 
 
 @inlined
+def _lowest(count):
+    """A mask of the lowest bits: ``count`` of them (0 to 32)."""
+    return (np.uint64(1) << np.uint64(count)) - np.uint64(1)
+
+
+@inlined
 def _copy_unquoted(buf, start, end, out, cursor):
-    """Copy bytes, eight at a time; returns the words read, OR-ed (the last may reach past the end)."""
+    """Copy bytes, 32 at a time; returns whether one is not ASCII (0 for none)."""
     seen = np.uint64(0)
     size = np.int64(buf.size)
-    while start < end and start + 8 <= size:
-        word = load_word(buf, start)
-        store_word(out, cursor, word)
-        seen |= word
-        start += 8
-        cursor += 8
+    while start + 32 <= size:
+        mask = move_32(buf, start, out, cursor, 0) >> _HALF
+        if end - start <= 32:
+            return seen | (mask & _lowest(end - start))
+        seen |= mask
+        start += 32
+        cursor += 32
     while start < end:
         c = byte_at(buf, start)
         out[cursor] = c
-        seen |= np.uint64(c)
+        seen |= np.uint64(c >> 7)
         start += 1
         cursor += 1
     return seen
@@ -69,17 +76,37 @@ def _copy_unquoted(buf, start, end, out, cursor):
 
 @inlined
 def _copy_quoted(buf, start, end, quote, out, cursor):
-    """Copy the inside of a quoted field, ``""`` as one quote; returns the new cursor, -1 for a lone quote."""
+    """Copy the inside of a quoted field, ``""`` as one quote; returns the new cursor, -1 for a lone quote, and whether
+    a byte is not ASCII (0 for none)."""
+    seen = np.uint64(0)
+    size = np.int64(buf.size)
     while start < end:
-        c = byte_at(buf, start)
-        if c == quote:
+        if start + 32 <= size:
+            width = min(end - start, 32)
+            mask = move_32(buf, start, out, cursor, quote)
+            found = mask & _lowest(width)
+            if found == 0:
+                seen |= (mask >> _HALF) & _lowest(width)
+                start += width
+                cursor += width
+                continue
+            before = trailing_zeros(found)
+            seen |= (mask >> _HALF) & _lowest(before)
+            start += before + 1
+            cursor += before + 1
+        else:
+            c = byte_at(buf, start)
+            out[cursor] = c
+            seen |= np.uint64(c >> 7)
             start += 1
-            if start == end or byte_at(buf, start) != quote:
-                return np.int64(-1)
-        out[cursor] = c
-        cursor += 1
+            cursor += 1
+            if c != quote:
+                continue
+        # A quote was copied; another one must follow.
+        if start == end or byte_at(buf, start) != quote:
+            return np.int64(-1), seen
         start += 1
-    return cursor
+    return cursor, seen
 
 
 @kernel
@@ -115,14 +142,13 @@ def copy_texts(buf, starts, ends, quote, trim, null_text, utf8, out, offsets, st
             outcome = BAD_QUOTE
         else:
             if quoted == 1:
-                stop = _copy_quoted(buf, start, end, quote, out, cursor)
-                seen = _HIGH_BITS
+                stop, seen = _copy_quoted(buf, start, end, quote, out, cursor)
             else:
                 seen = _copy_unquoted(buf, start, end, out, cursor)
                 stop = cursor + end - start
             if stop < 0:
                 outcome = BAD_QUOTE
-            elif utf8 and seen & _HIGH_BITS != 0 and not is_utf8(out, cursor, stop):
+            elif utf8 and seen != 0 and not is_utf8(out, cursor, stop):
                 outcome = BAD_UTF8
             else:
                 cursor = stop
