@@ -27,7 +27,8 @@ from tidemill.runtime.static_tables import parse_static
 from tidemill.runtime.watermark import Watermark, parse_watermark
 from tidemill.schema import Field, Schema
 from tidemill.sources import files
-from tidemill.task.program import Changelog, ReadPlan, TableSource, multiset_table
+from tidemill.task.expressions import Literal, Ref
+from tidemill.task.program import Calculate, Changelog, ReadPlan, TableSource, multiset_table
 
 _OWN_OPTIONS = frozenset({"path", "opcolumn", "opinsert", "opdelete", "maxfilespertrigger", "maxbytespertrigger"}) | {
     "watermark",
@@ -43,15 +44,21 @@ ERRORS_SUFFIX = "__errors"
 NEXT = " (replacement)"
 """The inner name of a view that is being built to replace another ends so."""
 
-ERRORS_SCHEMA = Schema(
+STORED_ERRORS = Schema(
     (
         Field("file", pa.string(), False),
         Field("position", pa.int64(), False),
+        Field("line", pa.int64(), True),
+        Field("at", pa.int64(), True),
         Field("column", pa.string(), True),
         Field("reason", pa.string(), False),
         Field("raw", pa.binary(), False),
     )
 )
+"""What is kept of each: positions are of the row's first byte, ``at`` is that of what is wrong with it."""
+
+ERRORS_SCHEMA = Schema((Field("source", pa.string(), False), *STORED_ERRORS))
+"""What is read: with the table's name first, so that the errors of several tables can be put together."""
 
 
 @dataclass(frozen=True)
@@ -139,7 +146,7 @@ class Table:
             fields = (*fields, Field(self.op_column, pa.string()))
         options = tuple(sorted((k, v) for k, v in self.options.items() if k not in _OWN_OPTIONS))
         values = (self.options.get("opinsert", "I"), self.options.get("opdelete", "D"))
-        errors = multiset_table(f"errors:{self.uid}", ERRORS_SCHEMA.types, 2)
+        errors = multiset_table(f"errors:{self.uid}", STORED_ERRORS.types, 2)
         schema, op_column = Schema(fields), self.op_column
         if self.format == DEBEZIUM:
             schema, op_column = Schema((*fields, Field(OPERATION, pa.string(), False))), OPERATION
@@ -161,7 +168,9 @@ class Table:
 
     def errors_plan(self) -> ReadPlan:
         """How ``<table>__errors`` is read."""
-        return ReadPlan(self.source().errors, None, (), (), ERRORS_SCHEMA)
+        columns = tuple(Ref(i, f.type, f.nullable) for i, f in enumerate(STORED_ERRORS))
+        named = Calculate(None, (Literal(self.name, pa.string()), *columns))
+        return ReadPlan(self.source().errors, None, (), (named,), ERRORS_SCHEMA)
 
 
 @dataclass(frozen=True)
