@@ -42,6 +42,7 @@ def test_lines_are_newlines_before(
     monkeypatch.setattr("tidemill.sources.files.BUFFER_BYTES", 97)
     monkeypatch.setattr(line_numbers, "_MARK_BYTES", 250)
     monkeypatch.setattr(line_numbers, "_MOST_FILES", 2)
+    monkeypatch.setattr(line_numbers, "_FEW", rng.choice((0, 2, 200)))
     for number in range(40):
         data = bytes(rng.choice(b'ab\n\r"') for _ in range(rng.choice((0, 1, 96, 97, 98, 1500))))
         path = tmp_path / f"{number}{suffix}"

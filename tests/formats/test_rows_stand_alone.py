@@ -41,6 +41,15 @@ def _csv(values: Values) -> bytes:
     return f"{'' if k is None else k},{text},{'' if d is None else d}".encode()
 
 
+def _tsv(values: Values) -> bytes:
+    k, _, d = values
+    return f"{'' if k is None else k}\ta{'' if d is None else d}\t{'' if d is None else d}".encode()
+
+
+def _native_row(values: Values) -> bytes:
+    return _framed(b"\0" + struct.pack("<i3sd", values[0] or 0, b"abc", values[2] or 0.0))
+
+
 def _json(values: Values) -> bytes:
     return json.dumps(dict(zip("ksd", values, strict=True)), ensure_ascii=False).encode()
 
@@ -54,15 +63,15 @@ CSV_MALFORMED = (
     b"99999999999,,1e", b'"x\n,",b,2', b',"",1x', b"-,-,-", b'1,"""",1.2.3',
 )  # fmt: skip
 JSON_MALFORMED = (
-    b"{", b"}", b"[1,2", b'{"k":', b'{"k":1,}', b'{"k":"x"}', b'{"s":"\xff"}', b'{"s":"open}', b'{"s":"\\', b"]", b"nul",
-    b'{"k":1}{"k":2}', b"[[[[", b'"', b'{"d":1.}', b"\xef\xbb", b'{"k":{"k":[', b'{"s":"\\ud800"}', b"\x00", b",",
+    b"{", b"}", b"[1,2", b'{"k":', b'{"k":1,}', b'{"k":"x"}', b'{"s":"\xff"}', b'{"s":"open}', b'{"s":"\\', b"]",
+    b"nul", b'{"k":1}{"k":2}', b"[[[[", b'"', b'{"d":1.}', b"\xef\xbb", b'{"k":{"k":[', b'{"s":"\\ud800"}', b"\x00", b",",
 )  # fmt: skip
 OPEN_CSV = (b'1,"a', b'"', b'1,"a\n', b'"""')
 
 KINDS = {
     "csv": Kind("csv", _csv, CSV_MALFORMED, {}),
     "csv without quotes": Kind(
-        "csv", lambda v: f"{v[0]}\t{v[0]}\t{v[2]}".encode(), (*OPEN_CSV[:2], b"x\t", b'"\t"\tx'), {"quote": "", "sep": "\t"}
+        "csv", _tsv, (*OPEN_CSV[:2], b"x\t", b'"\t"\tx'), {"quote": "", "sep": "\t"}
     ),
     "csv trimmed": Kind(
         "csv", lambda v: b" " + _csv(v), CSV_MALFORMED, {"ignoreLeadingWhiteSpace": "true", "comment": "#"}
@@ -76,8 +85,8 @@ KINDS = {
     ),
     "frames of native": Kind(
         "frames",
-        lambda v: _framed(b"\0" + struct.pack("<i3sd", v[0] or 0, b"abc", v[2] or 0.0)),
-        (_framed(b""), _framed(b"\0"), _framed(b"\0" * 15), _framed(b"\0" * 17), _framed(b"\0abcd\xff\xff\xff" + b"\0" * 8)),
+        _native_row,
+        tuple(map(_framed, (b"", b"\0", b"\0" * 15, b"\0" * 17, b"\0abcd\xff\xff\xff" + b"\0" * 8))),
         {"payload": "native", "widths": "s:3"},
         (b"",),
     ),

@@ -20,8 +20,9 @@ import numpy.typing as npt
 from tidemill.formats.base import RowError
 from tidemill.formats.line_ends import NEWLINE
 
-_MARK_BYTES = 4 << 20
+_MARK_BYTES = 1 << 20
 _MOST_FILES = 256
+_FEW = 200
 _NOTHING = np.empty(0, np.uint8)
 
 _counted: OrderedDict[Hashable, list[tuple[int, int]]] = OrderedDict()
@@ -64,6 +65,8 @@ class LineNumbers:
         self._begin = 0
         self._before = 0
         self._piece: npt.NDArray[np.uint8] = _NOTHING
+        # How far into the piece newlines have been counted, and how many there were.
+        self._looked = self._seen = 0
 
     def of(self, positions: Sequence[int] | npt.NDArray[np.int64]) -> list[int]:
         """The line of each position.
@@ -91,12 +94,10 @@ class LineNumbers:
         while done < wanted.size:
             here = int(np.searchsorted(wanted, self._begin + self._piece.size, "right"))
             if here > done:
-                newlines = np.flatnonzero(self._piece == NEWLINE)
-                found = np.searchsorted(newlines, wanted[done:here] - self._begin, "left")
-                lines[order[done:here]] = self._before + found + 1
+                lines[order[done:here]] = self._before + self._newlines(wanted[done:here] - self._begin) + 1
                 done = here
             elif not self._advance():
-                lines[order[done:]] = self._before + int(np.count_nonzero(self._piece == NEWLINE)) + 1
+                lines[order[done:]] = self._before + self._to(self._piece.size) + 1
                 break
         return [int(line) for line in lines]
 
@@ -114,10 +115,26 @@ class LineNumbers:
             self._file.close()
             self._open = False
 
+    def _newlines(self, offsets: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """How many newlines are before each offset in the piece; offsets are ascending."""
+        if offsets.size > _FEW:
+            found: npt.NDArray[np.int64] = np.searchsorted(np.flatnonzero(self._piece == NEWLINE), offsets, "left")
+            return found
+        return np.array([self._to(int(offset)) for offset in offsets], np.int64)
+
+    def _to(self, offset: int) -> int:
+        """How many newlines are before one offset in the piece: each byte is looked at once while offsets ascend."""
+        if offset < self._looked:
+            self._looked = self._seen = 0
+        self._seen += int(np.count_nonzero(self._piece[self._looked : offset] == NEWLINE))
+        self._looked = offset
+        return self._seen
+
     def _start(self, position: int) -> None:
         self.close()
         self._begin, self._before = _nearest(self._key, position)
         self._piece = _NOTHING
+        self._looked = self._seen = 0
         self._file.open(self._begin)
         self._open = True
 
@@ -125,9 +142,9 @@ class LineNumbers:
         """Read the next piece; tells whether there was one."""
         if self._file.ended:
             return False
-        newlines = int(np.count_nonzero(self._piece == NEWLINE))
+        self._before += self._to(self._piece.size)
         self._begin += self._piece.size
-        self._before += newlines
+        self._looked = self._seen = 0
         _remember(self._key, self._begin, self._before)
         piece = self._file.fill()
         self._piece = np.frombuffer(piece, np.uint8) if len(piece) else _NOTHING
