@@ -275,7 +275,7 @@ class Snapshot:
 
 def from_manifest(store: RunStore, version: Version, data: Mapping[str, Any]) -> Snapshot:
     """The snapshot that a manifest describes."""
-    return Snapshot(store, version, Catalog.from_json(data["catalog"]), data["filling"], data["counts"])
+    return Snapshot(store, version, Catalog.from_json(data["catalog"]), data["filling"], data.get("counts", {}))
 
 
 def to_table(plan: ReadPlan, delta: Delta) -> pa.Table:
