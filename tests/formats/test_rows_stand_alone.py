@@ -64,7 +64,8 @@ CSV_MALFORMED = (
 )  # fmt: skip
 JSON_MALFORMED = (
     b"{", b"}", b"[1,2", b'{"k":', b'{"k":1,}', b'{"k":"x"}', b'{"s":"\xff"}', b'{"s":"open}', b'{"s":"\\', b"]",
-    b"nul", b'{"k":1}{"k":2}', b"[[[[", b'"', b'{"d":1.}', b"\xef\xbb", b'{"k":{"k":[', b'{"s":"\\ud800"}', b"\x00", b",",
+    b"nul", b'{"k":1}{"k":2}', b"[[[[", b'"', b'{"d":1.}', b"\xef\xbb", b'{"k":{"k":[', b'{"s":"\\ud800"}', b"\x00",
+    b",",
 )  # fmt: skip
 OPEN_CSV = (b'1,"a', b'"', b'1,"a\n', b'"""')
 
