@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from tidemill.errors import FormatError, TidemillError
+from tidemill.formats.base import SplitReader
 from tidemill.formats.csv.changes import DeleteRule, change_builder, parse_delete_rule
 from tidemill.formats.csv.header import layout_by_header, layout_by_position
 from tidemill.formats.csv.options import OPTION_NAMES, CsvOptions, parse_options
 from tidemill.formats.csv.rows import CheckedColumn, RowBuilder
-from tidemill.formats.line_split import LineSplitReader
+from tidemill.formats.delimiter_split import line_reader
 from tidemill.formats.malformed import Mode
 from tidemill.formats.values.columns import parser_for
 from tidemill.schema import Schema, type_to_ddl
@@ -90,7 +91,7 @@ class CsvRowReader:
 
     def split(
         self, *, start: int, end: int, file_size: int, in_quotes: bool | None, header: bytes | None
-    ) -> LineSplitReader:
+    ) -> SplitReader:
         """See :meth:`tidemill.formats.base.RowReader.split`."""
         if not self._options.header:
             layout = layout_by_position(self._schema)
@@ -106,7 +107,7 @@ class CsvRowReader:
         builder = RowBuilder(self._options, layout, self._columns, self._needed)
         if self._deletes is not None:
             builder = change_builder(builder, self._deletes)
-        return LineSplitReader(builder, start=start, end=end, file_size=file_size, in_quotes=in_quotes)
+        return line_reader(builder, start=start, end=end, file_size=file_size, in_quotes=in_quotes)
 
 
 def _checked_columns(schema: Schema, options: CsvOptions, needed: Sequence[str]) -> tuple[CheckedColumn, ...]:

@@ -33,14 +33,15 @@ def plain_table(data: bytes, schema: Schema, given: Mapping[str, str]) -> PlainT
     rows: list[tuple[Any, ...]] = []
     positions: list[int] = []
     errors: list[RowError] = []
-    for row in plain_rows(data, options.separator, options.quote, options.comment, bool(options.trim & TRIM_LEADING)):
+    rules = options.general
+    for row in plain_rows(
+        data, rules.separator, rules.quote, options.comment, bool(rules.leading), rules.escape, rules.row_end
+    ):
         if row.position < layout.data_start:
             continue
-        raw = data[row.position : row.stop]
-        if row.terminated and raw.endswith(b"\n"):
-            raw = raw[:-1].removesuffix(b"\r")
+        raw = data[row.position : row.end]
         if row.comment:
-            if b"\n" in raw:
+            if rules.row_end in raw:
                 errors.append(RowError(row.position, None, "quote_in_comment", raw, True))
             continue
         values, flaws = _parse(row, schema, given, options, layout)
@@ -87,12 +88,18 @@ def _parse_field(
     is_text = parser.bad_value == "bad_utf8"
     try:
         text, quoted = plain_text(
-            raw, options.quote, bool(options.trim & TRIM_LEADING), bool(options.trim & TRIM_TRAILING)
+            raw,
+            options.quote,
+            bool(options.trim & TRIM_LEADING),
+            bool(options.trim & TRIM_TRAILING),
+            options.general.escape,
         )
     except ValueError:
         return None, "bad_quote" if is_text else parser.bad_value
-    if text == options.null_text or (not quoted and not text):
+    if text in options.null_texts or (not quoted and not text):
         return None, None
+    if parser.bad_value in ("bad_float32", "bad_float64"):
+        text = dict(options.not_finite).get(text, text)
     names = {name.lower(): value for name, value in given.items()}
     pattern = names.get("dateformat" if parser.bad_value == "bad_date" else "timestampformat")
     try:

@@ -1,0 +1,1 @@
+OVERRIDE_OPTIONS: frozenset[str] = frozenset()
