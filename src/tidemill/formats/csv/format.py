@@ -12,7 +12,8 @@ from tidemill.formats.csv.options import OPTION_NAMES, CsvOptions, parse_options
 from tidemill.formats.csv.rows import CheckedColumn, RowBuilder
 from tidemill.formats.delimiter_split import line_reader
 from tidemill.formats.malformed import Mode
-from tidemill.formats.values.columns import parser_for
+from tidemill.formats.values.chosen import column_parsers
+from tidemill.formats.values.columns import ColumnParser
 from tidemill.schema import Schema, type_to_ddl
 
 
@@ -58,8 +59,8 @@ class CsvFormat:
                 got=str(parsed.max_columns),
                 hint=f"the table has {len(schema)} columns",
             )
-        for field in schema:
-            if parser_for(field.type) is None:
+        for field, parser in zip(schema, _parsers(schema, options, parsed), strict=True):
+            if parser is None:
                 raise TidemillError(
                     "TM4004",
                     f"the column {field.name!r} has a type that csv cannot hold",
@@ -70,20 +71,27 @@ class CsvFormat:
     def reader(self, schema: Schema, options: Mapping[str, str], needed: Sequence[str]) -> CsvRowReader:
         """See :meth:`tidemill.formats.base.Format.reader`."""
         self.validate(schema, options)
-        return CsvRowReader(schema, parse_options(options), needed, parse_delete_rule(schema, options))
+        parsed = parse_options(options)
+        columns = _checked_columns(schema, parsed, needed, _parsers(schema, options, parsed))
+        return CsvRowReader(schema, parsed, columns, len(needed), parse_delete_rule(schema, options))
 
 
 class CsvRowReader:
     """See :class:`tidemill.formats.base.RowReader`."""
 
     def __init__(
-        self, schema: Schema, options: CsvOptions, needed: Sequence[str], deletes: DeleteRule | None = None
+        self,
+        schema: Schema,
+        options: CsvOptions,
+        columns: tuple[CheckedColumn, ...],
+        needed: int,
+        deletes: DeleteRule | None = None,
     ) -> None:
         self._schema = schema
         self._deletes = deletes
         self._options = options
-        self._columns = _checked_columns(schema, options, needed)
-        self._needed = len(needed)
+        self._columns = columns
+        self._needed = needed
 
     def header_bytes_needed(self) -> bool:
         """See :meth:`tidemill.formats.base.RowReader.header_bytes_needed`."""
@@ -110,7 +118,13 @@ class CsvRowReader:
         return line_reader(builder, start=start, end=end, file_size=file_size, in_quotes=in_quotes)
 
 
-def _checked_columns(schema: Schema, options: CsvOptions, needed: Sequence[str]) -> tuple[CheckedColumn, ...]:
+def _parsers(schema: Schema, options: Mapping[str, str], parsed: CsvOptions) -> tuple[ColumnParser | None, ...]:
+    return column_parsers(schema, {name.lower(): value for name, value in options.items()}, parsed.patterns)
+
+
+def _checked_columns(
+    schema: Schema, options: CsvOptions, needed: Sequence[str], parsers: Sequence[ColumnParser | None]
+) -> tuple[CheckedColumn, ...]:
     """The needed columns, then those that decide whether a row is kept."""
     ordinal_of = {name: i for i, name in enumerate(schema.names)}
     order = [ordinal_of[name] for name in needed]
@@ -120,7 +134,7 @@ def _checked_columns(schema: Schema, options: CsvOptions, needed: Sequence[str])
     columns = []
     for ordinal in order:
         field = schema.fields[ordinal]
-        parser = parser_for(field.type, options.patterns)
+        parser = parsers[ordinal]
         assert parser is not None, "validated before"
         columns.append(CheckedColumn(ordinal, field, parser))
     return tuple(columns)

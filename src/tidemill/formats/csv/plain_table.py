@@ -6,12 +6,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import pyarrow as pa
+
 from tidemill.formats.base import RowError
 from tidemill.formats.csv.header import Layout, layout_by_header, layout_by_position
 from tidemill.formats.csv.options import CsvOptions, parse_options
 from tidemill.formats.csv.reference import PlainRow, plain_rows, plain_text
 from tidemill.formats.malformed import Mode
-from tidemill.formats.values.columns import parser_for
+from tidemill.formats.values.chosen import column_parsers
+from tidemill.formats.values.chosen_reference import plain_chosen_value
+from tidemill.formats.values.columns import DEFAULT_PATTERNS
 from tidemill.formats.values.field_text import TRIM_LEADING, TRIM_TRAILING
 from tidemill.formats.values.reference import plain_value
 from tidemill.schema import Field, Schema
@@ -83,9 +87,13 @@ def _parse_field(
 ) -> tuple[Any, str | None]:
     if raw is None:
         return None, None
-    parser = parser_for(field.type)
+    (parser,) = column_parsers(
+        Schema((field,)),
+        {n.lower(): v for n, v in given.items() if n.lower() == f"parser.{field.name.lower()}"},
+        DEFAULT_PATTERNS,
+    )
     assert parser is not None
-    is_text = parser.bad_value == "bad_utf8"
+    is_text = field.type in (pa.string(), pa.binary())
     try:
         text, quoted = plain_text(
             raw,
@@ -101,8 +109,12 @@ def _parse_field(
     if parser.bad_value in ("bad_float32", "bad_float64"):
         text = dict(options.not_finite).get(text, text)
     names = {name.lower(): value for name, value in given.items()}
-    pattern = names.get("dateformat" if parser.bad_value == "bad_date" else "timestampformat")
+    family = "dateformat" if parser.bad_value == "bad_date" else "timestampformat"
+    pattern = names.get(f"{family}.{field.name.lower()}", names.get(family))
+    chosen = names.get(f"parser.{field.name.lower()}")
     try:
+        if chosen is not None:
+            return plain_chosen_value(chosen, field.type, text), None
         return plain_value(field.type, text, pattern), None
     except ValueError:
         return None, parser.bad_value
