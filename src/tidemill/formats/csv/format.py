@@ -21,22 +21,26 @@ class CsvFormat:
     r"""Rows of separated fields, one line each.
 
     **Rows.** ``\n`` and ``\r\n`` end a row, the end of the file too. An empty line is no row. Inside quotes
-    line ends and separators are data. A byte is inside quotes when an odd number of quotes precedes it in the
-    file.
+    line ends and separators are data. ``sep`` and ``lineSep`` may have several bytes and match left to right.
 
     **Text.** A field that opens with a quote must be a quoted text with inner quotes doubled, else it is
     malformed (``bad_quote``, or the code of its type). Quotes further inside an unquoted field are data. A
     byte order mark at the start of the file is skipped.
 
-    **NULL.** An unquoted field equal to ``nullValue`` (empty by default) is NULL, and so is a field that the
-    row lacks. A quoted empty field is the empty string, and malformed for every type but string and binary.
+    With ``escape``, a character that is not the quote, an inner quote has one before it instead; it counts inside
+    quotes only, and before another escape or a quote only.
+
+    **NULL.** A field whose text is ``nullValue`` (empty by default), or one of ``nullValues``, is NULL, quoted or not;
+    so is an unquoted empty field, and one that the row lacks.
 
     **Values.** boolean: ``true``/``false`` in any case. Integers: ``[+-]digits`` within the type's limits.
     float, double: correctly rounded decimals, ``NaN``, ``[+-]Infinity``, ``[+-]Inf``. decimal: rounded
     HALF_UP to the scale; too many digits before the point are malformed. date: ``yyyy-[m]m-[d]d``. timestamp:
     ``yyyy-MM-dd[ T]HH:mm[:ss[.ffffff]][Z|+hh:mm|+hhmm]`` or a date, UTC unless a zone is given; digits beyond
     microseconds are cut off. timestamp_ntz: the same without zone. string: UTF-8. Spaces around a value are
-    part of it, unless ``ignoreLeadingWhiteSpace`` or ``ignoreTrailingWhiteSpace`` says otherwise.
+    part of it, unless ``ignoreLeadingWhiteSpace`` or ``ignoreTrailingWhiteSpace`` says otherwise. A column may have
+    a parser or pattern of its own: ``parser.<column>``, see :mod:`tidemill.formats.values.chosen`,
+    ``dateFormat.<column>``, ``timestampFormat.<column>``.
 
     **Malformed rows.** Reasons: ``too_few_fields`` (the missing ones are NULL), ``too_many_fields`` (the
     others are ignored), ``bad_<type>``, ``bad_utf8``, ``bad_quote`` (NULL), ``unterminated_quote`` (the rest
