@@ -21,7 +21,7 @@ from tidemill.formats.line_ends import OPEN, scan_row_ends
 from tidemill.formats.unordered import in_order, read_unordered
 
 EXAMPLES = settings(max_examples=250, deadline=None)
-SCHEMA = columns(a=pa.string(), n=pa.int32(), b=pa.string(), x=pa.float64())
+SCHEMA = columns(A=pa.string(), N=pa.int32(), B=pa.string(), X=pa.float64())
 
 PIECES = [
     b'"',
@@ -86,7 +86,7 @@ def files(draw: st.DrawFn) -> tuple[dict[str, str], bytes]:
     ]
     data = b"".join(draw(st.lists(st.sampled_from(own + PIECES), max_size=80)))
     if "header" in options:
-        data = rules.separator.join([b"a", b"n", b"b", b"x"]) + rules.row_end + data
+        data = rules.separator.join([b"A", b"N", b"B", b"X"]) + rules.row_end + data
     return options, draw(st.sampled_from([b"", b"", b"\xef\xbb\xbf"])) + data
 
 
