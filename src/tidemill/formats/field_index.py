@@ -27,8 +27,6 @@ class FieldOffsets:
         False when no quote character occurs in the buffer, so that phase 2 need not look for one.
     broken_comments : ndarray of int32
         First byte of each comment that holds a quote which makes it span lines.
-    texts : ndarray of uint8 or None
-        What ``starts`` and ``ends`` are offsets into; None for the buffer itself.
     """
 
     row_starts: Offsets
@@ -37,4 +35,3 @@ class FieldOffsets:
     ends: npt.NDArray[np.int32]
     has_quotes: bool
     broken_comments: Offsets
-    texts: npt.NDArray[np.uint8] | None = None

@@ -18,6 +18,8 @@ class PlainRow:
         Offset of its first byte.
     fields : tuple of bytes
         Its fields as they stand in the file, with their quotes.
+    begins : tuple of int
+        Offset of the first byte of each field.
     end : int
         Offset of its line end.
     stop : int
@@ -30,6 +32,7 @@ class PlainRow:
 
     position: int
     fields: tuple[bytes, ...]
+    begins: tuple[int, ...]
     end: int
     stop: int
     comment: bool
@@ -55,6 +58,7 @@ def plain_rows(
     position = 0
     while position < len(data):
         fields: list[bytes] = []
+        begins: list[int] = []
         begin = i = position + len(BYTE_ORDER_MARK) * (position == 0 and data.startswith(BYTE_ORDER_MARK))
         inside, may_open = False, True
         while i < len(data) and (inside or not data.startswith(row_end, i)):
@@ -67,6 +71,7 @@ def plain_rows(
                 inside = True
             elif data.startswith(between, i):
                 fields.append(data[begin:i])
+                begins.append(begin)
                 i += len(between)
                 begin = i
                 may_open = True
@@ -79,10 +84,12 @@ def plain_rows(
         if i < len(data) and row_end == b"\n":
             field = field.removesuffix(b"\r")
         fields.append(field)
+        begins.append(begin)
         if fields != [b""]:
             yield PlainRow(
                 position=position,
                 fields=tuple(fields),
+                begins=tuple(begins),
                 end=begin + len(field),
                 stop=min(i + len(row_end), len(data)),
                 comment=comment != NO_BYTE and (fields[0] or between)[0] == comment,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 # mypy: allow-untyped-defs
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
@@ -19,7 +19,7 @@ import pyarrow as pa
 from tidemill.formats.byte_masks import byte_at, kernel
 from tidemill.formats.csv.general_index import double_quotes
 from tidemill.formats.csv.options import CsvOptions
-from tidemill.formats.field_index import FieldOffsets
+from tidemill.formats.field_index import FieldOffsets, Offsets
 from tidemill.formats.line_ends import NO_BYTE, Bytes
 from tidemill.formats.values.field_text import text_bounds
 
@@ -27,25 +27,34 @@ _LONGEST_TOLD = 63
 """Lengths from here on have one bit together."""
 
 
-def plain_texts(data: Bytes, fields: FieldOffsets, options: CsvOptions, types: Sequence[pa.DataType]) -> FieldOffsets:
-    """The same fields as parsers of values know them: quotes doubled, one text for NULL. Arrays are changed in place.
+def plain_texts(
+    data: Bytes, fields: FieldOffsets, options: CsvOptions, types: Sequence[pa.DataType]
+) -> tuple[Bytes, Offsets, Offsets]:
+    """The fields as parsers of values know them: quotes doubled, one text for NULL.
 
     Parameters
     ----------
     types : sequence of pyarrow.DataType
         Of the columns, by slot.
+
+    Returns
+    -------
+    tuple
+        Bytes, and where each field starts and ends in them, as in :class:`FieldOffsets`.
     """
+    starts, ends = fields.starts, fields.ends
     escape = options.general.escape
     escaped = escape != NO_BYTE and fields.has_quotes
     named = bool(options.not_finite) and any(pa.types.is_floating(t) for t in types)
     if not (escaped or named or len(options.null_texts) > 1):
-        return fields
+        return data, starts, ends
+    starts, ends = starts.copy(), ends.copy()
     texts = data
     if escaped or named:
         meanings = b"".join(meaning for _, meaning in options.not_finite)
         texts = np.concatenate([data, np.frombuffer(meanings, np.uint8)])
     if escaped:
-        double_quotes(texts, fields.starts, fields.ends, options.quote, escape, options.trim)
+        double_quotes(texts, starts, ends, options.quote, escape, options.trim)
     texts.flags.writeable = False
     for slot, type_ in enumerate(types):
         names = options.not_finite if pa.types.is_floating(type_) else ()
@@ -53,8 +62,8 @@ def plain_texts(data: Bytes, fields: FieldOffsets, options: CsvOptions, types: S
             found = _spellings(options.null_texts, names)
             respell(
                 texts,
-                fields.starts[slot],
-                fields.ends[slot],
+                starts[slot],
+                ends[slot],
                 options.quote if fields.has_quotes else NO_BYTE,
                 options.trim,
                 found.texts,
@@ -63,7 +72,7 @@ def plain_texts(data: Bytes, fields: FieldOffsets, options: CsvOptions, types: S
                 found.places,
                 data.size,
             )
-    return replace(fields, texts=texts)
+    return texts, starts, ends
 
 
 @dataclass(frozen=True, eq=False)
