@@ -109,15 +109,13 @@ def find_marks(buf, begin, separator, quote, leading, marks):
 
 
 @kernel
-def regular_fields(buf, begin, first_start, marks, lines, comment, width, slot_of, starts, ends, row_starts):
+def regular_fields(buf, begin, marks, lines, comment, width, slot_of, starts, ends, row_starts):
     """The fields of a buffer all of whose rows have ``width`` of them, and none of which is empty or a comment.
 
     Parameters
     ----------
     buf, begin, marks
         As :func:`find_marks` had and left them, the latter cut to what it holds.
-    first_start : int
-        Where the first row is said to start: 0 when a byte order mark lies before ``begin``.
     lines : int
         Number of line ends among the marks.
     comment : int
@@ -178,19 +176,17 @@ def regular_fields(buf, begin, first_start, marks, lines, comment, width, slot_o
             if end < size and byte_at(buf, end - 1) == CARRIAGE_RETURN:
                 ends[last, row] = end - 1
     if lines > 0:
-        row_starts[0] = first_start
+        row_starts[0] = 0  # also behind a byte order mark
     return True
 
 
 @kernel
-def walk_fields(
-    buf, begin, first_start, marks, comment, skip_before, slot_of, starts, ends, row_starts, counts, broken
-):
+def walk_fields(buf, begin, marks, comment, skip_before, slot_of, starts, ends, row_starts, counts, broken):
     """The fields of a buffer whose rows may have any number of them; empty rows and comments are left out.
 
     Parameters
     ----------
-    buf, begin, first_start, marks, comment, slot_of, starts, ends, row_starts
+    buf, begin, marks, comment, slot_of, starts, ends, row_starts
         As for :func:`regular_fields`.
     skip_before : int
         Rows that start before this offset are skipped (the header).
@@ -208,7 +204,7 @@ def walk_fields(
     broken_count = np.int64(0)
     field = np.int64(0)
     field_start = np.int64(begin)
-    line_start = np.int64(first_start)
+    line_start = np.int64(0)
     text_start = np.int64(begin)
     for i in range(marks.size):
         at = np.int64(marks[i])

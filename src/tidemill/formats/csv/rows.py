@@ -10,9 +10,12 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tidemill.formats.base import RowError, Rows
+from tidemill.formats.csv.buffer_index import index_buffer
+from tidemill.formats.csv.general_index import delimited_row_end
 from tidemill.formats.csv.header import Layout
-from tidemill.formats.csv.index import MARK_SLACK, find_marks, regular_fields, walk_fields
 from tidemill.formats.csv.options import CsvOptions
+from tidemill.formats.csv.spellings import plain_texts
+from tidemill.formats.delimiters import Delimiters
 from tidemill.formats.field_index import FieldOffsets
 from tidemill.formats.line_ends import (
     BYTE_ORDER_MARK,
@@ -27,8 +30,6 @@ from tidemill.formats.malformed import Flaw, Mode, check_size, fail_fast, first_
 from tidemill.formats.values.columns import ColumnParser, ParsedColumn
 from tidemill.formats.values.field_text import NULL, TRIM_LEADING, VALID, TextRules
 from tidemill.schema import Field
-
-_NONE = np.empty(0, np.int32)
 
 
 @dataclass(frozen=True)
@@ -66,7 +67,7 @@ class RowBuilder:
     needed: int
 
     @property
-    def lines(self) -> LineRules:
+    def lines(self) -> LineRules | Delimiters:
         """See :class:`tidemill.formats.line_split.LineBuilder`."""
         return self.options.lines
 
@@ -83,9 +84,9 @@ class RowBuilder:
             self.options.trim,
             np.frombuffer(self.options.null_text, np.uint8),
         )
+        texts, starts, ends = plain_texts(data, fields, self.options, [column.field.type for column in self.columns])
         parsed = [
-            column.parser.parse(data, fields.starts[slot], fields.ends[slot], rules)
-            for slot, column in enumerate(self.columns)
+            column.parser.parse(texts, starts[slot], ends[slot], rules) for slot, column in enumerate(self.columns)
         ]
         flaws = self._flaws(fields, parsed, unterminated)
         errors, dropped = self._judge(data, position, fields, flaws)
@@ -95,53 +96,16 @@ class RowBuilder:
     def _index(self, data: Bytes, position: int, row_ends: int, quotes: bool, field: int = -1) -> FieldOffsets:
         """Where the fields of all columns are, or, if that is not negative, those of one number."""
         if field >= 0:
-            slots, slot_of = 1, np.full(field + 1, -1, np.int32)
+            slot_of = np.full(field + 1, -1, np.int32)
             slot_of[field] = 0
         else:
-            slots, slot_of = len(self.columns), np.full(self.layout.width, -1, np.int32)
+            slot_of = np.full(self.layout.width, -1, np.int32)
             for slot, column in enumerate(self.columns):
                 slot_of[self.layout.field_of[column.ordinal]] = slot
-        starts = np.empty((slots, row_ends), np.int32)
-        ends = np.empty((slots, row_ends), np.int32)
-        row_starts = np.empty(row_ends, np.int32)
         marked = position == 0 and data[:3].tobytes() == BYTE_ORDER_MARK
-        first_start, begin = 0, len(BYTE_ORDER_MARK) if marked else 0
+        begin = len(BYTE_ORDER_MARK) if marked else 0
         skip_before = max(0, min(self.layout.data_start - position, data.size))
-        marks, lines = self._marks(data, begin, row_ends * self.layout.width, quotes)
-        comment = self.options.comment
-        if regular_fields(
-            data, begin, first_start, marks, lines, comment, self.layout.width, slot_of, starts, ends, row_starts
-        ):
-            skipped = int(np.searchsorted(row_starts[:lines], skip_before)) if skip_before else 0
-            counts = np.full(lines, self.layout.width, np.int32)
-            rows, broken = lines, _NONE
-        else:
-            skipped = 0
-            counts = np.empty(row_ends, np.int32)
-            broken = np.empty(row_ends if comment != NO_BYTE else 0, np.int32)
-            rows, broken_count = walk_fields(
-                data, begin, first_start, marks, comment, skip_before, slot_of, starts, ends, row_starts, counts, broken
-            )
-            broken = broken[:broken_count]
-        return FieldOffsets(
-            row_starts=row_starts[skipped:rows],
-            field_counts=counts[skipped:rows],
-            starts=starts[:, skipped:rows],
-            ends=ends[:, skipped:rows],
-            has_quotes=quotes,
-            broken_comments=broken,
-        )
-
-    def _marks(self, data: Bytes, begin: int, expected: int, quotes: bool) -> tuple[npt.NDArray[np.int32], int]:
-        """Separators and line ends outside quotes, and how many of them are line ends."""
-        options = self.options
-        quote = options.quote if quotes else NO_BYTE
-        for room in (expected, data.size + 1):
-            marks = np.empty(room + MARK_SLACK, np.int32)
-            count, lines = find_marks(data, begin, options.separator, quote, options.trim & TRIM_LEADING, marks)
-            if count >= 0:
-                break
-        return marks[:count], lines
+        return index_buffer(data, begin, self.options, row_ends, quotes, skip_before, slot_of)
 
     def _reaches_end(self, data: Bytes, position: int, fields: FieldOffsets) -> bool:
         """Whether the last row is what the file ends in, and not a comment behind it."""
@@ -150,10 +114,12 @@ class RowBuilder:
         return self._row_end(data, position, int(fields.row_starts[-1])) < 0
 
     def _row_end(self, data: Bytes, position: int, start: int) -> int:
-        """Offset of the newline that ends the row at ``start``, or -1."""
+        """Offset of the line end behind the row at ``start``, or -1."""
         marked = position == 0 and start == 0 and data[:3].tobytes() == BYTE_ORDER_MARK
         begin = len(BYTE_ORDER_MARK) if marked else start
         options = self.options
+        if options.delimiters is not None:
+            return delimited_row_end(data, begin, options.delimiters)
         stop, _ = find_row_end(data, begin, options.separator, options.quote, options.trim & TRIM_LEADING, OPEN)
         return int(stop)
 
@@ -223,7 +189,7 @@ class RowBuilder:
         stop = self._row_end(data, position, start)
         if stop < 0:
             return bytes(data[start:])
-        if stop > start and data[stop - 1] == CARRIAGE_RETURN:
+        if stop > start and data[stop - 1] == CARRIAGE_RETURN and self.options.general.strips_return:
             stop -= 1
         return bytes(data[start:stop])
 

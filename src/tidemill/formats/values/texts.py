@@ -123,11 +123,14 @@ def _plain_block(buf, starts, ends, quote, out, cursor, offsets, status):
     last = np.int64(buf.size) - 66
     longest = np.int64(0)
     shortest = np.int64(1)
+    furthest = np.int64(0)
     for i in range(starts.size):
-        length = np.int64(ends[i]) - np.int64(starts[i])
+        start = np.int64(starts[i])
+        length = np.int64(ends[i]) - start
+        furthest = max(furthest, start)
         longest = max(longest, length)
         shortest = min(shortest, length)
-    if shortest < 1 or longest > 64 or np.int64(starts[starts.size - 1]) > last:
+    if shortest < 1 or longest > 64 or furthest > last:
         return np.int64(-1)
     wrong = np.uint64(0)
     if longest <= 32:
