@@ -178,8 +178,9 @@ class Mill:
             table = catalog.tables[statement.name]
             keyed = with_primary_key(statement)
             options = {k.lower(): v for k, v in statement.options.items()}
+            columns = table.declared if table.inferred and not len(keyed.schema) else keyed.schema
             return (table.declared, table.format, dict(table.options), table.primary_key) == (
-                keyed.schema,
+                columns,
                 keyed.format,
                 options,
                 keyed.primary_key,

@@ -14,14 +14,18 @@ from tidemill.formats.base import WholeFiles
 from tidemill.formats.codecs import CODEC_OPTIONS, parse_codec_options
 from tidemill.formats.csv.changes import DELETES_OPTION
 from tidemill.formats.debezium.format import KEY_OPTION, OPERATION
+from tidemill.formats.inference.options import INFERENCE_OPTIONS
 from tidemill.formats.options import check_options
 from tidemill.formats.orderbook.format import parse_rules
 from tidemill.formats.orderbook.rules import MESSAGES
+from tidemill.formats.inference.infer import INFERABLE
 from tidemill.formats.registry import lookup
+from tidemill.formats.rescue.options import RESCUE_OPTIONS
 from tidemill.plan import codec
 from tidemill.plan.algebra import Node, relations
 from tidemill.plan.assemble import ViewDefinition
 from tidemill.plan.statements import CreateTable
+from tidemill.runtime.inferred_tables import format_options, with_columns
 from tidemill.runtime.primary_key import DEBEZIUM, ORDER_BOOK, with_primary_key
 from tidemill.runtime.static_tables import parse_static
 from tidemill.runtime.watermark import Watermark, parse_watermark
@@ -34,6 +38,7 @@ _OWN_OPTIONS = frozenset({"path", "opcolumn", "opinsert", "opdelete", "maxfilesp
     "watermarkdelay",
     "static",
     "broadcast",
+    *INFERENCE_OPTIONS,
 }
 """Options of any table that its format is not told of; those of codecs it is."""
 
@@ -61,7 +66,8 @@ class Table:
     ``schema`` is that of its rows. ``uid`` never names another table, not even a later one of the same name.
     ``options`` have lower-case names; ``path`` is the option of that name made absolute, so that a mill may be
     restarted from another directory. A table with a ``primary_key`` is *keyed*: its rows come from messages in
-    their order, and are kept from its creation after epoch ``born`` on, whether or not a view reads it.
+    their order, and are kept from its creation after epoch ``born`` on, whether or not a view reads it. The columns
+    of an ``inferred`` table come from its files.
     """
 
     name: str
@@ -72,6 +78,7 @@ class Table:
     path: str
     primary_key: tuple[str, ...] = ()
     born: int = 0
+    inferred: bool = False
 
     @property
     def keyed(self) -> bool:
@@ -137,7 +144,8 @@ class Table:
         fields = self.declared.fields
         if self.op_column is not None and self.op_column not in self.declared.names:
             fields = (*fields, Field(self.op_column, pa.string()))
-        options = tuple(sorted((k, v) for k, v in self.options.items() if k not in _OWN_OPTIONS))
+        given = format_options(self.format, self.options, self.inferred)
+        options = tuple(sorted((k, v) for k, v in given.items() if k not in _OWN_OPTIONS))
         values = (self.options.get("opinsert", "I"), self.options.get("opdelete", "D"))
         errors = multiset_table(f"errors:{self.uid}", ERRORS_SCHEMA.types, 2)
         schema, op_column = Schema(fields), self.op_column
@@ -222,12 +230,13 @@ class Catalog:
             TM5001 and TM5002 for the path; as :func:`with_primary_key` for the key.
         """
         self._check_free(statement.name)
-        statement = with_primary_key(statement)
+        inferred = not len(statement.schema) and statement.format in INFERABLE
+        statement = with_primary_key(with_columns(statement))
         options = {k.lower(): v for k, v in statement.options.items()}
         path = files.local_pattern(options["path"]) if "path" in options else ""
         uid = f"{statement.name}#{self.next_uid}"
         table = Table(
-            statement.name, uid, statement.format, statement.schema, options, path, statement.primary_key, born
+            statement.name, uid, statement.format, statement.schema, options, path, statement.primary_key, born, inferred
         )
         _check_table(table, statement)
         return replace(self, tables={**self.tables, table.name: table}, next_uid=self.next_uid + 1)
@@ -420,7 +429,7 @@ def _table_from_json(data: Mapping[str, Any]) -> Table:
 
 def _check_table(table: Table, statement: CreateTable) -> None:
     format_ = lookup(table.format)
-    known = _OWN_OPTIONS | CODEC_OPTIONS | format_.option_names
+    known = _OWN_OPTIONS | CODEC_OPTIONS | format_.option_names | RESCUE_OPTIONS
     check_options(table.format, statement.options, known)
     if table.keyed and table.watermark is not None:
         raise TidemillError(
