@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from enum import Enum
 
 import pyarrow as pa
@@ -73,3 +74,32 @@ def rescuing(columns: Schema, options: Mapping[str, str], inferred: bool) -> tup
         raise bad_option("rescuedDataColumn", name, "there is another column of this name: give another one")
     found["rescueddatacolumn"] = present.name
     return columns, found
+
+
+@dataclass(frozen=True)
+class RescueRules:
+    """What a reader does with what does not fit.
+
+    Attributes
+    ----------
+    column : str or None
+        The column that it goes to.
+    strict : bool
+        New columns must not be: TM4074.
+    """
+
+    column: str | None
+    strict: bool
+
+    def without_column(self, schema: Schema) -> Schema:
+        """The columns that files have."""
+        return Schema(tuple(f for f in schema if f.name != self.column))
+
+
+def parse_rules(schema: Schema, options: Mapping[str, str]) -> RescueRules | None:
+    """The rules of a table; None when it neither rescues nor refuses anything. TM4003 for a bad value."""
+    given = {k.lower(): v for k, v in options.items()}
+    name = rescue_column(given)
+    column = None if name is None else next((f.name for f in schema if f.name.lower() == name.lower()), None)
+    strict = parse_evolution(given) in (Evolution.ADD, Evolution.FAIL)
+    return RescueRules(column, strict) if column is not None or strict else None
