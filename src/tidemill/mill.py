@@ -29,7 +29,6 @@ from tidemill.plan.statements import (
 )
 from tidemill.runtime.coordinator import Coordinator
 from tidemill.runtime.datasets import Dataset, Resolver, add_dataset
-from tidemill.runtime.primary_key import with_primary_key
 from tidemill.runtime.report import EpochReport
 from tidemill.runtime.root import Root
 from tidemill.runtime.session import create_session
@@ -175,16 +174,7 @@ class Mill:
         """Whether a statement would create what is there already."""
         catalog = self._open().catalog
         if isinstance(statement, CreateTable) and statement.name in catalog.tables:
-            table = catalog.tables[statement.name]
-            keyed = with_primary_key(statement)
-            options = {k.lower(): v for k, v in statement.options.items()}
-            columns = table.declared if table.inferred and not len(keyed.schema) else keyed.schema
-            return (table.declared, table.format, dict(table.options), table.primary_key) == (
-                columns,
-                keyed.format,
-                options,
-                keyed.primary_key,
-            )
+            return catalog.tables[statement.name].as_in(statement)
         return isinstance(statement, CreateView) and not statement.or_replace and self._open().has_view(statement)
 
     def create_view(self, name: str, frame: DataFrame, *, replace: bool = False) -> None:
@@ -275,13 +265,7 @@ class Mill:
         return self._open().snapshot().status()
 
     def _describe(self, name: str) -> DataFrame:
-        catalog = self._open().catalog
-        if name in catalog.tables:
-            schema = catalog.tables[name].schema
-        elif name in catalog.views:
-            schema = catalog.views[name].root.schema
-        else:
-            raise catalog.unknown(name)
+        schema, _ = self._open().catalog.described(name)
         rows = [(f.name, type_to_ddl(f.type), f.nullable) for f in schema]
         return self.spark.createDataFrame(rows, "col_name string, data_type string, nullable boolean")
 

@@ -66,7 +66,8 @@ def test_json_is_inferred_as_spark_infers_it(spark: SparkSession, tmp_path: Path
 
 
 def test_json_values_by_hand() -> None:
-    data = b'{"t": "2020-01-01 10:00:00", "A": 1, "s": [{"x": 1}, {"y": null}], "n": null, "e": {}}\n{"a": 2.5}\n{"a": 3}\n'
+    data = b'{"t": "2020-01-01 10:00:00", "A": 1, "s": [{"x": 1}, {"y": null}], "n": null, "e": {}}\n'
+    data += b'{"a": 2.5}\n{"a": 3}\n'
     assert infer_schema("json", data).to_ddl() == (
         "`a` double, `n` string, `s` array<struct<`x`:bigint,`y`:string>>, `t` string"
     )

@@ -22,6 +22,7 @@ from tidemill.schema import Field, Schema, nullable_type
 
 _BUFFER_BYTES = 1 << 20
 
+
 class OpenFormat:
     """A format with its options and the columns of its rows; immutable, and safe to use from many threads.
 

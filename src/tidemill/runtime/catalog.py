@@ -14,11 +14,11 @@ from tidemill.formats.base import WholeFiles
 from tidemill.formats.codecs import CODEC_OPTIONS, parse_codec_options
 from tidemill.formats.csv.changes import DELETES_OPTION
 from tidemill.formats.debezium.format import KEY_OPTION, OPERATION
+from tidemill.formats.inference.infer import INFERABLE
 from tidemill.formats.inference.options import INFERENCE_OPTIONS
 from tidemill.formats.options import check_options
 from tidemill.formats.orderbook.format import parse_rules
 from tidemill.formats.orderbook.rules import MESSAGES
-from tidemill.formats.inference.infer import INFERABLE
 from tidemill.formats.registry import lookup
 from tidemill.formats.rescue.options import RESCUE_OPTIONS
 from tidemill.plan import codec
@@ -67,7 +67,7 @@ class Table:
     ``options`` have lower-case names; ``path`` is the option of that name made absolute, so that a mill may be
     restarted from another directory. A table with a ``primary_key`` is *keyed*: its rows come from messages in
     their order, and are kept from its creation after epoch ``born`` on, whether or not a view reads it. The columns
-    of an ``inferred`` table come from its files.
+    of an ``inferred`` table come from its files; ``added`` are columns that it got later (``runtime/evolution.py``).
     """
 
     name: str
@@ -79,6 +79,7 @@ class Table:
     primary_key: tuple[str, ...] = ()
     born: int = 0
     inferred: bool = False
+    added: tuple[str, ...] = ()
 
     @property
     def keyed(self) -> bool:
@@ -123,6 +124,17 @@ class Table:
         if text.lower() not in ("true", "false"):
             raise TidemillError("TM4003", "bad value for option broadcast", got=text, hint="true or false")
         return text.lower() == "true"
+
+    def as_in(self, statement: CreateTable) -> bool:
+        """Whether a statement would create this table, as it was before it got new columns."""
+        options = {k.lower(): v for k, v in statement.options.items()}
+        if (self.format, dict(self.options)) != (statement.format, options):
+            return False
+        if self.inferred and not len(statement.schema):
+            return {n.lower() for n in statement.primary_key} == {n.lower() for n in self.primary_key}
+        made = with_primary_key(with_columns(statement))
+        first = Schema(tuple(f for f in self.declared if f.name not in self.added))
+        return not self.inferred and (first, self.primary_key) == (made.schema, made.primary_key)
 
     def limit(self, name: str) -> int | None:
         """``maxFilesPerTrigger`` or ``maxBytesPerTrigger``."""
@@ -236,7 +248,15 @@ class Catalog:
         path = files.local_pattern(options["path"]) if "path" in options else ""
         uid = f"{statement.name}#{self.next_uid}"
         table = Table(
-            statement.name, uid, statement.format, statement.schema, options, path, statement.primary_key, born, inferred
+            statement.name,
+            uid,
+            statement.format,
+            statement.schema,
+            options,
+            path,
+            statement.primary_key,
+            born,
+            inferred,
         )
         _check_table(table, statement)
         return replace(self, tables={**self.tables, table.name: table}, next_uid=self.next_uid + 1)
@@ -337,6 +357,14 @@ class Catalog:
         """The views that a query reads itself."""
         return set(relations(root)) & self.everything.keys()
 
+    def described(self, name: str) -> tuple[Schema, str]:
+        """Columns and uid of a table or view. TM2012 when there is none."""
+        if name in self.tables:
+            return self.tables[name].schema, self.tables[name].uid
+        if name in self.views:
+            return self.views[name].root.schema, self.views[name].uid
+        raise self.unknown(name)
+
     def unknown(self, name: str, kind: str = "table or view") -> TidemillError:
         """TM2012: no such table or view."""
         names = {"table": self.tables, "view": self.views}.get(kind, {**self.tables, **self.views})
@@ -423,8 +451,8 @@ def check_properties(properties: Mapping[str, str]) -> None:
 
 
 def _table_from_json(data: Mapping[str, Any]) -> Table:
-    key = tuple(data.get("primary_key", ()))
-    return Table(**{**data, "declared": codec.decode(data["declared"]), "primary_key": key})
+    names = {n: tuple(data.get(n, ())) for n in ("primary_key", "added")}
+    return Table(**{**data, "declared": codec.decode(data["declared"]), **names})
 
 
 def _check_table(table: Table, statement: CreateTable) -> None:

@@ -10,12 +10,10 @@ import pyarrow as pa
 from tidemill.errors import TidemillError
 from tidemill.formats.inference.infer import INFERABLE, infer_columns
 from tidemill.formats.inference.options import INFERENCE_OPTIONS, parse_inference
-from tidemill.formats.rescue.options import RESCUED_FORMATS, rescuing
+from tidemill.formats.rescue.options import RESCUE_OPTIONS, RESCUED_FORMATS, Evolution, parse_evolution, rescuing
 from tidemill.plan.statements import CreateTable
 from tidemill.schema import Schema
 from tidemill.sources import files
-
-_NO_RESCUE = frozenset({"rescueddatacolumn", "schemaevolutionmode"})
 
 
 def with_columns(statement: CreateTable) -> CreateTable:
@@ -32,10 +30,12 @@ def with_columns(statement: CreateTable) -> CreateTable:
     if not inferred:
         _refuse(options, INFERENCE_OPTIONS, "leave it out: the columns are declared")
     if statement.format not in RESCUED_FORMATS:
-        if inferred:
-            return replace(statement, schema=_infer(statement, options))
-        _refuse(options, _NO_RESCUE, f"only for tables USING {' and '.join(sorted(RESCUED_FORMATS))}")
-        return statement
+        _refuse(options, RESCUE_OPTIONS, f"only for tables USING {' and '.join(sorted(RESCUED_FORMATS))}")
+        return replace(statement, schema=_infer(statement, options)) if inferred else statement
+    if statement.primary_key and parse_evolution(options) is Evolution.ADD:
+        _refuse(
+            options, frozenset({"schemaevolutionmode"}), "the rows of a table with a PRIMARY KEY keep their columns"
+        )
     schema = _infer(statement, options) if inferred else statement.schema
     schema, _ = rescuing(schema, options, inferred)
     return replace(statement, schema=schema)

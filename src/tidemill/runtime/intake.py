@@ -80,6 +80,10 @@ class Intake:
         self._tables[table.name] = table
         self._live[table.name] = Progress(table.name, None)
 
+    def change_table(self, table: Table) -> None:
+        """Follow a table that has other columns from now on."""
+        self._tables[table.name] = table
+
     def drop_table(self, table: Table) -> set[str]:
         """Stop following a table; returns the state tables that go with it."""
         del self._tables[table.name], self._live[table.name]

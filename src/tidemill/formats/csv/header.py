@@ -49,7 +49,8 @@ def layout_by_header(schema: Schema, options: CsvOptions, header: bytes, file_si
     """Match the columns with the header line by name, in any case and order; other fields are ignored.
 
     Fields without a name, or with one that occurs more than once, can be had by the names that Spark gives them
-    (:func:`tidemill.formats.inference.naming.header_columns`). The header is the first line that is neither empty nor a comment.
+    (:func:`tidemill.formats.inference.naming.header_columns`). The header is the first line that is neither empty nor
+    a comment.
 
     Parameters
     ----------

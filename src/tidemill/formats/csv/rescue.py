@@ -20,7 +20,7 @@ from tidemill.formats.line_ends import BYTE_ORDER_MARK
 from tidemill.formats.line_split import LineSplitReader
 from tidemill.formats.malformed import Mode, parse_mode
 from tidemill.formats.rescue.builder import KEPT, Rescue, RescuingBuilder
-from tidemill.formats.rescue.new_columns import NewColumns, new_names
+from tidemill.formats.rescue.new_columns import NewColumnsError, new_names
 from tidemill.formats.rescue.options import RescueRules
 from tidemill.schema import Field, Schema
 
@@ -55,9 +55,9 @@ class RescuingCsvReader:
     ) -> LineSplitReader:
         """See :meth:`tidemill.formats.base.RowReader.split`. TM4074 for new columns that must not be."""
         head = None if header is None or not self._options.header else read_header(header, self._options)
-        if head is None:
-            layout, present, names = layout_by_position(self._inner), self._inner, ()
-        else:
+        names: tuple[str, ...] = ()
+        layout, present = layout_by_position(self._inner), self._inner
+        if head is not None:
             layout, present, names = self._by_header(head)
         read = [name for name in self._read if name in present.names]
         extras = [f.name for f in present if f.name.startswith(_EXTRA)]
@@ -74,7 +74,7 @@ class RescuingCsvReader:
 
     def _by_header(self, head: Header) -> tuple[Layout, Schema, tuple[str, ...]]:
         """The layout of a file, the columns of the table that it has with what else it has, and its fields' names."""
-        names = header_columns(head.names)
+        names = _field_names(head.names, self._inner)
         for field in self._inner:
             if head.names.count(field.name) > 1:
                 raise FormatError(
@@ -91,8 +91,10 @@ class RescuingCsvReader:
                     hint=nearest(field.name, head.names),
                 )
         others = [i for i, name in enumerate(names) if name not in self._inner.names]
-        if self._rules.strict and (new := new_names([names[i] for i in others], self._inner.names)):
-            raise NewColumns(dict.fromkeys(new))
+        own = () if self._rules.column is None else (self._rules.column,)
+        new = new_names([names[i] for i in others], (*self._inner.names, *own))
+        if new and self._rules.strict:
+            raise NewColumnsError(dict.fromkeys(new))
         fields = [f for f in self._inner if f.name in names]
         field_of = [names.index(f.name) for f in fields]
         if self._rescues:
@@ -145,7 +147,9 @@ class _CsvLeft:
             self._refuse(rows)
         found = np.zeros(rows.count, np.bool_)
         for name in self._extras:
-            found |= rows.batch.column(rows.batch.schema.get_field_index(name)).is_valid().to_numpy(zero_copy_only=False)
+            found |= (
+                rows.batch.column(rows.batch.schema.get_field_index(name)).is_valid().to_numpy(zero_copy_only=False)
+            )
         return np.flatnonzero(found)
 
     def _refuse(self, rows: Rows) -> None:
@@ -153,13 +157,13 @@ class _CsvLeft:
         long = [e.raw for e in rows.errors if e.reason == _TOO_MANY]
         most = max((_count(fields) for fields in field_texts(long, self._options, self._width)), default=0)
         if most > self._width:
-            raise NewColumns({f"_c{i}": None for i in range(self._width, most)})
+            raise NewColumnsError({f"_c{i}": None for i in range(self._width, most)})
 
-    def texts(
-        self, rows: Rows, numbers: Sequence[int], errors: Mapping[int, Sequence[RowError]]
-    ) -> list[str | None]:
+    def texts(self, rows: Rows, numbers: Sequence[int], errors: Mapping[int, Sequence[RowError]]) -> list[str | None]:
         wrong = [n for n in numbers if n in errors]
-        fields = dict(zip(wrong, field_texts([errors[n][0].raw for n in wrong], self._options, self._width), strict=True))
+        fields = dict(
+            zip(wrong, field_texts([errors[n][0].raw for n in wrong], self._options, self._width), strict=True)
+        )
         extras = {
             field: rows.batch.column(rows.batch.schema.get_field_index(name)).take(pa.array(numbers)).to_pylist()
             for name, field in self._extras.items()
@@ -186,31 +190,49 @@ class _CsvLeft:
         return columns.get(field, f"_c{field}")
 
 
+def _field_names(header: Sequence[str], schema: Schema) -> list[str]:
+    """What the fields of a header are called: as they are written, or as Spark names them where a column is called so.
+
+    Names that are empty, or written twice, are those of Spark's in any case.
+    """
+    found = []
+    for name, safe in zip(header, header_columns(header), strict=True):
+        own = bool(name) and header.count(name) == 1
+        found.append(name if own and (name in schema.names or safe not in schema.names) else safe)
+    return found
+
+
 def _count(fields: Sequence[str | None]) -> int:
     """How many fields there are up to the last one that is not NULL."""
     return max((i + 1 for i, text in enumerate(fields) if text is not None), default=0)
 
 
 def field_texts(raws: Sequence[bytes], options: Mapping[str, str], width: int) -> list[list[str | None]]:
-    """The texts of all fields of some rows, read one by one; None for NULL and for wrong quotes."""
-    found = []
-    names = [f"{i}" for i in range(2 * width)]
-    for raw in raws:
-        rows, names = _read_one(raw.removeprefix(BYTE_ORDER_MARK), options, names)
-        texts = [rows.batch.column(i)[0].as_py() if rows.count else None for i in range(len(names))]
-        found.append([None if t is None else t.decode("utf-8", "replace") for t in texts])
-    return found
+    """The texts of all fields of some rows; None for NULL and for wrong quotes."""
+    rows = [raw.removeprefix(BYTE_ORDER_MARK) for raw in raws]
+    starts = np.cumsum([0, *(len(row) + 1 for row in rows)])[:-1]
+    found = _read(b"\n".join(rows), options, width)
+    if np.array_equal(found.positions, starts):
+        return _texts_of(found)
+    # Other line ends, or a row that takes in the next one.
+    parts = [_texts_of(_read(row, options, width)) for row in rows]
+    return [part[0] if part else [] for part in parts]
 
 
-def _read_one(raw: bytes, options: Mapping[str, str], names: list[str]) -> tuple[Rows, list[str]]:
-    """The one row in some bytes, and as many names as it takes."""
+def _texts_of(rows: Rows) -> list[list[str | None]]:
+    columns = [[None if t is None else t.decode("utf-8", "replace") for t in c.to_pylist()] for c in rows.batch.columns]
+    return [[column[row] for column in columns] for row in range(rows.count)]
+
+
+def _read(data: bytes, options: Mapping[str, str], width: int) -> Rows:
+    """Rows with columns for as many fields as any of them has."""
+    parsed: CsvOptions = parse_options({**options, "mode": Mode.PERMISSIVE.value, "header": "false"})
     while True:
+        names = [f"{i}" for i in range(width + 1)]
         schema = Schema(tuple(Field(name, pa.binary()) for name in names))
-        parsed: CsvOptions = parse_options({**options, "mode": Mode.PERMISSIVE.value, "header": "false"})
-        split = CsvRowReader(schema, parsed, names).split(
-            start=0, end=len(raw), file_size=len(raw), in_quotes=False, header=None
-        )
-        rows = split.feed(raw, True)
+        place = {"start": 0, "end": len(data), "file_size": len(data)}
+        split = CsvRowReader(schema, parsed, names).split(**place, in_quotes=False, header=None)
+        rows = split.feed(data, True)
         if not any(e.reason == _TOO_MANY for e in rows.errors):
-            return rows, names
-        names = [f"{i}" for i in range(2 * len(names))]
+            return rows
+        width *= 2

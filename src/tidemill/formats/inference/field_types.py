@@ -67,9 +67,7 @@ def type_of_fields(values: Sequence[pa.Array[pa.StringScalar]], patterns: TimePa
     return pa.string()
 
 
-def _accepted(
-    fields: pa.Array[pa.StringScalar], type_: pa.DataType, patterns: TimePatterns
-) -> npt.NDArray[np.bool_]:
+def _accepted(fields: pa.Array[pa.StringScalar], type_: pa.DataType, patterns: TimePatterns) -> npt.NDArray[np.bool_]:
     """Which fields the parser of a type reads."""
     parser = parser_for(type_, patterns)
     _, offsets, data = fields.buffers()
@@ -78,7 +76,8 @@ def _accepted(
     parsed = parser.parse(np.frombuffer(data, np.uint8), ends[:-1].copy(), ends[1:].copy(), _RULES)
     if parsed.status is None:
         return np.ones(len(fields), np.bool_)
-    return parsed.status == VALID
+    valid: npt.NDArray[np.bool_] = parsed.status == VALID
+    return valid
 
 
 def _matches(fields: pa.Array[pa.StringScalar], pattern: str) -> npt.NDArray[np.bool_]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Collection, Iterator
-from json.decoder import scanstring
+from json.decoder import scanstring  # type: ignore[attr-defined]  # typeshed lacks it
 
 from tidemill.formats.json.tree import Node
 
@@ -33,9 +33,7 @@ def top_keys(text: str) -> list[str]:
     return list(dict(_members(text, _behind_blanks(text, 0))))
 
 
-def _object(
-    text: str, at: int, node: Node, wrong: Collection[tuple[str, ...]], path: tuple[str, ...]
-) -> str | None:
+def _object(text: str, at: int, node: Node, wrong: Collection[tuple[str, ...]], path: tuple[str, ...]) -> str | None:
     parts = []
     for name, (start, stop) in dict(_members(text, at)).items():
         child, place = node.fields.get(name), (*path, name)

@@ -20,7 +20,7 @@ from tidemill.formats.json.unknown_keys import known_keys, unknown_keys
 from tidemill.formats.line_ends import BYTE_ORDER_MARK
 from tidemill.formats.malformed import Mode, parse_mode
 from tidemill.formats.rescue.builder import KEPT, Rescue, RescuingBuilder
-from tidemill.formats.rescue.new_columns import NewColumns, new_names
+from tidemill.formats.rescue.new_columns import NewColumnsError, new_names
 from tidemill.formats.rescue.options import RescueRules
 from tidemill.schema import Field, Schema
 
@@ -45,7 +45,7 @@ class RescuingJsonReader(JsonReader):
             further.append(CheckedColumn(len(schema), field, unknown_keys(known)))
         super().__init__(inner, parsed, read, parse_delete_rule(inner, given), further)
         places = {f.name: parsed.paths.get(i, (f.name,)) for i, f in enumerate(inner)}
-        left = _JsonLeft(known, places, rules.strict)
+        left = _JsonLeft(known, places, rules)
         fields = {f.name: f for f in schema}
         rescue = Rescue(tuple(fields[name] for name in needed), rules.column, mode, left)
         self._builder = RescuingBuilder(self._builder, rescue)  # type: ignore[assignment]
@@ -54,10 +54,11 @@ class RescuingJsonReader(JsonReader):
 class _JsonLeft:
     """See :class:`tidemill.formats.rescue.builder.Left`."""
 
-    def __init__(self, known: Node | None, places: Mapping[str, tuple[str, ...]], strict: bool) -> None:
+    def __init__(self, known: Node | None, places: Mapping[str, tuple[str, ...]], rules: RescueRules) -> None:
         self._known = known
         self._places = places
-        self._strict = strict
+        self._strict = rules.strict
+        self._own = () if rules.column is None else (rules.column,)
 
     def rescuable(self, error: RowError) -> bool:
         return error.column is not None and error.reason not in KEPT
@@ -74,7 +75,7 @@ class _JsonLeft:
     def _refuse(self, rows: Rows, suspects: npt.NDArray[np.int64]) -> None:
         """TM4074 when a record has a key that is no column's."""
         assert self._known is not None
-        known = (*self._known.fields, *self._places)
+        known = (*self._known.fields, *self._places, *self._own)
         names: dict[str, None] = {}
         records = []
         for row in suspects.tolist():
@@ -84,11 +85,9 @@ class _JsonLeft:
                 records.append(_text(rows, row).encode("utf-8", "surrogatepass"))
         if names:
             types = {f.name.lower(): f.type for f in seen_of(records).columns()}
-            raise NewColumns({name: types.get(name.lower()) for name in new_names(list(names), ())})
+            raise NewColumnsError({name: types.get(name.lower()) for name in new_names(list(names), ())})
 
-    def texts(
-        self, rows: Rows, numbers: Sequence[int], errors: Mapping[int, Sequence[RowError]]
-    ) -> list[str | None]:
+    def texts(self, rows: Rows, numbers: Sequence[int], errors: Mapping[int, Sequence[RowError]]) -> list[str | None]:
         assert self._known is not None
         found = []
         for row in numbers:

@@ -107,9 +107,9 @@ def _behind_value(buf, at, end):
         if c == _QUOTE:
             at = _behind_text(buf, at, end)
             continue
-        if c == _OPEN_BRACE or c == _OPEN_BRACKET:
+        if c in (_OPEN_BRACE, _OPEN_BRACKET):
             depth += 1
-        elif c == _CLOSE_BRACE or c == _CLOSE_BRACKET:
+        elif c in (_CLOSE_BRACE, _CLOSE_BRACKET):
             depth -= 1
             if depth == 0:
                 return at + 1
@@ -167,7 +167,7 @@ def find_unknown(buf, row_starts, row_ends, broken, tree, values, deepest, flags
             if at >= end:
                 break
             c = byte_at(buf, at)
-            if c == _CLOSE_BRACE or c == _CLOSE_BRACKET:
+            if c in (_CLOSE_BRACE, _CLOSE_BRACKET):
                 depth -= 1
                 at += 1
                 continue
@@ -188,9 +188,8 @@ def find_unknown(buf, row_starts, row_ends, broken, tree, values, deepest, flags
             if at >= end:
                 break
             c = byte_at(buf, at)
-            opens = (
-                (c == _OPEN_BRACE and (tree.memory_base[below] >= 0 or values[below] >= 0))
-                or (c == _OPEN_BRACKET and tree.element[below] >= 0)
+            opens = (c == _OPEN_BRACE and (tree.memory_base[below] >= 0 or values[below] >= 0)) or (
+                c == _OPEN_BRACKET and tree.element[below] >= 0
             )
             if opens:
                 depth += 1

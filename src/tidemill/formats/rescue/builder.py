@@ -34,14 +34,12 @@ class Left(Protocol):
 
         Raises
         ------
-        NewColumns
+        NewColumnsError
             When that must not be.
         """
         ...
 
-    def texts(
-        self, rows: Rows, numbers: Sequence[int], errors: Mapping[int, Sequence[RowError]]
-    ) -> list[str | None]:
+    def texts(self, rows: Rows, numbers: Sequence[int], errors: Mapping[int, Sequence[RowError]]) -> list[str | None]:
         """What does not fit of some rows, given their errors, as JSON objects; None where nothing is left over."""
         ...
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 from tidemill.errors import FormatError
 
 
-class NewColumns(FormatError):
+class NewColumnsError(FormatError):
     """TM4074: a file has columns that its table has not.
 
     Attributes
@@ -31,12 +31,12 @@ class NewColumns(FormatError):
             hint="create the table again with them, take the file out of its path, or use another schemaEvolutionMode",
         )
 
-    def at(self, table: str, path: str) -> NewColumns:
+    def at(self, table: str, path: str) -> NewColumnsError:
         """The same error, naming the place."""
-        return NewColumns(self.columns, table, path)
+        return NewColumnsError(self.columns, table, path)
 
     def __reduce__(self) -> tuple[type, tuple[Mapping[str, pa.DataType | None], str, str]]:  # type: ignore[override]
-        return NewColumns, (self.columns, self.table, self.path)
+        return NewColumnsError, (self.columns, self.table, self.path)
 
 
 def new_names(names: Collection[str], known: Collection[str]) -> list[str]:

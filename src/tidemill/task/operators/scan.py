@@ -17,7 +17,7 @@ from tidemill.formats.codecs import parse_codec_options
 from tidemill.formats.feeding import FileBytes, feed, open_split
 from tidemill.formats.malformed import parse_mode
 from tidemill.formats.registry import lookup
-from tidemill.formats.rescue.new_columns import NewColumns
+from tidemill.formats.rescue.new_columns import NewColumnsError
 from tidemill.sources.files import FileReader
 from tidemill.sources.split import Split, SplitResult
 from tidemill.state.columns import column
@@ -223,7 +223,7 @@ def _naming(split: Split) -> Iterator[None]:
     """Errors of formats name the table and the file they are about."""
     try:
         yield
-    except NewColumns as error:
+    except NewColumnsError as error:
         raise error.at(split.table, split.path) from error
     except FormatError as error:
         got = f"{split.path} of table {split.table}: {error.got}"
