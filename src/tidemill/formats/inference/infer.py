@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ from tidemill.formats.inference.options import InferenceOptions, parse_inference
 from tidemill.formats.inference.sampling import chosen, sample_texts
 from tidemill.formats.json.format import JsonFormat
 from tidemill.formats.parquet.format import file_schema as parquet_schema
+from tidemill.formats.rescue.options import RESCUE_OPTIONS
 from tidemill.formats.whole_source import Source, seekable
 from tidemill.schema import Field, Schema
 
@@ -58,8 +59,13 @@ def infer_columns(format_: str, sources: Sequence[Source], options: Mapping[str,
     return schema
 
 
+def _of_format(options: Mapping[str, str], names: Collection[str]) -> dict[str, str]:
+    """The options that say how files are read; a sample has whatever columns it has."""
+    return {k: v for k, v in options.items() if k in names and k not in RESCUE_OPTIONS}
+
+
 def _infer_json(sources: Sequence[Source], options: Mapping[str, str], limits: InferenceOptions) -> Schema:
-    known = {k: v for k, v in options.items() if k in JsonFormat.option_names}
+    known = _of_format(options, JsonFormat.option_names)
     depth = min(_DEEPEST, int(known.get("maxnestingdepth", _DEEPEST)))
     reader = JsonFormat().reader(Schema(()), known | {"mode": "PERMISSIVE", "maxnestingdepth": str(depth)}, ())
     seen = Seen()
@@ -84,7 +90,7 @@ def _good_rows(reader: RowReader, data: bytes, whole: bool) -> Iterator[bytes]:
 
 
 def _infer_csv(sources: Sequence[Source], options: Mapping[str, str], limits: InferenceOptions) -> Schema:
-    known = {k: v for k, v in options.items() if k in CsvFormat.option_names} | {"mode": "PERMISSIVE"}
+    known = _of_format(options, CsvFormat.option_names) | {"mode": "PERMISSIVE"}
     parsed = parse_csv_options(known)
     columns: dict[str, list[pa.Array[pa.StringScalar]]] = {}
     spellings: dict[str, dict[str, int]] = {}
