@@ -387,11 +387,10 @@ class Coordinator:
         """Give a table the columns of a file, durably, if it takes new ones."""
         grown = evolution.with_new_columns(self.catalog, error)
         if grown is not None:
-            table = grown[0].tables[error.table]
             with self._all_or_nothing():
-                self._intake.change_table(table)
+                self._intake.change_table(grown[0].tables[error.table])
                 self._change(grown[0])
-            self.catalyst.register(table.name, table.schema)
+            self.catalyst.register(error.table, self.catalog.tables[error.table].schema)
             self._warnings.append(grown[1].message())
         return grown is not None
 
