@@ -24,7 +24,7 @@ from tidemill.schema import Field, Schema, type_to_ddl
 _T = TypeVar("_T")
 
 
-def repeating(attempt: Callable[[], _T], grow: Callable[[NewColumnsError], bool]) -> _T:
+def repeating(attempt: Callable[[], _T], grow: Callable[[NewColumnsError], None]) -> _T:
     """The result of an attempt, made again whenever a table could be given the columns that it lacked.
 
     Raises
@@ -36,18 +36,22 @@ def repeating(attempt: Callable[[], _T], grow: Callable[[NewColumnsError], bool]
         try:
             return attempt()
         except NewColumnsError as error:
-            if not grow(error):
-                raise
+            grow(error)
 
 
-def with_new_columns(catalog: Catalog, error: NewColumnsError) -> tuple[Catalog, TidemillError] | None:
-    """The catalog with the columns that a file has, and what is to be said of it; None when its table takes none.
+def with_new_columns(catalog: Catalog, error: NewColumnsError) -> tuple[Catalog, TidemillError]:
+    """The catalog with the columns that a file has, and what is to be said of it.
 
     All new columns of a sample of the file are added, so that one epoch is rarely run more than twice.
+
+    Raises
+    ------
+    NewColumnsError
+        The same, when the table takes none.
     """
     table = catalog.tables[error.table]
     if parse_evolution(table.options) is not Evolution.ADD:
-        return None
+        raise error
     fields = _new_fields(table, error)
     grown = replace(table, declared=Schema((*table.declared, *fields)), added=(*table.added, *(f.name for f in fields)))
     said = TidemillError(

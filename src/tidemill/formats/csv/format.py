@@ -47,6 +47,7 @@ class CsvFormat:
     """
 
     name = "csv"
+    is_text = True
     option_names = OPTION_NAMES | RESCUE_OPTIONS
 
     def validate(self, schema: Schema, options: Mapping[str, str]) -> None:

@@ -56,6 +56,7 @@ class JsonFormat:
     """
 
     name = "json"
+    is_text = True
     option_names = OPTION_NAMES | RESCUE_OPTIONS
 
     def validate(self, schema: Schema, options: Mapping[str, str]) -> None:
@@ -159,7 +160,7 @@ def _builder(
                 got=type_to_ddl(field.type) if field.type != pa.null() else "void",
                 hint="the keys of a map must be STRING, and a struct needs fields",
             )
-        columns.append(CheckedColumn(ordinal, field, build))
+        columns.append(CheckedColumn(ordinal, field, build, node))
     columns[len(needed) : len(needed)] = further
     order = tuple(number_nodes(root))
     return RecordBuilder(options, tuple(columns), len(needed) + len(further), order, build_tree(order), deletes)

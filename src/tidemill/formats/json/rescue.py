@@ -42,7 +42,7 @@ class RescuingJsonReader(JsonReader):
         if rules.column in needed or rules.strict:
             known = known_keys(inner, parsed.paths, rules.column not in needed)
             field = Field(_UNKNOWN, pa.bool_())
-            further.append(CheckedColumn(len(schema), field, unknown_keys(known)))
+            further.append(CheckedColumn(len(schema), field, unknown_keys(known), known))
         super().__init__(inner, parsed, read, parse_delete_rule(inner, given), further)
         places = {f.name: parsed.paths.get(i, (f.name,)) for i, f in enumerate(inner)}
         left = _JsonLeft(known, places, rules)
