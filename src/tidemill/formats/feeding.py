@@ -10,6 +10,8 @@ from tidemill.errors import FormatError
 from tidemill.formats.base import RowError, RowReader, Rows, SplitReader
 from tidemill.formats.codecs import MOST_DECODED, Decoded, parse_codec_options
 from tidemill.formats.malformed import Mode, fail_fast
+from tidemill.formats.rescue.options import rescue_column
+from tidemill.formats.rescue.paths import with_file_path
 
 _HEADER_BYTES = 1 << 16
 
@@ -49,6 +51,9 @@ class FileBytes:
 
     Attributes
     ----------
+    path : str
+    rescued : str or None
+        The column in which texts name the file.
     compressed : bool
         The file can only be read from its beginning, and its decoded size is not known before its end.
     position : int
@@ -62,6 +67,8 @@ class FileBytes:
     def __init__(self, file: RawFile, path: str, size: int, options: Mapping[str, str]) -> None:
         self._file = file
         self._size = size
+        self.path = path
+        self.rescued = rescue_column(options)
         rules = parse_codec_options(options)
         self._codec = rules.of(path)
         self._most = rules.most_decoded(size)
@@ -147,5 +154,5 @@ def feed(reader: SplitReader, file: FileBytes, mode: Mode) -> Iterator[Rows]:
             flaw = RowError(file.position, None, file.damage, b"", True)
             fail_fast(mode, [flaw])
             rows = replace(rows, errors=(*rows.errors, flaw))
-        yield rows
+        yield rows if file.rescued is None else with_file_path(rows, file.rescued, file.path)
         more = not file.ended and (file.compressed or not reader.done)
