@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from tidemill.formats.byte_masks import byte_at, kernel
 from tidemill.formats.json.index import Ints, ValueIndex, Values
-from tidemill.formats.json.scalars import ARRAY, INTEGER, NULL, OBJECT, TEXT
+from tidemill.formats.json.scalars import ARRAY, INTEGER, NULL, OBJECT, READ, TEXT
 from tidemill.formats.json.texts import copy_values, decode_base64
 from tidemill.formats.json.tree import Node
 from tidemill.formats.values.columns import ParsedColumn, TimePatterns, parser_for
@@ -202,6 +202,8 @@ def _leaf(type_: pa.DataType, node: Node | None, patterns: TimePatterns) -> Buil
     place, shared = node, parser
 
     def parse(index: ValueIndex, values: Values) -> ParsedColumn:
+        if place.read_as:
+            return _take_numbers(type_, values, lambda rest: _parse_shared(type_, shared.parse, index, rest))
         if type_ == pa.string():
             return _parse_texts(index, values)
         if type_ == pa.binary():
@@ -220,6 +222,35 @@ def _leaf(type_: pa.DataType, node: Node | None, patterns: TimePatterns) -> Buil
         return Built(parsed.array, [(np.flatnonzero(status == o), r) for o, r in zip(outcomes, reasons, strict=True)])
 
     return build
+
+
+def _take_numbers(type_: pa.DataType, values: Values, parse: Callable[[Values], ParsedColumn]) -> ParsedColumn:
+    """Integers or doubles that were read in phase 1; what was not is parsed."""
+    read = values.kinds == READ
+    all_read = bool(read.all())
+    numbers = values.numbers.copy() if all_read else np.where(read, values.numbers, 0)
+    bits = type_.bit_width
+    outside = None
+    if pa.types.is_floating(type_):
+        numbers = numbers.view(np.float64)
+    elif bits < 64:
+        outside = numbers != (numbers << (64 - bits) >> (64 - bits))
+        if not outside.any():
+            outside = None
+        numbers = numbers.astype(f"int{bits}")
+    if all_read and outside is None:
+        buffers = [None, pa.py_buffer(numbers.data)]
+        return ParsedColumn(pa.Array.from_buffers(type_, numbers.size, buffers), None)
+    status = np.where(read, VALID, NULL_FIELD).astype(np.uint8)
+    others = np.flatnonzero(~read & (values.kinds > NULL))
+    if others.size:
+        parsed = parse(values.only(others))
+        status[others] = VALID if parsed.status is None else parsed.status
+        numbers[others] = pc.fill_null(parsed.array, 0).to_numpy(zero_copy_only=False)
+    if outside is not None:
+        status[outside] = BAD_VALUE
+    buffers = [_validity(status == VALID), pa.py_buffer(numbers.data)]
+    return ParsedColumn(pa.Array.from_buffers(type_, numbers.size, buffers), status)
 
 
 def _parse_shared(type_: pa.DataType, parse: Any, index: ValueIndex, values: Values) -> ParsedColumn:
@@ -285,7 +316,7 @@ _INFINITY = np.frombuffer(b"Infinity", np.uint8)
 def _with_seconds(index: ValueIndex, values: Values, parse: Callable[[Values], ParsedColumn]) -> ParsedColumn:
     """Timestamps of which some are whole numbers: seconds since 1970."""
     whole = values.kinds == INTEGER
-    rest = Values(values.starts * ~whole, values.ends * ~whole, values.kinds * ~whole)
+    rest = Values(values.starts * ~whole, values.ends * ~whole, values.kinds * ~whole, values.numbers)
     others = parse(rest)
     numbers = parser_for(pa.int64())
     assert numbers is not None and others.status is not None

@@ -66,15 +66,17 @@ class RecordBuilder:
 
     def build(self, data: Bytes, position: int, row_ends: int, quotes: bool, unterminated: bool) -> Rows:
         """See :meth:`tidemill.formats.line_split.LineBuilder.build`."""
-        return self.build_records(data, position, None)[0]
+        return self.build_records(data, position, row_ends, None)[0]
 
     def build_records(
-        self, data: Bytes, position: int, state: int | None, further: Sequence[RowError] = ()
+        self, data: Bytes, position: int, lines: int, state: int | None, further: Sequence[RowError] = ()
     ) -> tuple[Rows, int]:
         """Rows of a buffer.
 
         Parameters
         ----------
+        lines : int
+            So many there are; counts only for lines.
         state : int or None
             None for lines, else where in a file of arrays the buffer begins.
         further : sequence of RowError
@@ -93,7 +95,7 @@ class RecordBuilder:
         check_size(data.size, position)
         marked = position == 0 and data[:3].tobytes() == BYTE_ORDER_MARK
         begin = len(BYTE_ORDER_MARK) if marked else 0
-        index = index_values(data, begin, state, self.options.max_depth, self.order, self.tree)
+        index = index_values(data, begin, lines, state, self.options.max_depth, self.order, self.tree)
         built = [column.build(index, None) for column in self.columns]
         flaws = self._flaws(index, built)
         errors, dropped = self._judge(index, position, flaws, further)

@@ -18,6 +18,27 @@ _BACKSLASH = 0x5C
 
 
 @inlined
+def _is_hex(c):
+    return 48 <= c <= 57 or 97 <= (c | 32) <= 102
+
+
+@kernel
+def is_escape(buf, at, size):
+    """Whether a backslash at ``at`` begins an escape of JSON."""
+    if at + 1 >= size:
+        return False
+    c = byte_at(buf, at + 1)
+    if c == 117:
+        if at + 5 >= size:
+            return False
+        for k in range(2, 6):  # noqa: SIM110 - all() over a generator does not compile to a loop
+            if not _is_hex(byte_at(buf, at + k)):
+                return False
+        return True
+    return c in (34, _BACKSLASH, 47, 98, 102, 110, 114, 116)
+
+
+@inlined
 def _hex_value(c):
     return c - 48 if c <= 57 else (c | 32) - 87
 
