@@ -194,6 +194,7 @@ def test_the_plain_reader_takes_what_python_takes(data):
             parse_record(data, 900)
         return
     found = parse_record(data, 900)
-    halves = b"\\ud8" in data.lower() or b"\\ude" in data.lower() or b"\xff" in data
-    if not halves:
+    halves = b"\\ud8" in data.lower() or b"\\ude" in data.lower()
+    # What is no Unicode is None for the plain reader, and half of a surrogate pair for Python.
+    if not halves and data.decode("utf-8", "replace").encode() == data:
         assert comparable(as_python(found)) == comparable(expected)

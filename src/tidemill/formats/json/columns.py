@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -18,12 +18,11 @@ import pyarrow.compute as pc
 from tidemill.formats.byte_masks import byte_at, kernel
 from tidemill.formats.json.index import Ints, ValueIndex, Values
 from tidemill.formats.json.scalars import ARRAY, INTEGER, NULL, OBJECT, READ, TEXT
-from tidemill.formats.json.texts import copy_values, decode_base64
+from tidemill.formats.json.texts import SLACK, copy_values, decode_base64
 from tidemill.formats.json.tree import Node
 from tidemill.formats.values.columns import ParsedColumn, TimePatterns, parser_for
 from tidemill.formats.values.field_text import BAD_VALUE, VALID, TextRules
 from tidemill.formats.values.field_text import NULL as NULL_FIELD
-from tidemill.formats.values.texts import SLACK
 from tidemill.formats.values.times import FIRST_MICROS, LAST_MICROS, MICROS_PER_SECOND
 from tidemill.schema import TIMESTAMP
 
@@ -203,14 +202,14 @@ def _leaf(type_: pa.DataType, node: Node | None, patterns: TimePatterns) -> Buil
 
     def parse(index: ValueIndex, values: Values) -> ParsedColumn:
         if place.read_as:
-            return _take_numbers(type_, values, lambda rest: _parse_shared(type_, shared.parse, index, rest))
+            return _take_numbers(type_, values, lambda rest: _parse_shared(type_, shared.parse, index, place, rest))
         if type_ == pa.string():
-            return _parse_texts(index, values)
+            return _parse_texts(index, place, values)
         if type_ == pa.binary():
-            return _parse_binary(index, values)
+            return _parse_binary(index, place, values)
         if type_ == TIMESTAMP and (values.kinds == INTEGER).any():
-            return _with_seconds(index, values, lambda rest: _parse_shared(type_, shared.parse, index, rest))
-        return _parse_shared(type_, shared.parse, index, values)
+            return _with_seconds(index, values, lambda rest: _parse_shared(type_, shared.parse, index, place, rest))
+        return _parse_shared(type_, shared.parse, index, place, values)
 
     def build(index: ValueIndex, chosen: Chosen) -> Built:
         parsed = parse(index, index.values(place, chosen))
@@ -253,7 +252,7 @@ def _take_numbers(type_: pa.DataType, values: Values, parse: Callable[[Values], 
     return ParsedColumn(pa.Array.from_buffers(type_, numbers.size, buffers), status)
 
 
-def _parse_shared(type_: pa.DataType, parse: Any, index: ValueIndex, values: Values) -> ParsedColumn:
+def _parse_shared(type_: pa.DataType, parse: Any, index: ValueIndex, node: Node, values: Values) -> ParsedColumn:
     """Parse values with the parser of their type.
 
     Numbers and booleans need no care: where another kind of value stands, its first byte is wrong.
@@ -264,12 +263,14 @@ def _parse_shared(type_: pa.DataType, parse: Any, index: ValueIndex, values: Val
     if not (timed or texts.any()) or pa.types.is_integer(type_) or pa.types.is_boolean(type_):
         parsed: ParsedColumn = parse(data, starts, ends, _RULES)
         return parsed
-    if index.escapes:
-        data, offsets, _ = _copied(index, values)
+    if index.has_escapes(node):
+        data, offsets, _, _ = _copied(index, node, values)
         inner_starts, inner_ends = offsets[:-1], offsets[1:]
         starts, ends = inner_starts, inner_ends
     else:
         inner_starts, inner_ends = starts + texts, ends - texts
+    if timed and texts.all() and (inner_starts < inner_ends).all():
+        return cast(ParsedColumn, parse(data, inner_starts, inner_ends, _RULES))
     if pa.types.is_floating(type_):
         good = np.zeros(texts.size, np.bool_)
         mark_not_finite(data, inner_starts, inner_ends, texts, good)
@@ -331,32 +332,38 @@ def _with_seconds(index: ValueIndex, values: Values, parse: Callable[[Values], P
     return ParsedColumn(array, status)
 
 
-def _copied(index: ValueIndex, values: Values) -> tuple[npt.NDArray[np.uint8], Ints, npt.NDArray[np.uint8]]:
-    """Texts without quotes and escapes, other values as written: bytes, offsets, outcomes."""
+def _copied(
+    index: ValueIndex, node: Node, values: Values
+) -> tuple[npt.NDArray[np.uint8], Ints, npt.NDArray[np.uint8], int]:
+    """Texts without quotes and escapes, other values as written: bytes, offsets, outcomes, how many are not VALID."""
     rows = values.starts.size
     out = np.empty(int(np.subtract(values.ends, values.starts, dtype=np.int64).sum()) + SLACK, np.uint8)
     offsets = np.empty(rows + 1, np.int32)
     status = np.empty(rows, np.uint8)
-    copy_values(index.data, values.starts, values.ends, values.kinds, index.escapes, out, offsets, status)
+    failures = copy_values(
+        index.data, values.starts, values.ends, values.kinds, index.has_escapes(node), out, offsets, status
+    )
     out.flags.writeable = False
-    return out, offsets, status
+    return out, offsets, status, failures
 
 
-def _text_array(type_: pa.DataType, out: Any, offsets: Ints, status: npt.NDArray[np.uint8]) -> ParsedColumn:
-    valid = status == VALID
-    buffers = [_validity(valid), pa.py_buffer(offsets.data), pa.py_buffer(out[: offsets[-1]].data)]
-    array: pa.Array[Any] = pa.Array.from_buffers(type_, status.size, buffers)
-    return ParsedColumn(array, None if buffers[0] is None else status)
+def _text_array(
+    type_: pa.DataType, out: Any, offsets: Ints, status: npt.NDArray[np.uint8], failures: int
+) -> ParsedColumn:
+    validity = _validity(status == VALID) if failures else None
+    buffers = [validity, pa.py_buffer(offsets.data), pa.py_buffer(out[: offsets[-1]].data)]
+    array: pa.Array[Any] = pa.Array.from_buffers(type_, status.size, buffers, failures)
+    return ParsedColumn(array, status if failures else None)
 
 
-def _parse_texts(index: ValueIndex, values: Values) -> ParsedColumn:
-    return _text_array(pa.string(), *_copied(index, values))
+def _parse_texts(index: ValueIndex, node: Node, values: Values) -> ParsedColumn:
+    return _text_array(pa.string(), *_copied(index, node, values))
 
 
-def _parse_binary(index: ValueIndex, values: Values) -> ParsedColumn:
-    out, offsets, status = _copied(index, values)
+def _parse_binary(index: ValueIndex, node: Node, values: Values) -> ParsedColumn:
+    out, offsets, status, _ = _copied(index, node, values)
     status[(values.kinds != TEXT) & (values.kinds > NULL)] = BAD_VALUE
     status[status > NULL_FIELD] = BAD_VALUE
     decoded, decoded_offsets = np.empty(out.size, np.uint8), np.empty_like(offsets)
-    decode_base64(out, offsets, decoded, decoded_offsets, status)
-    return _text_array(pa.binary(), decoded, decoded_offsets, status)
+    failures = decode_base64(out, offsets, decoded, decoded_offsets, status)
+    return _text_array(pa.binary(), decoded, decoded_offsets, status, failures)

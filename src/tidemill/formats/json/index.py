@@ -50,8 +50,6 @@ class ValueIndex:
     Attributes
     ----------
     data : ndarray of uint8
-    escapes : bool
-        Whether any text that is needed has escapes.
     row_starts, row_ends : ndarray of int32, shape (rows,)
         Each record; a line without its newline.
     broken : ndarray of int32, shape (rows,)
@@ -63,7 +61,6 @@ class ValueIndex:
     """
 
     data: Bytes
-    escapes: bool
     row_starts: Ints
     row_ends: Ints
     broken: Ints
@@ -77,6 +74,10 @@ class ValueIndex:
         place = slice(begin, begin + int(room.used[node.level]))
         values = Values(room.starts[place], room.ends[place], room.kinds[place], room.numbers[place])
         return values if chosen is None else values.only(chosen)
+
+    def has_escapes(self, node: Node) -> bool:
+        """Whether any text of a node may have escapes."""
+        return bool(self.room.escaped[node.number])
 
     def elements(
         self, node: Node, below: Node, chosen: npt.NDArray[np.int64] | None
@@ -140,6 +141,7 @@ def _make_room(order: Sequence[Node], capacity: npt.NDArray[np.int64]) -> Room:
     return Room(
         capacity=capacity,
         used=np.zeros(capacity.size, np.int64),
+        escaped=np.zeros(len(order), np.uint8),
         base=np.cumsum(room) - room,
         starts=_kept.take("starts", total, np.int32, True),
         ends=_kept.take("ends", total, np.int32, True),
@@ -158,6 +160,7 @@ def _more_room(order: Sequence[Node], room: Room, level: int) -> Room:
     old = room._replace(**{name: getattr(room, name).copy() for name in _FILLED})
     new = _make_room(order, capacity)
     new.used[:] = old.used
+    new.escaped[:] = old.escaped
     for node in order:
         count = int(old.used[node.level])
         for names, bases in ((_FILLED[:4], "base"), (_FILLED[4:], "list_base")):
@@ -208,13 +211,12 @@ def index_values(
         rows = first_bytes.size
     row_starts, row_ends, broken = (np.empty(rows, np.int32) for _ in range(3))
     room = _make_room(order, _kept.first_capacity(tree, rows))
-    found, at, escapes = 0, begin, False
+    found, at = 0, begin
     while True:
-        found, at, level, more_escapes = walk_records(
+        found, at, level = walk_records(
             data, at, found, state is None, first_bytes, last_bytes, max_depth, tree, room,
             row_starts, row_ends, broken
         )  # fmt: skip
-        escapes |= more_escapes
         if level < 0:
             break
         assert level > 0, "a buffer has more lines than were counted"
@@ -225,7 +227,6 @@ def index_values(
         row_starts[0] = 0  # the byte order mark is part of the first line
     return ValueIndex(
         data=data,
-        escapes=escapes,
         row_starts=row_starts[:found],
         row_ends=row_ends[:found],
         broken=broken[:found],

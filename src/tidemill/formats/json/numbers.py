@@ -18,6 +18,24 @@ _TEN_THOUSAND_ONE = np.uint64(0x0000271000000001)
 
 
 @inlined
+def digit_count(word):
+    """How many digits a word of 8 bytes begins with."""
+    word ^= _ZEROS
+    # A carry out of a byte that is no digit changes only bytes behind it.
+    return trailing_zeros(((word + _ABOVE_NINE) | word) & _HIGH_BITS) >> 3
+
+
+@inlined
+def digits_of(word, count):
+    """The number that the first ``count`` (1..8) bytes of a word spell, all of them digits."""
+    nibbles = (word ^ _ZEROS) << np.uint64(64 - 8 * count)
+    nibbles = nibbles * np.uint64(10) + (nibbles >> np.uint64(8))
+    high = (nibbles & _PAIRS) * _MILLION_HUNDRED
+    low = ((nibbles >> np.uint64(16)) & _PAIRS) * _TEN_THOUSAND_ONE
+    return (high + low) >> np.uint64(32)
+
+
+@inlined
 def _up_to_eight(buf, i, size):
     """How many of the 8 bytes at ``i`` are digits up to the first that is none, and the number they spell."""
     if i + 8 > size:
@@ -27,16 +45,9 @@ def _up_to_eight(buf, i, size):
             value = value * np.uint64(10) + np.uint64(byte_at(buf, i + count) - 48)
             count += 1
         return count, value
-    word = load_word(buf, i) ^ _ZEROS
-    # A carry out of a byte that is no digit changes only bytes behind it.
-    count = trailing_zeros(((word + _ABOVE_NINE) | word) & _HIGH_BITS) >> 3
-    if count == 0:
-        return count, np.uint64(0)
-    nibbles = word << np.uint64(64 - 8 * count)
-    nibbles = nibbles * np.uint64(10) + (nibbles >> np.uint64(8))
-    high = (nibbles & _PAIRS) * _MILLION_HUNDRED
-    low = ((nibbles >> np.uint64(16)) & _PAIRS) * _TEN_THOUSAND_ONE
-    return count, (high + low) >> np.uint64(32)
+    word = load_word(buf, i)
+    count = digit_count(word)
+    return count, digits_of(word, count) if count > 0 else np.uint64(0)
 
 
 @inlined

@@ -79,8 +79,8 @@ class Tree(NamedTuple):
     key_start, key_size : int32
         Where the name of the node lies in ``keys``; that has 8 more bytes behind the last one.
     slot_base, slot_mask, slots : int32
-        For each node with fields a hash table of these: its first slot, its size less one (-1 for a node without); -1 is
-        an empty slot.
+        For each node with fields a hash table of these: its first slot, and its size less one, -1 for a node
+        without; -1 is an empty slot.
     read_as : uint8
         ``WHOLE``, ``DOUBLE`` or ``NO_NUMBER``.
     levels : int

@@ -26,12 +26,25 @@ from tidemill.formats.byte_masks import (
     item_at,
     kernel,
     load_word,
+    put_item,
     trailing_zeros,
 )
-from tidemill.formats.json.numbers import read_number
-from tidemill.formats.json.scalars import ARRAY, INTEGER, MISSING, NOT_FINITE, NULL, OBJECT, READ, TEXT, read_word
+from tidemill.formats.json.numbers import digit_count, digits_of, read_number
+from tidemill.formats.json.scalars import (
+    ARRAY,
+    FRACTION,
+    INTEGER,
+    MISSING,
+    NOT_FINITE,
+    NULL,
+    OBJECT,
+    READ,
+    TEXT,
+    read_word,
+)
 from tidemill.formats.json.texts import is_escape, unescape
-from tidemill.formats.json.tree import DOUBLE, NO_NUMBER, WHOLE, find_field
+from tidemill.formats.json.tree import NO_NUMBER, WHOLE, find_field
+from tidemill.formats.values.digits import TENS
 from tidemill.formats.values.eisel_lemire import nearest_double_of
 
 QUOTE, COMMA, COLON, BACKSLASH = 0x22, 0x2C, 0x3A, 0x5C
@@ -57,6 +70,8 @@ class Room(NamedTuple):
         Rows, elements or entries of each level that there is room for.
     used : int64, shape (levels,)
         How many there are; those of malformed records and of values given twice are among them, and belong to no list.
+    escaped : uint8, shape (nodes,)
+        1 where any text may have escapes.
     base : int64, shape (nodes,)
         First place of each node in the next four: the value of a node in row, element or entry ``i`` of its level is at
         ``base + i``.
@@ -73,6 +88,7 @@ class Room(NamedTuple):
 
     capacity: npt.NDArray[np.int64]
     used: npt.NDArray[np.int64]
+    escaped: npt.NDArray[np.uint8]
     base: npt.NDArray[np.int64]
     starts: npt.NDArray[np.int32]
     ends: npt.NDArray[np.int32]
@@ -101,8 +117,9 @@ def _forget(tree, room, node, instance):
         room.ends[place] = 0
 
 
-@inlined
+@kernel
 def _behind_spaces(buf, at, limit, by_line):
+    """Offset of the first byte that is no white space; with ``by_line`` a newline is none."""
     while at < limit:
         c = byte_at(buf, at)
         if c != 32 and c != 9 and c != 13 and (by_line or c != 10):
@@ -112,13 +129,19 @@ def _behind_spaces(buf, at, limit, by_line):
 
 
 @inlined
+def _specials(buf, at):
+    """Which of 64 bytes are quotes, backslashes or control characters."""
+    return equal_mask(buf, at, QUOTE) | equal_mask(buf, at, BACKSLASH) | below_mask(buf, at, 32)
+
+
+@kernel
 def _text_end(buf, at, limit):
-    """Offset of the quote that closes a text, or ``-1 - offset`` of what cannot stand in it; and whether it has escapes."""
+    """Offset of the quote that closes a text, or ``-1 - offset`` of what is wrong; and whether it has escapes."""
     size = np.int64(buf.size)
     escaped = False
     while True:
         if at + 64 <= size:
-            special = equal_mask(buf, at, QUOTE) | equal_mask(buf, at, BACKSLASH) | below_mask(buf, at, 32)
+            special = _specials(buf, at)
             if special == 0:
                 at += 64
                 continue
@@ -135,11 +158,6 @@ def _text_end(buf, at, limit):
             return -1 - at, escaped
         escaped = True
         at += 2
-
-
-@kernel
-def _name_end(buf, at, limit):
-    return _text_end(buf, at, limit)
 
 
 @kernel
@@ -209,9 +227,9 @@ def walk_records(buf, at, row, by_line, first_bytes, last_bytes, max_depth, tree
 
     Returns
     -------
-    tuple of (int, int, int, bool)
-        Number of records so far, the first byte that is not read, the level for which there is not enough room to go
-        on, or -1 for the end of the buffer; and whether any text that is needed may have escapes.
+    tuple of int
+        Number of records so far, the first byte that is not read, and the level for which there is not enough room to
+        go on, or -1 for the end of the buffer.
     """
     size = np.int64(buf.size)
     glue_at = np.empty(_REGIONS * _SLOTS, np.int32)
@@ -227,16 +245,20 @@ def walk_records(buf, at, row, by_line, first_bytes, last_bytes, max_depth, tree
     stack_cursor = np.empty(max_depth + 1, np.int32)
     stack_region = np.empty(max_depth + 1, np.int32)
     stack_closer = np.empty(max_depth + 1, np.uint8)
-    base, starts, ends, kinds = room.base, room.starts, room.ends, room.kinds
-    used, capacity = room.used, room.capacity
+    # Each use of a member of a tuple would count references.
+    base, starts, ends, kinds, numbers = room.base, room.starts, room.ends, room.kinds, room.numbers
+    list_base, firsts, lengths, used, capacity = room.list_base, room.firsts, room.lengths, room.used, room.capacity
+    escaped_nodes = room.escaped
+    span, level_of, element, map_key = tree.span, tree.level, tree.element, tree.map_key
+    slot_mask, read_as = tree.slot_mask, tree.read_as
     saved = used.copy()
-    escapes = False
     full = np.int64(-1)
     while True:
         begin = at
         limit = size
         if by_line:
-            at = _behind_spaces(buf, at, size, True)
+            if at < size and byte_at(buf, at) != OPEN_BRACE:
+                at = _behind_spaces(buf, at, size, True)
             if at >= size:
                 break
             if byte_at(buf, at) == 10:
@@ -273,48 +295,80 @@ def walk_records(buf, at, row, by_line, first_bytes, last_bytes, max_depth, tree
             bad = at
         while bad < 0:
             c = byte_at(buf, at) if at < limit else np.int64(0)
-            if c == 32 or c == 9 or c == 13:
+            if c == 32 or c == 9 or c == 13 or c == 10:
                 at = _behind_spaces(buf, at, limit, by_line)
                 c = byte_at(buf, at) if at < limit else np.int64(0)
             if c == QUOTE:
-                stop, escaped = _text_end(buf, at + 1, limit)
-                if stop < 0:
-                    bad = -1 - stop
-                    break
+                # Most texts end within 64 bytes.
+                stop = np.int64(-1)
+                escaped = False
+                if at + 65 <= size:
+                    stop = at + 1 + trailing_zeros(_specials(buf, at + 1))
+                if stop < 0 or stop > at + 64 or byte_at(buf, stop) != QUOTE:
+                    stop, escaped = _text_end(buf, at + 1, limit)
+                    if stop < 0:
+                        bad = -1 - stop
+                        break
                 if node >= 0:
                     place = item_at(base, node) + instance
-                    if tree.span[node] > 0 and kinds[place] != MISSING:
+                    if item_at(span, node) > 0 and item_at(kinds, place) != MISSING:
                         _forget(tree, room, node, instance)
-                    kinds[place] = TEXT
-                    starts[place] = at
-                    ends[place] = stop + 1
-                    escapes |= escaped
+                    put_item(kinds, place, TEXT)
+                    put_item(starts, place, at)
+                    put_item(ends, place, stop + 1)
+                    if escaped:
+                        put_item(escaped_nodes, node, 1)
                 at = stop + 1
             elif 48 <= c <= 57 or c == 45:
                 first = at + (c == 45)
-                stop, kind, value, behind, plain = read_number(buf, first, size)
-                if stop < 0 and c == 45:
-                    stop, kind = read_word(buf, first, limit)
-                    if kind != NOT_FINITE or byte_at(buf, first) == 78:
-                        stop = np.int64(-1)
+                # Most numbers have up to 7 digits, and perhaps as many behind a point.
+                stop = np.int64(-1)
+                kind = INTEGER
+                behind = np.int64(0)
+                plain = True
+                value = np.uint64(0)
+                if first + 24 <= size:
+                    word = load_word(buf, first)
+                    digits = digit_count(word)
+                    if (digits == 1 or byte_at(buf, first) != 48) and 0 < digits < 8:
+                        value = digits_of(word, digits)
+                        stop = first + digits
+                        if byte_at(buf, stop) == 46:
+                            kind = FRACTION
+                            word = load_word(buf, stop + 1)
+                            behind = digit_count(word)
+                            stop += behind + 1
+                            if 0 < behind < 8:
+                                value = value * TENS[behind] + digits_of(word, behind)
+                            else:
+                                stop = np.int64(-1)
+                        if stop >= 0 and byte_at(buf, stop) | 32 == 101:
+                            stop = np.int64(-1)
                 if stop < 0:
-                    bad = at
-                    break
+                    stop, kind, value, behind, plain = read_number(buf, first, size)
+                    if stop < 0 and c == 45:
+                        stop, kind = read_word(buf, first, limit)
+                        if kind != NOT_FINITE or byte_at(buf, first) == 78:
+                            stop = np.int64(-1)
+                        plain = False
+                    if stop < 0:
+                        bad = at
+                        break
                 if node >= 0:
                     place = item_at(base, node) + instance
-                    if tree.span[node] > 0 and kinds[place] != MISSING:
+                    if item_at(span, node) > 0 and item_at(kinds, place) != MISSING:
                         _forget(tree, room, node, instance)
-                    want = item_at(tree.read_as, node)
+                    want = item_at(read_as, node)
                     known = False
                     if want != NO_NUMBER and plain:
                         word, known = _as_number(want, c == 45, kind, value, behind)
-                        room.numbers[place] = word
-                    kinds[place] = READ if known else kind
+                        put_item(numbers, place, word)
+                    put_item(kinds, place, READ if known else kind)
                     if not known:
-                        starts[place] = at
-                        ends[place] = stop
+                        put_item(starts, place, at)
+                        put_item(ends, place, stop)
                 at = stop
-            elif c == OPEN_BRACE or c == OPEN_BRACKET:
+            elif c in (OPEN_BRACE, OPEN_BRACKET):
                 if depth == max_depth:
                     bad = at
                     deep = True
@@ -323,19 +377,19 @@ def walk_records(buf, at, row, by_line, first_bytes, last_bytes, max_depth, tree
                 if depth > 0:
                     child = np.int64(-1)
                     if slot >= 0:
-                        child = np.int64(glue_child[slot])
-                        if child < 0 or region_node[child] != node:
+                        child = np.int64(item_at(glue_child, slot))
+                        if child < 0 or item_at(region_node, child) != node:
                             child = regions if regions < _REGIONS else np.int64(-1)
                             if child >= 0:
                                 regions += 1
                                 region_node[child] = node
                                 glue_child[child * _SLOTS] = -1
                                 glue_child[slot] = child
-                stack_node[depth] = open_node
-                stack_instance[depth] = open_instance
-                stack_cursor[depth] = cursor
-                stack_region[depth] = region
-                stack_closer[depth] = closer
+                put_item(stack_node, depth, open_node)
+                put_item(stack_instance, depth, open_instance)
+                put_item(stack_cursor, depth, cursor)
+                put_item(stack_region, depth, region)
+                put_item(stack_closer, depth, closer)
                 depth += 1
                 open_node = node
                 open_instance = instance
@@ -347,14 +401,14 @@ def walk_records(buf, at, row, by_line, first_bytes, last_bytes, max_depth, tree
                 held = np.int64(-1)
                 if node >= 0:
                     place = item_at(base, node) + instance
-                    if tree.span[node] > 0 and kinds[place] != MISSING:
+                    if item_at(span, node) > 0 and item_at(kinds, place) != MISSING:
                         _forget(tree, room, node, instance)
-                    kinds[place] = OBJECT if c == OPEN_BRACE else ARRAY
-                    starts[place] = at
-                    held = np.int64(tree.map_key[node] if c == OPEN_BRACE else tree.element[node])
+                    put_item(kinds, place, OBJECT if c == OPEN_BRACE else ARRAY)
+                    put_item(starts, place, at)
+                    held = np.int64(item_at(map_key, node) if c == OPEN_BRACE else item_at(element, node))
                     if held >= 0:
-                        room.firsts[room.list_base[node] + instance] = used[tree.level[held]]
-                        room.lengths[room.list_base[node] + instance] = 0
+                        firsts[list_base[node] + instance] = used[item_at(level_of, held)]
+                        lengths[list_base[node] + instance] = 0
                 at += 1
             else:
                 stop, kind = read_word(buf, at, limit)
@@ -363,18 +417,18 @@ def walk_records(buf, at, row, by_line, first_bytes, last_bytes, max_depth, tree
                     break
                 if node >= 0:
                     place = item_at(base, node) + instance
-                    if tree.span[node] > 0 and kinds[place] != MISSING:
+                    if item_at(span, node) > 0 and item_at(kinds, place) != MISSING:
                         _forget(tree, room, node, instance)
-                    kinds[place] = kind
-                    starts[place] = 0 if kind == NULL else at
-                    ends[place] = 0 if kind == NULL else stop
+                    put_item(kinds, place, kind)
+                    put_item(starts, place, 0 if kind == NULL else at)
+                    put_item(ends, place, 0 if kind == NULL else stop)
                 at = stop
             # What stands behind a value or a bracket: another value, perhaps with a key, or the end of what is open.
             value_due = False
             while not value_due:
                 glue = at
                 if region >= 0 and closer == CLOSE_BRACE:
-                    known_slots = slots_known[region]
+                    known_slots = item_at(slots_known, region)
                     last = min(cursor + _LOOKAHEAD, known_slots)
                     k = cursor
                     while k < last:
@@ -391,12 +445,14 @@ def walk_records(buf, at, row, by_line, first_bytes, last_bytes, max_depth, tree
                         slot = region * _SLOTS + k
                         node = item_at(glue_node, slot)
                         instance = open_instance
-                        at += item_at(glue_code, slot) >> 1
+                        at = at + (item_at(glue_code, slot) >> 1)
                         cursor = k + 1
                         fresh = False
                         break
-                at = _behind_spaces(buf, at, limit, by_line)
                 c = byte_at(buf, at) if at < limit else np.int64(0)
+                if c == 32 or c == 9 or c == 13 or c == 10:
+                    at = _behind_spaces(buf, at, limit, by_line)
+                    c = byte_at(buf, at) if at < limit else np.int64(0)
                 if depth == 0:
                     if at < limit and not (by_line and c == 10):
                         bad = at
@@ -406,40 +462,43 @@ def walk_records(buf, at, row, by_line, first_bytes, last_bytes, max_depth, tree
                         ends[item_at(base, open_node) + open_instance] = at + 1
                     at += 1
                     depth -= 1
-                    open_node = np.int64(stack_node[depth])
-                    open_instance = np.int64(stack_instance[depth])
-                    cursor = np.int64(stack_cursor[depth])
-                    region = np.int64(stack_region[depth])
-                    closer = np.int64(stack_closer[depth])
+                    open_node = np.int64(item_at(stack_node, depth))
+                    open_instance = np.int64(item_at(stack_instance, depth))
+                    cursor = np.int64(item_at(stack_cursor, depth))
+                    region = np.int64(item_at(stack_region, depth))
+                    closer = np.int64(item_at(stack_closer, depth))
                     fresh = False
                     held = np.int64(-1)
                     if open_node >= 0:
-                        held = np.int64(tree.map_key[open_node] if closer == CLOSE_BRACE else tree.element[open_node])
+                        held = np.int64(
+                            item_at(map_key, open_node) if closer == CLOSE_BRACE else item_at(element, open_node)
+                        )
                     continue
                 if not fresh:
                     if c != COMMA:
                         bad = at
                         break
-                    at = _behind_spaces(buf, at + 1, limit, by_line)
+                    at += 1
                 if closer == CLOSE_BRACKET:
                     slot = region * _SLOTS if region >= 0 else np.int64(-1)
                     node = held
                     if held >= 0:
-                        level = np.int64(tree.level[held])
+                        level = np.int64(item_at(level_of, held))
                         instance = used[level]
                         if instance == capacity[level]:
                             full = level
                             break
                         used[level] += 1
-                        room.lengths[room.list_base[open_node] + open_instance] += 1
+                        lengths[list_base[open_node] + open_instance] += 1
                     fresh = False
                     value_due = True
                     continue
+                at = _behind_spaces(buf, at, limit, by_line)
                 if at >= limit or byte_at(buf, at) != QUOTE:
                     bad = at
                     break
                 name = at + 1
-                stop, escaped = _name_end(buf, name, limit)
+                stop, escaped = _text_end(buf, name, limit)
                 if stop < 0:
                     bad = -1 - stop
                     break
@@ -451,29 +510,30 @@ def walk_records(buf, at, row, by_line, first_bytes, last_bytes, max_depth, tree
                 slot = np.int64(-1)
                 node = np.int64(-1)
                 if held >= 0:
-                    level = np.int64(tree.level[held])
+                    level = np.int64(item_at(level_of, held))
                     instance = used[level]
                     if instance == capacity[level]:
                         full = level
                         break
                     used[level] += 1
-                    room.lengths[room.list_base[open_node] + open_instance] += 1
+                    lengths[list_base[open_node] + open_instance] += 1
                     place = item_at(base, held) + instance
-                    kinds[place] = TEXT
-                    starts[place] = name - 1
-                    ends[place] = stop + 1
-                    escapes |= escaped
+                    put_item(kinds, place, TEXT)
+                    put_item(starts, place, name - 1)
+                    put_item(ends, place, stop + 1)
+                    if escaped:
+                        put_item(escaped_nodes, held, 1)
                     node = held + 1
                 else:
                     instance = open_instance
-                    if open_node >= 0 and tree.slot_mask[open_node] >= 0:
+                    if open_node >= 0 and item_at(slot_mask, open_node) >= 0:
                         node = find_field(tree, open_node, buf, name, stop - name)
                         if node < 0 and escaped:
                             node = find_with_escapes(tree, open_node, buf, name, stop - name)
-                    if region >= 0 and slots_known[region] < _SLOTS:
+                    if region >= 0 and item_at(slots_known, region) < _SLOTS:
                         # The key is remembered in front of the one that was expected here.
                         slot = region * _SLOTS + cursor
-                        for k in range(region * _SLOTS + slots_known[region], slot, -1):
+                        for k in range(region * _SLOTS + item_at(slots_known, region), slot, -1):
                             glue_at[k] = glue_at[k - 1]
                             glue_code[k] = glue_code[k - 1]
                             glue_node[k] = glue_node[k - 1]
@@ -502,4 +562,4 @@ def walk_records(buf, at, row, by_line, first_bytes, last_bytes, max_depth, tree
         at += 1
         row += 1
     used[0] = row
-    return row, at, full, escapes
+    return row, at, full
