@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from tidemill.errors import FormatError, TidemillError
+from tidemill.formats.checked_columns import CheckedColumn
 from tidemill.formats.csv.changes import DeleteRule, change_builder, parse_delete_rule
 from tidemill.formats.csv.header import layout_by_header, layout_by_position
 from tidemill.formats.csv.options import OPTION_NAMES, CsvOptions, parse_options
-from tidemill.formats.csv.rows import CheckedColumn, RowBuilder
+from tidemill.formats.csv.rows import RowBuilder
 from tidemill.formats.line_split import LineSplitReader
 from tidemill.formats.malformed import Mode
-from tidemill.formats.values.columns import parser_for
+from tidemill.formats.values.columns import ColumnParser, parser_for
 from tidemill.schema import Schema, type_to_ddl
 
 
@@ -109,7 +110,9 @@ class CsvRowReader:
         return LineSplitReader(builder, start=start, end=end, file_size=file_size, in_quotes=in_quotes)
 
 
-def _checked_columns(schema: Schema, options: CsvOptions, needed: Sequence[str]) -> tuple[CheckedColumn, ...]:
+def _checked_columns(
+    schema: Schema, options: CsvOptions, needed: Sequence[str]
+) -> tuple[CheckedColumn[ColumnParser], ...]:
     """The needed columns, then those that decide whether a row is kept."""
     ordinal_of = {name: i for i, name in enumerate(schema.names)}
     order = [ordinal_of[name] for name in needed]

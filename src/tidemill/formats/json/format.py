@@ -8,11 +8,12 @@ import pyarrow as pa
 
 from tidemill.errors import FormatError, TidemillError
 from tidemill.formats.base import SplitReader
+from tidemill.formats.checked_columns import CheckedColumn
 from tidemill.formats.csv.changes import DeleteRule, parse_delete_rule
 from tidemill.formats.json.array_split import ArraySplitReader
 from tidemill.formats.json.columns import builder_of
 from tidemill.formats.json.options import OPTION_NAMES, JsonOptions, parse_options
-from tidemill.formats.json.rows import CheckedColumn, RecordBuilder
+from tidemill.formats.json.rows import RecordBuilder
 from tidemill.formats.json.tree import Node, build_tree, number_nodes
 from tidemill.formats.line_ends import BYTE_ORDER_MARK
 from tidemill.formats.line_split import LineSplitReader
@@ -60,6 +61,10 @@ class JsonFormat:
     def validate(self, schema: Schema, options: Mapping[str, str]) -> None:
         """See :meth:`tidemill.formats.base.Format.validate`."""
         _builder(schema, parse_options(schema, options), schema.names, None)
+
+    def reads_whole_files(self, schema: Schema, options: Mapping[str, str]) -> bool:
+        """See :class:`tidemill.formats.base.WholeFiles`. What no option tells is seen only when a file is read."""
+        return parse_options(schema, options).multi_line is True
 
     def reader(self, schema: Schema, options: Mapping[str, str], needed: Sequence[str]) -> JsonReader:
         """See :meth:`tidemill.formats.base.Format.reader`."""

@@ -110,8 +110,9 @@ class _Kept(threading.local):
         self.per_row: npt.NDArray[np.float64] = np.empty(0)
 
     def take(self, name: str, size: int, type_: type[np.generic], clear: bool) -> npt.NDArray[Any]:
+        """Room for so many numbers, zero or as they are; too much is not kept."""
         if size * np.dtype(type_).itemsize > _MOST_KEPT:
-            return np.zeros(size, type_) if clear else np.empty(size, type_)
+            return _fresh(name, size, type_, clear)
         kept = self.arrays.get(name)
         if kept is None or kept.size < size:
             kept = self.arrays[name] = np.empty(size, type_)
@@ -120,11 +121,11 @@ class _Kept(threading.local):
             kept.fill(0)
         return kept
 
-    def first_capacity(self, tree: Tree, rows: int) -> npt.NDArray[np.int64]:
-        """Rows, elements and entries to begin with: as many as in the buffer before."""
+    def first_capacity(self, tree: Tree, rows: int, size: int) -> npt.NDArray[np.int64]:
+        """Rows, elements and entries to begin with: as many as in the buffer before, if so many are likely."""
         if self.tree is not tree:
             self.tree, self.per_row = tree, np.full(tree.levels, 2.0)
-        capacity = (self.per_row * rows * 1.125).astype(np.int64) + 16
+        capacity = np.minimum(self.per_row * rows * 1.125, size / 8).astype(np.int64) + 16
         capacity[0] = rows
         return capacity
 
@@ -133,8 +134,13 @@ _kept = _Kept()
 _MOST_KEPT = 1 << 24
 
 
-def _make_room(order: Sequence[Node], capacity: npt.NDArray[np.int64]) -> Room:
-    """Room for so many rows, elements and entries; that of the thread, if it is not too much."""
+def _fresh(name: str, size: int, type_: type[np.generic], clear: bool) -> npt.NDArray[Any]:
+    return np.zeros(size, type_) if clear else np.empty(size, type_)
+
+
+def _make_room(order: Sequence[Node], capacity: npt.NDArray[np.int64], fresh: bool = False) -> Room:
+    """Room for so many rows, elements and entries, in the memory of the thread or, if ``fresh``, in other."""
+    take = _fresh if fresh else _kept.take
     room = np.array([int(capacity[node.level]) for node in order], np.int64)
     lists = np.array([bool(node.element or node.key) for node in order]) * room
     total, listed = int(room.sum()), int(lists.sum())
@@ -143,13 +149,13 @@ def _make_room(order: Sequence[Node], capacity: npt.NDArray[np.int64]) -> Room:
         used=np.zeros(capacity.size, np.int64),
         escaped=np.zeros(len(order), np.uint8),
         base=np.cumsum(room) - room,
-        starts=_kept.take("starts", total, np.int32, True),
-        ends=_kept.take("ends", total, np.int32, True),
-        kinds=_kept.take("kinds", total, np.uint8, True),
-        numbers=_kept.take("numbers", total, np.int64, False),
+        starts=take("starts", total, np.int32, True),
+        ends=take("ends", total, np.int32, True),
+        kinds=take("kinds", total, np.uint8, True),
+        numbers=take("numbers", total, np.int64, False),
         list_base=np.cumsum(lists) - lists,
-        firsts=_kept.take("firsts", listed, np.int32, False),
-        lengths=_kept.take("lengths", listed, np.int32, False),
+        firsts=take("firsts", listed, np.int32, False),
+        lengths=take("lengths", listed, np.int32, False),
     )
 
 
@@ -157,8 +163,7 @@ def _more_room(order: Sequence[Node], room: Room, level: int) -> Room:
     """Twice as much room for one level, with all that the old one holds."""
     capacity = room.capacity.copy()
     capacity[level] = 2 * capacity[level] + 16
-    old = room._replace(**{name: getattr(room, name).copy() for name in _FILLED})
-    new = _make_room(order, capacity)
+    old, new = room, _make_room(order, capacity, fresh=True)
     new.used[:] = old.used
     new.escaped[:] = old.escaped
     for node in order:
@@ -210,7 +215,7 @@ def index_values(
         first_bytes, last_bytes, state = _find_elements(data, begin, state)
         rows = first_bytes.size
     row_starts, row_ends, broken = (np.empty(rows, np.int32) for _ in range(3))
-    room = _make_room(order, _kept.first_capacity(tree, rows))
+    room = _make_room(order, _kept.first_capacity(tree, rows, data.size))
     found, at = 0, begin
     while True:
         found, at, level = walk_records(

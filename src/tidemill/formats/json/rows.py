@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidemill.formats.base import RowError, Rows
+from tidemill.formats.checked_columns import CheckedColumn, make_batch
 from tidemill.formats.csv.changes import DeleteRule
 from tidemill.formats.json.columns import Build, Built
 from tidemill.formats.json.index import Bytes, ValueIndex, index_values
@@ -18,22 +18,6 @@ from tidemill.formats.json.options import JsonOptions
 from tidemill.formats.json.tree import Node, Tree
 from tidemill.formats.line_ends import BYTE_ORDER_MARK, PLAIN_LINES, LineRules
 from tidemill.formats.malformed import Flaw, Mode, check_size, fail_fast
-from tidemill.schema import Field
-
-
-@dataclass(frozen=True)
-class CheckedColumn:
-    """A column that is read because the query needs it, or because it decides whether a row is kept.
-
-    Attributes
-    ----------
-    ordinal : int
-        Its place in the schema.
-    """
-
-    ordinal: int
-    field: Field
-    build: Build
 
 
 @dataclass(frozen=True)
@@ -53,7 +37,7 @@ class RecordBuilder:
     """
 
     options: JsonOptions
-    columns: tuple[CheckedColumn, ...]
+    columns: tuple[CheckedColumn[Build], ...]
     needed: int
     order: tuple[Node, ...]
     tree: Tree
@@ -96,7 +80,7 @@ class RecordBuilder:
         marked = position == 0 and data[:3].tobytes() == BYTE_ORDER_MARK
         begin = len(BYTE_ORDER_MARK) if marked else 0
         index = index_values(data, begin, lines, state, self.options.max_depth, self.order, self.tree)
-        built = [column.build(index, None) for column in self.columns]
+        built = [column.parser(index, None) for column in self.columns]
         flaws = self._flaws(index, built)
         errors, dropped = self._judge(index, position, flaws, further)
         return self._collect(index, position, built, errors, dropped), index.state
@@ -170,12 +154,5 @@ class RecordBuilder:
             kept = np.flatnonzero(keep)
             arrays = [array.filter(pa.array(keep)) for array in arrays]
         positions = index.row_starts[kept].astype(np.int64) + position
-        batch = self._batch(arrays, kept.size)
+        batch = make_batch([c.field for c in self.columns[: self.needed]], arrays, kept.size)
         return Rows(batch, kept.size, positions, errors, lambda row: self._raw(index, int(kept[row])))
-
-    def _batch(self, arrays: list[pa.Array[Any]], count: int) -> pa.RecordBatch:
-        if not arrays:
-            rows: Any = pa.Array.from_buffers(pa.struct([]), count, [None])
-            return pa.RecordBatch.from_struct_array(rows)
-        fields = [pa.field(c.field.name, c.field.type, c.field.nullable) for c in self.columns[: self.needed]]
-        return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))

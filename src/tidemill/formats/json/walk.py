@@ -483,12 +483,12 @@ def walk_records(buf, at, row, by_line, first_bytes, last_bytes, max_depth, tree
                     slot = region * _SLOTS if region >= 0 else np.int64(-1)
                     node = held
                     if held >= 0:
-                        level = np.int64(item_at(level_of, held))
-                        instance = used[level]
-                        if instance == capacity[level]:
-                            full = level
+                        list_level = np.int64(item_at(level_of, held))
+                        instance = used[list_level]
+                        if instance == capacity[list_level]:
+                            full = list_level
                             break
-                        used[level] += 1
+                        used[list_level] += 1
                         lengths[list_base[open_node] + open_instance] += 1
                     fresh = False
                     value_due = True
@@ -510,12 +510,12 @@ def walk_records(buf, at, row, by_line, first_bytes, last_bytes, max_depth, tree
                 slot = np.int64(-1)
                 node = np.int64(-1)
                 if held >= 0:
-                    level = np.int64(item_at(level_of, held))
-                    instance = used[level]
-                    if instance == capacity[level]:
-                        full = level
+                    list_level = np.int64(item_at(level_of, held))
+                    instance = used[list_level]
+                    if instance == capacity[list_level]:
+                        full = list_level
                         break
-                    used[level] += 1
+                    used[list_level] += 1
                     lengths[list_base[open_node] + open_instance] += 1
                     place = item_at(base, held) + instance
                     put_item(kinds, place, TEXT)
@@ -533,11 +533,11 @@ def walk_records(buf, at, row, by_line, first_bytes, last_bytes, max_depth, tree
                     if region >= 0 and item_at(slots_known, region) < _SLOTS:
                         # The key is remembered in front of the one that was expected here.
                         slot = region * _SLOTS + cursor
-                        for k in range(region * _SLOTS + item_at(slots_known, region), slot, -1):
-                            glue_at[k] = glue_at[k - 1]
-                            glue_code[k] = glue_code[k - 1]
-                            glue_node[k] = glue_node[k - 1]
-                            glue_child[k] = glue_child[k - 1]
+                        for moved in range(region * _SLOTS + item_at(slots_known, region), slot, -1):
+                            glue_at[moved] = glue_at[moved - 1]
+                            glue_code[moved] = glue_code[moved - 1]
+                            glue_node[moved] = glue_node[moved - 1]
+                            glue_child[moved] = glue_child[moved - 1]
                         slots_known[region] += 1
                         glue_at[slot] = glue
                         glue_code[slot] = 2 * (at - glue) + fresh
