@@ -9,7 +9,6 @@ import sys
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from columnar_reading import write
 
 from tidemill.formats.columnar import rows as columnar_rows
 from tidemill.formats.standalone import open_format
@@ -58,6 +57,16 @@ assert n == 300
 """
 
 
+def written(format_: str, table: pa.Table) -> bytes:
+    file = io.BytesIO()
+    if format_ == "parquet":
+        pq.write_table(table, file)
+    else:
+        with pa.ipc.new_file(file, table.schema) as writer:
+            writer.write_table(table)
+    return file.getvalue()
+
+
 def run_limited(program: str, **constants: object) -> None:
     head = "".join(f"{name} = {value!r}\n" for name, value in constants.items())
     done = subprocess.run([sys.executable, "-c", head + LIMITED + program], capture_output=True, text=True)
@@ -78,7 +87,7 @@ def test_long_texts_of_parquet(kinds: int) -> None:
 def test_batches_have_few_bytes(format_: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(columnar_rows, "MOST_BYTES", 10_000)
     texts = ["x" * (n % 7 * 1000) if n % 50 < 25 else "y" for n in range(2000)]
-    data = write(format_, pa.table({"a": texts, "b": list(range(2000))}))
+    data = written(format_, pa.table({"a": texts, "b": list(range(2000))}))
     batches = list(open_format(format_, "a STRING, b BIGINT").rows(data))
     assert [v for rows in batches for v in rows.batch.column("a").to_pylist()] == texts
     assert [v for rows in batches for v in rows.batch.column("b").to_pylist()] == list(range(2000))

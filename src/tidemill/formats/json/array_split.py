@@ -1,7 +1,7 @@
 """Reads a file of arrays of objects, or of objects that span lines.
 
-Where such a file can be cut is known only to who has read it from its first byte, so the split that begins there has
-all of it, and every other one nothing.
+Where such a file can be cut is known only to who has read it from its first byte. With ``multiLine 'true'`` it is one
+split; where nothing but its first byte tells what it is, the split that begins there has all of it, every other none.
 """
 
 from __future__ import annotations
