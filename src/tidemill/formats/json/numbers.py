@@ -69,8 +69,8 @@ def read_number(buf, start, size):
     -------
     tuple of (int, int, uint64, int, bool)
         Offset behind it, or -1 for no number by the grammar of JSON; ``INTEGER`` or ``FRACTION``; its digits as one
-        number; how many of them stand behind the point; and whether these two are all of its value: there are up to
-        19 digits and no exponent.
+        number; how many of them stand behind the point, less the exponent; and whether these two are all of its value:
+        there are up to 19 digits, and the exponent has up to three.
     """
     i, value = _digits(buf, start, size, np.uint64(0))
     count = i - start
@@ -90,15 +90,26 @@ def read_number(buf, start, size):
         behind = i - point
         if behind == 0:
             return np.int64(-1), kind, value, behind, False
+        count += behind
+        if count == behind and behind > MAX_DIGITS:
+            while byte_at(buf, point) == 48:  # does not count
+                point += 1
+                count -= 1
+                if point == i:
+                    break
     if i < size and byte_at(buf, i) | 32 == 101:
         kind = FRACTION
-        plain = False
         i += 1
+        negative = i < size and byte_at(buf, i) == 45
         if i < size and (byte_at(buf, i) == 43 or byte_at(buf, i) == 45):
             i += 1
         first = i
+        exponent = np.int64(0)
         while i < size and 48 <= byte_at(buf, i) <= 57:
+            exponent = exponent * 10 + byte_at(buf, i) - 48
             i += 1
         if i == first:
             return np.int64(-1), kind, value, behind, False
-    return i, kind, value, behind, plain and count + behind <= MAX_DIGITS
+        plain = i - first <= 3
+        behind += exponent if negative else -exponent
+    return i, kind, value, behind, plain and count <= MAX_DIGITS

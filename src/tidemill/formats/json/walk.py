@@ -191,8 +191,8 @@ def _as_number(want, negative, kind, value, behind):
             return np.int64(0), False
         return (-np.int64(value) if negative else np.int64(value)), True
     number = 0.0
-    if value <= _EXACT_MANTISSA and behind <= 22:
-        number = float(value) / _POWERS[behind]
+    if value <= _EXACT_MANTISSA and -22 <= behind <= 22:
+        number = float(value) / _POWERS[behind] if behind >= 0 else float(value) * _POWERS[-behind]
     elif value != 0:
         number, known = nearest_double_of(value, -behind)
         if not known:
