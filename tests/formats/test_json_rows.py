@@ -317,3 +317,8 @@ def test_more_elements_than_the_buffers_before_had():
     rows = read(data, schema).rows
     assert [row[0] for row in rows] == [r["a"] for r in records]
     assert [dict(row[1]) for row in rows] == [r["m"] for r in records]
+
+
+def test_where_a_number_is_that_its_column_does_not_hold():
+    (error,) = read(b'{"a":1}\n{"b":"x","a":3000000000}', columns(a=pa.int32())).errors
+    assert (error.reason, error.at) == ("bad_int32", 8 + 13)

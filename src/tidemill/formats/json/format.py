@@ -8,12 +8,11 @@ import pyarrow as pa
 
 from tidemill.errors import FormatError, TidemillError
 from tidemill.formats.base import SplitReader
-from tidemill.formats.checked_columns import CheckedColumn
 from tidemill.formats.csv.changes import DeleteRule, parse_delete_rule
 from tidemill.formats.json.array_split import ArraySplitReader
 from tidemill.formats.json.columns import builder_of
 from tidemill.formats.json.options import OPTION_NAMES, JsonOptions, parse_options
-from tidemill.formats.json.rows import RecordBuilder
+from tidemill.formats.json.rows import JsonColumn, RecordBuilder
 from tidemill.formats.json.tree import Node, build_tree, number_nodes
 from tidemill.formats.line_ends import BYTE_ORDER_MARK
 from tidemill.formats.line_split import LineSplitReader
@@ -148,6 +147,6 @@ def _builder(schema: Schema, options: JsonOptions, needed: Sequence[str], delete
                 got=type_to_ddl(field.type) if field.type != pa.null() else "void",
                 hint="the keys of a map must be STRING, and a struct needs fields",
             )
-        columns.append(CheckedColumn(ordinal, field, build, node))
+        columns.append(JsonColumn(ordinal, field, build, node))
     order = tuple(number_nodes(root))
     return RecordBuilder(options, tuple(columns), len(needed), order, build_tree(order), deletes)

@@ -26,7 +26,7 @@ class Values:
     Attributes
     ----------
     starts, ends : ndarray of int32
-        Equal where a value is missing or NULL; not set where it is ``READ``.
+        Equal where a value is missing or NULL.
     kinds : ndarray of uint8
         See :mod:`tidemill.formats.json.scalars`.
     numbers : ndarray of int64

@@ -17,30 +17,14 @@ from tidemill.formats.json.index import Bytes, ValueIndex, index_values
 from tidemill.formats.json.options import JsonOptions
 from tidemill.formats.json.tree import Node, Tree
 from tidemill.formats.line_ends import BYTE_ORDER_MARK, PLAIN_LINES, LineRules
-<<<<<<< HEAD
-from tidemill.formats.malformed import Flaw, Mode, check_size, fail_fast
-=======
 from tidemill.formats.malformed import Flaw, Mode, check_size, fail_fast, first_bad_byte
-from tidemill.schema import Field
 
 
 @dataclass(frozen=True)
-class CheckedColumn:
-    """A column that is read because the query needs it, or because it decides whether a row is kept.
+class JsonColumn(CheckedColumn[Build]):
+    """A column and, as ``node``, its values in the index."""
 
-    Attributes
-    ----------
-    ordinal : int
-        Its place in the schema.
-    node : Node
-        Its values in the index.
-    """
-
-    ordinal: int
-    field: Field
-    build: Build
     node: Node
->>>>>>> open3
 
 
 @dataclass(frozen=True)
@@ -60,7 +44,7 @@ class RecordBuilder:
     """
 
     options: JsonOptions
-    columns: tuple[CheckedColumn[Build], ...]
+    columns: tuple[JsonColumn, ...]
     needed: int
     order: tuple[Node, ...]
     tree: Tree

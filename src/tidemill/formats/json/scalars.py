@@ -18,7 +18,7 @@ OBJECT = 7
 ARRAY = 8
 READ = 9
 """Kinds of values. ``MISSING`` is a key that is not there, ``NULL`` one with ``null``; an empty text is a ``TEXT``.
-``READ`` is a number that the column holds and whose value is known already, so that nothing else is told of it."""
+``READ`` is a number whose value is known already."""
 
 _TRUE = np.frombuffer(b"true", np.uint8)
 _FALSE = np.frombuffer(b"false", np.uint8)

@@ -364,9 +364,8 @@ def walk_records(buf, at, row, by_line, first_bytes, last_bytes, max_depth, tree
                         word, known = _as_number(want, c == 45, kind, value, behind)
                         put_item(numbers, place, word)
                     put_item(kinds, place, READ if known else kind)
-                    if not known:
-                        put_item(starts, place, at)
-                        put_item(ends, place, stop)
+                    put_item(starts, place, at)
+                    put_item(ends, place, stop)
                 at = stop
             elif c in (OPEN_BRACE, OPEN_BRACKET):
                 if depth == max_depth:
