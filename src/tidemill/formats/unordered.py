@@ -24,10 +24,12 @@ import numpy as np
 
 from tidemill.errors import FormatError
 from tidemill.formats.base import RowReader, Rows
+from tidemill.formats.delimiter_split import DelimiterSplitReader
+from tidemill.formats.delimiters import automaton_of
 from tidemill.formats.line_ends import OPEN, Bytes
 from tidemill.formats.line_split import LineBuilder, LineSplitReader
 from tidemill.formats.shredder import Claim, SequenceShredder
-from tidemill.formats.summaries import Automaton, Frontier, Settled, Summary, line_automaton, summarise
+from tidemill.formats.summaries import Automaton, Frontier, Settled, Summary, summarise
 
 AHEAD = 4
 """Buffers under way for each thread."""
@@ -86,7 +88,7 @@ class UnorderedReader:
 
     def __init__(self, builder: LineBuilder, automaton: Automaton | None = None) -> None:
         self._builder = builder
-        self._automaton = automaton or line_automaton(builder.lines)
+        self._automaton = automaton or automaton_of(builder.lines)
         self._frontier: Frontier[_Buffer] = Frontier(self._automaton.start)
         self._shredder = SequenceShredder()
         # Only ever set: whether open rows may hold a quote.
@@ -323,7 +325,7 @@ def _builder_of(reader: RowReader, fetch: Fetch, size: int) -> LineBuilder:
     if reader.header_bytes_needed():
         header = _fetched(fetch, 0, min(size, _HEADER_BYTES))
     split = reader.split(start=0, end=size, file_size=size, in_quotes=False, header=header)
-    if not isinstance(split, LineSplitReader):
+    if not isinstance(split, LineSplitReader | DelimiterSplitReader):
         raise FormatError(
             "TM4064",
             "this format cannot be read out of order",
