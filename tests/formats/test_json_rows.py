@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import json
 import math
 from decimal import Decimal
 
@@ -13,6 +14,7 @@ from csv_reading import columns
 from json_reading import read
 
 from tidemill.errors import TidemillError
+from tidemill.formats.base import WholeFiles
 from tidemill.formats.json.format import JsonFormat
 from tidemill.formats.json.options import OPTION_NAMES
 from tidemill.schema import TIMESTAMP, TIMESTAMP_NTZ, Field, Schema
@@ -278,3 +280,45 @@ def test_time_patterns():
     table = read(b'{"d":"03\\/02\\/2024","t":"20240203040506"}\n{"t":20240203040506}\n', schema, options)
     assert table.rows == ((dt.date(2024, 2, 3), dt.datetime(2024, 2, 3, 4, 5, 6)), (None, None))
     assert table.reasons == [("t", "bad_timestamp_ntz")]
+
+
+@pytest.mark.parametrize(
+    ("options", "whole"), [({"multiLine": "true"}, True), ({"multiLine": "false"}, False), ({}, False)]
+)
+def test_files_known_to_be_of_arrays_are_not_cut(options, whole):
+    format_ = JsonFormat()
+    assert isinstance(format_, WholeFiles)
+    assert format_.reads_whole_files(A, options) is whole
+
+
+def test_keys_that_are_expected_are_not_taken_for_others():
+    """The second record of each pair nearly continues as the first one did."""
+    schema = columns(a=pa.int64(), b=pa.int64(), s=pa.struct([("a", pa.int64()), ("b", pa.int64())]))
+    data = (
+        b'{"a":1,"b":2,"s":{"a":3,"b":4}}\n{"b":5,"s":{"b":6},"a":7}\n{"a":1"b":2}\n{,"b":2}\n{"a":1,"b" :8}\n'
+        b'{"a":{"a":9,"b":9},"b":{"a":9},"s":{"a":1}}\n{"s":[{"a":5}],"b":3}\n{"x":{"a":9},"s":{"a":2}}\n'
+    )
+    table = read(data, schema)
+    assert table.rows == (
+        (1, 2, {"a": 3, "b": 4}), (7, 5, {"a": None, "b": 6}), (None, None, None), (None, None, None), (1, 8, None),
+        (None, None, {"a": 1, "b": None}), (None, 3, None), (None, None, {"a": 2, "b": None}),
+    )  # fmt: skip
+    assert [e.reason for e in table.errors] == ["bad_json", "bad_json", "bad_int64", "bad_int64", "bad_struct"]
+
+
+def test_more_elements_than_the_buffers_before_had():
+    """Room grows within a buffer, at any depth, also in the middle of a record that is then read again."""
+    schema = columns(a=pa.list_(pa.list_(pa.int64())), m=pa.map_(pa.string(), pa.float64()))
+    records = [
+        {"a": [[k] * (k % 5 + (k == 40) * 3000) for k in range(n)], "m": {f"k{i}": i / 8 for i in range(n)}}
+        for n in (1, 90, 2, 7)
+    ]
+    data = b"".join(json.dumps(r).encode() + b"\n" for r in records)
+    rows = read(data, schema).rows
+    assert [row[0] for row in rows] == [r["a"] for r in records]
+    assert [dict(row[1]) for row in rows] == [r["m"] for r in records]
+
+
+def test_where_a_number_is_that_its_column_does_not_hold():
+    (error,) = read(b'{"a":1}\n{"b":"x","a":3000000000}', columns(a=pa.int32())).errors
+    assert (error.reason, error.at) == ("bad_int32", 8 + 13)

@@ -22,7 +22,7 @@ from tidemill.formats.json.index import index_values
 from tidemill.formats.json.leftovers import leftover
 from tidemill.formats.json.tree import Node, build_tree, number_nodes
 from tidemill.formats.json.unknown_keys import known_keys, unknown_keys
-from tidemill.formats.line_split import _read_only
+from tidemill.formats.line_split import read_only
 from tidemill.formats.rescue.builder import KEPT
 from tidemill.formats.rescue.new_columns import NewColumnsError
 
@@ -160,7 +160,7 @@ def test_kernel_and_twin_agree(seed: int) -> None:
         lines = [_line(rng) for _ in range(30)]
         if rng.random() < 0.3:  # bytes that are no JSON at all
             lines += ["".join(rng.choice('{}[]",:\\ax1 ') for _ in range(rng.randrange(30))) for _ in range(30)]
-        data = _read_only(np.frombuffer("\n".join(lines).encode(), np.uint8))
+        data = read_only(np.frombuffer("\n".join(lines).encode(), np.uint8))
         index = index_values(data, 0, None, 1000, order, build_tree(order))
         flags = build(index, None).array.to_pylist()
         for row, flag in enumerate(flags):

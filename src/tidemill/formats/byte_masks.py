@@ -68,6 +68,19 @@ def item_at(typing_context: Any, array: Any, index: Any) -> Any:
 
 
 @intrinsic
+def put_item(typing_context: Any, array: Any, index: Any, item: Any) -> Any:
+    """``array[index] = item`` for an array of integers and an int64, cut to its width, without any checks."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        address = _address(context, builder, signature.args[0], args[0], args[1])
+        held = address.type.pointee
+        builder.store(args[2] if held == _I64 else builder.trunc(args[2], held), address)
+        return context.get_dummy_value()
+
+    return types.void(array, types.int64, types.int64), generate
+
+
+@intrinsic
 def load_word(typing_context: Any, array: Any, index: Any) -> Any:
     """The 8 bytes ``array[index : index + 8]`` as uint64; the first byte is the lowest."""
 

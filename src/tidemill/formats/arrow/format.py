@@ -12,12 +12,12 @@ from tidemill.formats.columnar.rows import (
     COLUMNAR_OPTIONS,
     ColumnChoice,
     column_choice,
+    in_bounds,
     unreadable,
     validate_columnar,
 )
 from tidemill.schema import Schema
 
-_ROWS = 1 << 16
 _HINT = "an IPC file (or Feather V2), not a stream; write it again, or leave it out with a glob"
 
 
@@ -72,8 +72,7 @@ class ArrowReader:
             with unreadable("arrow", _HINT):
                 batch = batches.get_batch(number)
                 batch.validate(full=True)
-            for at in range(0, batch.num_rows, _ROWS):
-                part = batch.slice(at, _ROWS)
+            for part in in_bounds(batch):
                 yield columns.rows(part, first)
                 first += part.num_rows
 

@@ -9,14 +9,20 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from tidemill.errors import FormatError, TidemillError
 from tidemill.formats.base import RowError, Rows
+from tidemill.formats.checked_columns import make_batch
 from tidemill.formats.columnar.lossless import Cast, lossless, matching
 from tidemill.formats.malformed import Mode, fail_fast, parse_mode
 from tidemill.schema import Field, Schema, type_to_ddl
 
 COLUMNAR_OPTIONS = frozenset({"mode"})
+
+MOST_ROWS = 1 << 16
+MOST_BYTES = 1 << 25
+"""Most rows of a batch, and about the most bytes, unless one row has more."""
 
 
 @dataclass(frozen=True)
@@ -92,7 +98,7 @@ class FileColumns:
             positions = positions[keep]
             arrays = [array.filter(pa.array(keep)) for array in arrays]
         return Rows(
-            _batch([c.field for c in self.columns[: self.needed]], arrays, len(positions)),
+            make_batch([c.field for c in self.columns[: self.needed]], arrays, len(positions)),
             len(positions),
             positions,
             tuple(errors),
@@ -112,6 +118,29 @@ class FileColumns:
                 hint="declare a type that holds all values of the file",
             ) from error
         return array
+
+
+def in_bounds(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    """The rows of a batch in order, in parts of at most ``MOST_ROWS`` rows and, if they have several, ``MOST_BYTES``.
+
+    What is encoded by a dictionary counts as it will be without.
+    """
+    if batch.num_rows > 1 and (batch.num_rows > MOST_ROWS or sum(map(_plain_bytes, batch.columns)) > MOST_BYTES):
+        middle = batch.num_rows // 2
+        yield from in_bounds(batch.slice(0, middle))
+        yield from in_bounds(batch.slice(middle))
+    else:
+        yield batch
+
+
+def _plain_bytes(array: pa.Array[Any]) -> int:
+    if not isinstance(array, pa.DictionaryArray):
+        return int(array.nbytes)
+    held = array.dictionary
+    if not (pa.types.is_string(held.type) or pa.types.is_binary(held.type) or pa.types.is_large_string(held.type)):
+        return int(array.indices.nbytes) + int(held.nbytes)
+    lengths = pc.cast(pc.binary_length(held), pa.int64())
+    return 4 * len(array) + (pc.sum(lengths.take(array.indices)).as_py() or 0)
 
 
 @dataclass(frozen=True)
@@ -175,13 +204,6 @@ def _ddl(type_: pa.DataType) -> str:
         return type_to_ddl(type_)
     except TidemillError:
         return str(type_)
-
-
-def _batch(fields: Sequence[Field], arrays: list[pa.Array[Any]], count: int) -> pa.RecordBatch:
-    if not arrays:
-        rows: Any = pa.Array.from_buffers(pa.struct([]), count, [None])
-        return pa.RecordBatch.from_struct_array(rows)
-    return pa.RecordBatch.from_arrays(arrays, schema=pa.schema([pa.field(f.name, f.type, f.nullable) for f in fields]))
 
 
 @contextmanager

@@ -6,10 +6,11 @@ from collections.abc import Mapping, Sequence
 
 from tidemill.errors import FormatError, TidemillError
 from tidemill.formats.base import RowReader
+from tidemill.formats.checked_columns import CheckedColumn
 from tidemill.formats.csv.changes import DeleteRule, change_builder, parse_delete_rule
 from tidemill.formats.csv.header import Layout, layout_by_header, layout_by_position
 from tidemill.formats.csv.options import OPTION_NAMES, CsvOptions, parse_options
-from tidemill.formats.csv.rows import CheckedColumn, RowBuilder
+from tidemill.formats.csv.rows import RowBuilder
 from tidemill.formats.delimiter_split import DelimiterSplitReader, line_reader
 from tidemill.formats.line_split import LineSplitReader
 from tidemill.formats.malformed import Mode
@@ -95,7 +96,7 @@ class CsvRowReader:
         self,
         schema: Schema,
         options: CsvOptions,
-        columns: tuple[CheckedColumn, ...],
+        columns: tuple[CheckedColumn[ColumnParser], ...],
         needed: int,
         deletes: DeleteRule | None = None,
     ) -> None:
@@ -139,7 +140,7 @@ def _parsers(schema: Schema, options: Mapping[str, str], parsed: CsvOptions) -> 
 
 def checked_columns(
     schema: Schema, options: CsvOptions, needed: Sequence[str], parsers: Sequence[ColumnParser | None]
-) -> tuple[CheckedColumn, ...]:
+) -> tuple[CheckedColumn[ColumnParser], ...]:
     """The needed columns, then those that decide whether a row is kept."""
     ordinal_of = {name: i for i, name in enumerate(schema.names)}
     order = [ordinal_of[name] for name in needed]

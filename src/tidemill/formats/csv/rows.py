@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from tidemill.formats.base import RowError, Rows
+from tidemill.formats.checked_columns import CheckedColumn, make_batch
 from tidemill.formats.csv.buffer_index import index_buffer
 from tidemill.formats.csv.general_index import delimited_row_end
 from tidemill.formats.csv.header import Layout
@@ -29,22 +29,6 @@ from tidemill.formats.line_ends import (
 from tidemill.formats.malformed import Flaw, Mode, check_size, fail_fast, first_bad_byte
 from tidemill.formats.values.columns import ColumnParser, ParsedColumn
 from tidemill.formats.values.field_text import NULL, TRIM_LEADING, VALID, TextRules
-from tidemill.schema import Field
-
-
-@dataclass(frozen=True)
-class CheckedColumn:
-    """A column that is parsed because the query needs it, or because it decides whether a row is kept.
-
-    Attributes
-    ----------
-    ordinal : int
-        Its place in the schema.
-    """
-
-    ordinal: int
-    field: Field
-    parser: ColumnParser
 
 
 @dataclass(frozen=True)
@@ -63,7 +47,7 @@ class RowBuilder:
 
     options: CsvOptions
     layout: Layout
-    columns: tuple[CheckedColumn, ...]
+    columns: tuple[CheckedColumn[ColumnParser], ...]
     needed: int
 
     @property
@@ -208,13 +192,5 @@ class RowBuilder:
             keep[list(dropped)] = False
             positions = positions[keep]
             arrays = [array.filter(pa.array(keep)) for array in arrays]
-        return Rows(self._batch(arrays, positions.size), positions.size, positions, errors)
-
-    def _batch(self, arrays: list[pa.Array[Any]], count: int) -> pa.RecordBatch:
-        if not arrays:
-            rows: Any = pa.Array.from_buffers(pa.struct([]), count, [None])
-            return pa.RecordBatch.from_struct_array(rows)
-        schema = pa.schema(
-            [pa.field(c.field.name, c.field.type, c.field.nullable) for c in self.columns[: self.needed]]
-        )
-        return pa.RecordBatch.from_arrays(arrays, schema=schema)
+        batch = make_batch([c.field for c in self.columns[: self.needed]], arrays, positions.size)
+        return Rows(batch, positions.size, positions, errors)

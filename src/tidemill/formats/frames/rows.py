@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from tidemill.formats.base import RowError, RowReader, Rows
 from tidemill.formats.byte_masks import kernel
+from tidemill.formats.checked_columns import make_batch
 from tidemill.formats.line_ends import BYTE_ORDER_MARK, CARRIAGE_RETURN
 from tidemill.formats.malformed import Mode, fail_fast
 from tidemill.formats.sized_records import Bytes, Places
@@ -142,10 +143,7 @@ def _concatenated(parts: Sequence[Rows]) -> Rows:
         return parts[part].raw(row - int(bounds[part]))
 
     schema = parts[0].batch.schema
-    if len(schema):
-        columns = [pa.concat_arrays([p.batch.column(i) for p in parts]) for i in range(len(schema))]
-        batch = pa.RecordBatch.from_arrays(columns, schema=schema)
-    else:
-        batch = pa.RecordBatch.from_struct_array(pa.Array.from_buffers(pa.struct([]), count, [None]))
+    columns = [pa.concat_arrays([p.batch.column(i) for p in parts]) for i in range(len(schema))]
+    batch = make_batch(schema, columns, count)
     errors: tuple[RowError, ...] = sum((p.errors for p in parts), ())
     return Rows(batch, count, np.concatenate([p.positions for p in parts]), errors, raw)

@@ -25,7 +25,8 @@ def type_of_fields(values: Sequence[pa.Array[pa.StringScalar]], patterns: TimePa
     """The narrowest type that holds all fields of a column: int, bigint, decimal, double, date, timestamp, boolean.
 
     Fields that are NULL or empty do not count; without any other the column is STRING, and so it is when its fields
-    are of kinds that no other type holds. A type whose parser does not accept every field is not taken.
+    are of kinds that no other type holds. A type whose parser does not accept every field is not taken. A number with
+    a point is a double, also ``2.``, of which Spark makes a decimal.
     """
     distinct = pc.unique(pa.chunked_array(values, pa.string())).drop_null()
     fields = distinct.filter(pc.greater(pc.binary_length(distinct), 0))

@@ -1,7 +1,7 @@
 """Reads a file of arrays of objects, or of objects that span lines.
 
-Where such a file can be cut is known only to who has read it from its first byte, so the split that begins there has
-all of it, and every other one nothing.
+Where such a file can be cut is known only to who has read it from its first byte. With ``multiLine 'true'`` it is one
+split; where nothing but its first byte tells what it is, the split that begins there has all of it, every other none.
 """
 
 from __future__ import annotations
@@ -9,9 +9,9 @@ from __future__ import annotations
 import numpy as np
 
 from tidemill.formats.base import RowError, Rows
+from tidemill.formats.json.elements import OUTSIDE, scan_elements
 from tidemill.formats.json.index import Bytes
 from tidemill.formats.json.rows import RecordBuilder
-from tidemill.formats.json.walk import OUTSIDE, scan_elements
 from tidemill.formats.line_ends import BYTE_ORDER_MARK
 from tidemill.formats.malformed import check_size
 
@@ -39,7 +39,7 @@ class ArraySplitReader:
         """See :meth:`tidemill.formats.base.SplitReader.feed`."""
         view: Bytes = np.frombuffer(buffer, np.uint8) if len(buffer) else _NOTHING
         if self.done:
-            return self._builder.build_records(_NOTHING, 0, OUTSIDE)[0]
+            return self._builder.build_records(_NOTHING, 0, 0, OUTSIDE)[0]
         if view.flags.writeable:
             view.flags.writeable = False
         begin = 0
@@ -54,7 +54,7 @@ class ArraySplitReader:
                 check_size(self._size + view.size, self._position)
                 self._pending.append(view.copy())
                 self._size += view.size
-            return self._builder.build_records(_NOTHING, 0, OUTSIDE)[0]
+            return self._builder.build_records(_NOTHING, 0, 0, OUTSIDE)[0]
         pieces = [*self._pending, view[:ready]]
         data = pieces[0] if len(pieces) == 1 else np.concatenate(pieces)
         data.flags.writeable = False
@@ -68,5 +68,5 @@ class ArraySplitReader:
             self.done = True
             if self._scanned[1]:
                 further.append(RowError(self._position, None, "unterminated_array", b"", True))
-        rows, self._state = self._builder.build_records(data, position, self._state, further)
+        rows, self._state = self._builder.build_records(data, position, 0, self._state, further)
         return rows

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -17,14 +17,13 @@ import pyarrow.compute as pc
 
 from tidemill.formats.byte_masks import byte_at, kernel
 from tidemill.formats.json.index import Ints, ValueIndex, Values
-from tidemill.formats.json.scalars import ARRAY, INTEGER, NULL, OBJECT, TEXT
-from tidemill.formats.json.texts import copy_values
+from tidemill.formats.json.scalars import ARRAY, INTEGER, NULL, OBJECT, READ, TEXT
+from tidemill.formats.json.texts import SLACK, copy_values
 from tidemill.formats.json.tree import Node
 from tidemill.formats.values.columns import ParsedColumn, TimePatterns, parser_for
 from tidemill.formats.values.encoded import decode_base64
 from tidemill.formats.values.field_text import BAD_VALUE, VALID, TextRules
 from tidemill.formats.values.field_text import NULL as NULL_FIELD
-from tidemill.formats.values.texts import SLACK
 from tidemill.formats.values.times import FIRST_MICROS, LAST_MICROS, MICROS_PER_SECOND
 from tidemill.schema import TIMESTAMP
 
@@ -203,13 +202,15 @@ def _leaf(type_: pa.DataType, node: Node | None, patterns: TimePatterns) -> Buil
     place, shared = node, parser
 
     def parse(index: ValueIndex, values: Values) -> ParsedColumn:
+        if place.read_as:
+            return _take_numbers(type_, values, lambda rest: _parse_shared(type_, shared.parse, index, place, rest))
         if type_ == pa.string():
-            return _parse_texts(index, values)
+            return _parse_texts(index, place, values)
         if type_ == pa.binary():
-            return _parse_binary(index, values)
+            return _parse_binary(index, place, values)
         if type_ == TIMESTAMP and (values.kinds == INTEGER).any():
-            return _with_seconds(index, values, lambda rest: _parse_shared(type_, shared.parse, index, rest))
-        return _parse_shared(type_, shared.parse, index, values)
+            return _with_seconds(index, values, lambda rest: _parse_shared(type_, shared.parse, index, place, rest))
+        return _parse_shared(type_, shared.parse, index, place, values)
 
     def build(index: ValueIndex, chosen: Chosen) -> Built:
         parsed = parse(index, index.values(place, chosen))
@@ -223,7 +224,36 @@ def _leaf(type_: pa.DataType, node: Node | None, patterns: TimePatterns) -> Buil
     return build
 
 
-def _parse_shared(type_: pa.DataType, parse: Any, index: ValueIndex, values: Values) -> ParsedColumn:
+def _take_numbers(type_: pa.DataType, values: Values, parse: Callable[[Values], ParsedColumn]) -> ParsedColumn:
+    """Integers or doubles that were read in phase 1; what was not is parsed."""
+    read = values.kinds == READ
+    all_read = bool(read.all())
+    numbers = values.numbers.copy() if all_read else np.where(read, values.numbers, 0)
+    bits = type_.bit_width
+    outside = None
+    if pa.types.is_floating(type_):
+        numbers = numbers.view(np.float64)
+    elif bits < 64:
+        outside = numbers != (numbers << (64 - bits) >> (64 - bits))
+        if not outside.any():
+            outside = None
+        numbers = numbers.astype(f"int{bits}")
+    if all_read and outside is None:
+        buffers = [None, pa.py_buffer(numbers.data)]
+        return ParsedColumn(pa.Array.from_buffers(type_, numbers.size, buffers), None)
+    status = np.where(read, VALID, NULL_FIELD).astype(np.uint8)
+    others = np.flatnonzero(~read & (values.kinds > NULL))
+    if others.size:
+        parsed = parse(values.only(others))
+        status[others] = VALID if parsed.status is None else parsed.status
+        numbers[others] = pc.fill_null(parsed.array, 0).to_numpy(zero_copy_only=False)
+    if outside is not None:
+        status[outside] = BAD_VALUE
+    buffers = [_validity(status == VALID), pa.py_buffer(numbers.data)]
+    return ParsedColumn(pa.Array.from_buffers(type_, numbers.size, buffers), status)
+
+
+def _parse_shared(type_: pa.DataType, parse: Any, index: ValueIndex, node: Node, values: Values) -> ParsedColumn:
     """Parse values with the parser of their type.
 
     Numbers and booleans need no care: where another kind of value stands, its first byte is wrong.
@@ -234,12 +264,14 @@ def _parse_shared(type_: pa.DataType, parse: Any, index: ValueIndex, values: Val
     if not (timed or texts.any()) or pa.types.is_integer(type_) or pa.types.is_boolean(type_):
         parsed: ParsedColumn = parse(data, starts, ends, _RULES)
         return parsed
-    if index.escapes:
-        data, offsets, _ = _copied(index, values)
+    if index.has_escapes(node):
+        data, offsets, _, _ = _copied(index, node, values)
         inner_starts, inner_ends = offsets[:-1], offsets[1:]
         starts, ends = inner_starts, inner_ends
     else:
         inner_starts, inner_ends = starts + texts, ends - texts
+    if timed and texts.all() and (inner_starts < inner_ends).all():
+        return cast(ParsedColumn, parse(data, inner_starts, inner_ends, _RULES))
     if pa.types.is_floating(type_):
         good = np.zeros(texts.size, np.bool_)
         mark_not_finite(data, inner_starts, inner_ends, texts, good)
@@ -286,7 +318,7 @@ _INFINITY = np.frombuffer(b"Infinity", np.uint8)
 def _with_seconds(index: ValueIndex, values: Values, parse: Callable[[Values], ParsedColumn]) -> ParsedColumn:
     """Timestamps of which some are whole numbers: seconds since 1970."""
     whole = values.kinds == INTEGER
-    rest = Values(values.starts * ~whole, values.ends * ~whole, values.kinds * ~whole)
+    rest = Values(values.starts * ~whole, values.ends * ~whole, values.kinds * ~whole, values.numbers)
     others = parse(rest)
     numbers = parser_for(pa.int64())
     assert numbers is not None and others.status is not None
@@ -301,32 +333,38 @@ def _with_seconds(index: ValueIndex, values: Values, parse: Callable[[Values], P
     return ParsedColumn(array, status)
 
 
-def _copied(index: ValueIndex, values: Values) -> tuple[npt.NDArray[np.uint8], Ints, npt.NDArray[np.uint8]]:
-    """Texts without quotes and escapes, other values as written: bytes, offsets, outcomes."""
+def _copied(
+    index: ValueIndex, node: Node, values: Values
+) -> tuple[npt.NDArray[np.uint8], Ints, npt.NDArray[np.uint8], int]:
+    """Texts without quotes and escapes, other values as written: bytes, offsets, outcomes, how many are not VALID."""
     rows = values.starts.size
     out = np.empty(int(np.subtract(values.ends, values.starts, dtype=np.int64).sum()) + SLACK, np.uint8)
     offsets = np.empty(rows + 1, np.int32)
     status = np.empty(rows, np.uint8)
-    copy_values(index.data, values.starts, values.ends, values.kinds, index.escapes, out, offsets, status)
+    failures = copy_values(
+        index.data, values.starts, values.ends, values.kinds, index.has_escapes(node), out, offsets, status
+    )
     out.flags.writeable = False
-    return out, offsets, status
+    return out, offsets, status, failures
 
 
-def _text_array(type_: pa.DataType, out: Any, offsets: Ints, status: npt.NDArray[np.uint8]) -> ParsedColumn:
-    valid = status == VALID
-    buffers = [_validity(valid), pa.py_buffer(offsets.data), pa.py_buffer(out[: offsets[-1]].data)]
-    array: pa.Array[Any] = pa.Array.from_buffers(type_, status.size, buffers)
-    return ParsedColumn(array, None if buffers[0] is None else status)
+def _text_array(
+    type_: pa.DataType, out: Any, offsets: Ints, status: npt.NDArray[np.uint8], failures: int
+) -> ParsedColumn:
+    validity = _validity(status == VALID) if failures else None
+    buffers = [validity, pa.py_buffer(offsets.data), pa.py_buffer(out[: offsets[-1]].data)]
+    array: pa.Array[Any] = pa.Array.from_buffers(type_, status.size, buffers, failures)
+    return ParsedColumn(array, status if failures else None)
 
 
-def _parse_texts(index: ValueIndex, values: Values) -> ParsedColumn:
-    return _text_array(pa.string(), *_copied(index, values))
+def _parse_texts(index: ValueIndex, node: Node, values: Values) -> ParsedColumn:
+    return _text_array(pa.string(), *_copied(index, node, values))
 
 
-def _parse_binary(index: ValueIndex, values: Values) -> ParsedColumn:
-    out, offsets, status = _copied(index, values)
+def _parse_binary(index: ValueIndex, node: Node, values: Values) -> ParsedColumn:
+    out, offsets, status, _ = _copied(index, node, values)
     status[(values.kinds != TEXT) & (values.kinds > NULL)] = BAD_VALUE
     status[status > NULL_FIELD] = BAD_VALUE
     decoded, decoded_offsets = np.empty(out.size, np.uint8), np.empty_like(offsets)
-    decode_base64(out, offsets, decoded, decoded_offsets, status)
-    return _text_array(pa.binary(), decoded, decoded_offsets, status)
+    failures = decode_base64(out, offsets, decoded, decoded_offsets, status)
+    return _text_array(pa.binary(), decoded, decoded_offsets, status, failures)

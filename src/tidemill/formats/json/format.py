@@ -12,7 +12,7 @@ from tidemill.formats.csv.changes import DeleteRule, parse_delete_rule
 from tidemill.formats.json.array_split import ArraySplitReader
 from tidemill.formats.json.columns import builder_of
 from tidemill.formats.json.options import OPTION_NAMES, JsonOptions, parse_options
-from tidemill.formats.json.rows import CheckedColumn, RecordBuilder
+from tidemill.formats.json.rows import JsonColumn, RecordBuilder
 from tidemill.formats.json.tree import Node, build_tree, number_nodes
 from tidemill.formats.line_ends import BYTE_ORDER_MARK
 from tidemill.formats.line_split import LineSplitReader
@@ -63,6 +63,10 @@ class JsonFormat:
         """See :meth:`tidemill.formats.base.Format.validate`."""
         _builder(schema, parse_options(schema, options), schema.names, None)
 
+    def reads_whole_files(self, schema: Schema, options: Mapping[str, str]) -> bool:
+        """See :class:`tidemill.formats.base.WholeFiles`. What no option tells is seen only when a file is read."""
+        return parse_options(schema, options).multi_line is True
+
     def reader(self, schema: Schema, options: Mapping[str, str], needed: Sequence[str]) -> JsonReader:
         """See :meth:`tidemill.formats.base.Format.reader`."""
         self.validate(schema, options)
@@ -83,7 +87,7 @@ class JsonReader:
         options: JsonOptions,
         needed: Sequence[str],
         deletes: DeleteRule | None = None,
-        further: Sequence[CheckedColumn] = (),
+        further: Sequence[JsonColumn] = (),
     ) -> None:
         self._multi_line = options.multi_line
         self._builder = _builder(schema, options, needed, deletes, further)
@@ -130,7 +134,7 @@ def _builder(
     options: JsonOptions,
     needed: Sequence[str],
     deletes: DeleteRule | None,
-    further: Sequence[CheckedColumn] = (),
+    further: Sequence[JsonColumn] = (),
 ) -> RecordBuilder:
     """The needed columns and further ones for the batch, then those that decide whether a row is kept."""
     ordinal_of = {name: i for i, name in enumerate(schema.names)}
@@ -160,7 +164,7 @@ def _builder(
                 got=type_to_ddl(field.type) if field.type != pa.null() else "void",
                 hint="the keys of a map must be STRING, and a struct needs fields",
             )
-        columns.append(CheckedColumn(ordinal, field, build, node))
+        columns.append(JsonColumn(ordinal, field, build, node))
     columns[len(needed) : len(needed)] = further
     order = tuple(number_nodes(root))
     return RecordBuilder(options, tuple(columns), len(needed) + len(further), order, build_tree(order), deletes)

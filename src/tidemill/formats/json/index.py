@@ -5,14 +5,15 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from tidemill.formats.json.elements import part_elements
 from tidemill.formats.json.scalars import ARRAY, OBJECT
-from tidemill.formats.json.tokens import index_tokens
 from tidemill.formats.json.tree import Node, Tree
-from tidemill.formats.json.walk import part_elements, walk_records
+from tidemill.formats.json.walk import Room, walk_records
 
 Ints = npt.NDArray[np.int32]
 Bytes = npt.NDArray[np.uint8]
@@ -28,11 +29,18 @@ class Values:
         Equal where a value is missing or NULL.
     kinds : ndarray of uint8
         See :mod:`tidemill.formats.json.scalars`.
+    numbers : ndarray of int64
+        What is ``READ``: integers, or the bits of doubles. Set nowhere else.
     """
 
     starts: Ints
     ends: Ints
     kinds: npt.NDArray[np.uint8]
+    numbers: npt.NDArray[np.int64]
+
+    def only(self, chosen: npt.NDArray[np.int64]) -> Values:
+        """Some of them, by their places."""
+        return Values(self.starts[chosen], self.ends[chosen], self.kinds[chosen], self.numbers[chosen])
 
 
 @dataclass(frozen=True)
@@ -42,39 +50,34 @@ class ValueIndex:
     Attributes
     ----------
     data : ndarray of uint8
-    escapes : bool
-        Whether any backslash occurs in it.
     row_starts, row_ends : ndarray of int32, shape (rows,)
         Each record; a line without its newline.
     broken : ndarray of int32, shape (rows,)
         -1, or where the record is malformed; ``-2 - offset`` where it is nested too deep.
     state : int
         Where in a file of arrays the buffer ends.
+    room : Room
+        Hazard: valid until the thread indexes another buffer.
     """
 
     data: Bytes
-    escapes: bool
     row_starts: Ints
     row_ends: Ints
     broken: Ints
     state: int
-    _starts: Ints
-    _ends: Ints
-    _kinds: npt.NDArray[np.uint8]
-    _base: npt.NDArray[np.int64]
-    _firsts: Ints
-    _lengths: Ints
-    _list_base: npt.NDArray[np.int64]
-    _used: npt.NDArray[np.int64]
+    room: Room
 
     def values(self, node: Node, chosen: npt.NDArray[np.int64] | None) -> Values:
         """The values of a node, of all rows of its level or of some."""
-        begin = int(self._base[node.number])
-        place = slice(begin, begin + int(self._used[node.level]))
-        starts, ends, kinds = self._starts[place], self._ends[place], self._kinds[place]
-        if chosen is None:
-            return Values(starts, ends, kinds)
-        return Values(starts[chosen], ends[chosen], kinds[chosen])
+        room = self.room
+        begin = int(room.base[node.number])
+        place = slice(begin, begin + int(room.used[node.level]))
+        values = Values(room.starts[place], room.ends[place], room.kinds[place], room.numbers[place])
+        return values if chosen is None else values.only(chosen)
+
+    def has_escapes(self, node: Node) -> bool:
+        """Whether any text of a node may have escapes."""
+        return bool(self.room.escaped[node.number])
 
     def elements(
         self, node: Node, below: Node, chosen: npt.NDArray[np.int64] | None
@@ -83,36 +86,116 @@ class ValueIndex:
 
         None stands for all of the level of ``below``, in order.
         """
-        begin = int(self._list_base[node.number])
-        place = slice(begin, begin + int(self._used[node.level]))
-        firsts, lengths = self._firsts[place], self._lengths[place]
+        room = self.room
+        begin = int(room.list_base[node.number])
+        place = slice(begin, begin + int(room.used[node.level]))
+        firsts, lengths = room.firsts[place], room.lengths[place]
         kinds = self.values(node, chosen).kinds
         if chosen is not None:
             firsts, lengths = firsts[chosen], lengths[chosen]
         lengths = np.where(kinds == (OBJECT if node.key is below else ARRAY), lengths, 0).astype(np.int32)
         total = int(lengths.sum())
-        if total == int(self._used[below.level]):
+        if total == int(room.used[below.level]):
             return lengths, None
         begins = np.cumsum(lengths, dtype=np.int64) - lengths
         return lengths, np.repeat(firsts - begins, lengths) + np.arange(total)
 
 
-_kept = threading.local()
-_KEPT_BYTES = 1 << 22
+class _Kept(threading.local):
+    """Memory of one thread that is used again: to get it anew costs as much as to fill it."""
+
+    def __init__(self) -> None:
+        self.arrays: dict[str, npt.NDArray[Any]] = {}
+        self.tree: Tree | None = None
+        self.per_row: npt.NDArray[np.float64] = np.empty(0)
+
+    def take(self, name: str, size: int, type_: type[np.generic], clear: bool) -> npt.NDArray[Any]:
+        """Room for so many numbers, zero or as they are; too much is not kept."""
+        if size * np.dtype(type_).itemsize > _MOST_KEPT:
+            return _fresh(name, size, type_, clear)
+        kept = self.arrays.get(name)
+        if kept is None or kept.size < size:
+            kept = self.arrays[name] = np.empty(size, type_)
+        kept = kept[:size]
+        if clear:
+            kept.fill(0)
+        return kept
+
+    def first_capacity(self, tree: Tree, rows: int, size: int) -> npt.NDArray[np.int64]:
+        """Rows, elements and entries to begin with: as many as in the buffer before, if so many are likely."""
+        if self.tree is not tree:
+            self.tree, self.per_row = tree, np.full(tree.levels, 2.0)
+        capacity = np.minimum(self.per_row * rows * 1.125, size / 8).astype(np.int64) + 16
+        capacity[0] = rows
+        return capacity
 
 
-def _scratch(size: int) -> tuple[Ints, Bytes]:
-    """Room for tokens. That for usual buffers is kept: to get it anew costs as much as to find the tokens."""
-    if size > _KEPT_BYTES:
-        return np.empty(size, np.int32), np.empty(size, np.uint8)
-    kept: tuple[Ints, Bytes] | None = getattr(_kept, "room", None)
-    if kept is None or kept[0].size < size:
-        kept = _kept.room = np.empty(size, np.int32), np.empty(size, np.uint8)
-    return kept
+_kept = _Kept()
+_MOST_KEPT = 1 << 24
+
+
+def _fresh(name: str, size: int, type_: type[np.generic], clear: bool) -> npt.NDArray[Any]:
+    return np.zeros(size, type_) if clear else np.empty(size, type_)
+
+
+def _make_room(order: Sequence[Node], capacity: npt.NDArray[np.int64], fresh: bool = False) -> Room:
+    """Room for so many rows, elements and entries, in the memory of the thread or, if ``fresh``, in other."""
+    take = _fresh if fresh else _kept.take
+    room = np.array([int(capacity[node.level]) for node in order], np.int64)
+    lists = np.array([bool(node.element or node.key) for node in order]) * room
+    total, listed = int(room.sum()), int(lists.sum())
+    return Room(
+        capacity=capacity,
+        used=np.zeros(capacity.size, np.int64),
+        escaped=np.zeros(len(order), np.uint8),
+        base=np.cumsum(room) - room,
+        starts=take("starts", total, np.int32, True),
+        ends=take("ends", total, np.int32, True),
+        kinds=take("kinds", total, np.uint8, True),
+        numbers=take("numbers", total, np.int64, False),
+        list_base=np.cumsum(lists) - lists,
+        firsts=take("firsts", listed, np.int32, False),
+        lengths=take("lengths", listed, np.int32, False),
+    )
+
+
+def _more_room(order: Sequence[Node], room: Room, level: int) -> Room:
+    """Twice as much room for one level, with all that the old one holds."""
+    capacity = room.capacity.copy()
+    capacity[level] = 2 * capacity[level] + 16
+    old, new = room, _make_room(order, capacity, fresh=True)
+    new.used[:] = old.used
+    new.escaped[:] = old.escaped
+    for node in order:
+        count = int(old.used[node.level])
+        for names, bases in ((_FILLED[:4], "base"), (_FILLED[4:], "list_base")):
+            if bases == "list_base" and not (node.element or node.key):
+                continue
+            source, target = int(getattr(old, bases)[node.number]), int(getattr(new, bases)[node.number])
+            for name in names:
+                getattr(new, name)[target : target + count] = getattr(old, name)[source : source + count]
+    return new
+
+
+_FILLED = ("starts", "ends", "kinds", "numbers", "firsts", "lengths")
+
+
+def _find_elements(data: Bytes, begin: int, state: int) -> tuple[Ints, Ints, int]:
+    """Where the records of a file of arrays lie, and the state behind them."""
+    room = data.size // 64 + 64
+    while True:
+        first_bytes, last_bytes = np.empty(room, np.int32), np.empty(room, np.int32)
+        count, behind = part_elements(data, begin, state, first_bytes, last_bytes)
+        if count <= room:
+            return first_bytes[:count], last_bytes[:count], int(behind)
+        room = int(count)
+
+
+_NO_PLACES = np.empty(0, np.int32)
 
 
 def index_values(
-    data: Bytes, begin: int, state: int | None, max_depth: int, order: Sequence[Node], tree: Tree
+    data: Bytes, begin: int, rows: int, state: int | None, max_depth: int, order: Sequence[Node], tree: Tree
 ) -> ValueIndex:
     """Index a buffer of complete records.
 
@@ -120,43 +203,38 @@ def index_values(
     ----------
     begin : int
         First byte to read.
+    rows : int
+        So many lines there are, at most.
     state : int or None
         None for lines, else where in a file of arrays the buffer begins.
     order : sequence of Node
         The nodes of ``tree`` by number; the first one is the record.
     """
-    marks, codes = _scratch(data.size + 1)
-    count, rows, within, escapes = index_tokens(data, begin, state is None, marks, codes)
+    first_bytes = last_bytes = _NO_PLACES
     if state is not None:
-        parted = np.empty(2 * count, np.int32), np.empty(2 * count, np.uint8)
-        count, rows, state = part_elements(marks, codes, count, state, *parted)
-        marks, codes = parted
-    room = np.array([rows if node.level == 0 else within for node in order], np.int64)
-    base = np.cumsum(room) - room
-    lists = np.array([bool(node.element or node.key) for node in order]) * room
-    starts, ends = np.zeros(int(room.sum()), np.int32), np.zeros(int(room.sum()), np.int32)
-    kinds = np.zeros(int(room.sum()), np.uint8)
-    list_base = np.cumsum(lists) - lists
-    firsts, lengths = np.zeros(int(lists.sum()), np.int32), np.zeros(int(lists.sum()), np.int32)
-    used = np.zeros(tree.levels, np.int64)
+        first_bytes, last_bytes, state = _find_elements(data, begin, state)
+        rows = first_bytes.size
     row_starts, row_ends, broken = (np.empty(rows, np.int32) for _ in range(3))
-    found = walk_records(
-        data, marks, codes, count, state is None, max_depth, escapes, tree, base, starts, ends, kinds,
-        list_base, firsts, lengths, used, row_starts, row_ends, broken
-    )  # fmt: skip
+    room = _make_room(order, _kept.first_capacity(tree, rows, data.size))
+    found, at = 0, begin
+    while True:
+        found, at, level = walk_records(
+            data, at, found, state is None, first_bytes, last_bytes, max_depth, tree, room,
+            row_starts, row_ends, broken
+        )  # fmt: skip
+        if level < 0:
+            break
+        assert level > 0, "a buffer has more lines than were counted"
+        room = _more_room(order, room, level)
+    if rows:
+        _kept.per_row = room.used / rows
+    if state is None and found and row_starts[0] == begin:
+        row_starts[0] = 0  # the byte order mark is part of the first line
     return ValueIndex(
         data=data,
-        escapes=bool(escapes),
         row_starts=row_starts[:found],
         row_ends=row_ends[:found],
         broken=broken[:found],
-        state=0 if state is None else int(state),
-        _starts=starts,
-        _ends=ends,
-        _kinds=kinds,
-        _base=base,
-        _firsts=firsts,
-        _lengths=lengths,
-        _list_base=list_base,
-        _used=used,
+        state=0 if state is None else state,
+        room=room,
     )

@@ -14,7 +14,7 @@ from tidemill.formats.inference.json_shapes import seen_of
 from tidemill.formats.json.format import JsonReader
 from tidemill.formats.json.leftovers import leftover, top_keys
 from tidemill.formats.json.options import parse_options
-from tidemill.formats.json.rows import CheckedColumn
+from tidemill.formats.json.rows import JsonColumn
 from tidemill.formats.json.tree import Node
 from tidemill.formats.json.unknown_keys import known_keys, unknown_keys
 from tidemill.formats.line_ends import BYTE_ORDER_MARK
@@ -37,12 +37,12 @@ class RescuingJsonReader(JsonReader):
         inner = rules.without_column(schema)
         read = inner.names if rules.column in needed or mode is not Mode.PERMISSIVE else needed
         parsed = parse_options(inner, given | {"mode": Mode.PERMISSIVE.value})
-        further: list[CheckedColumn] = []
+        further: list[JsonColumn] = []
         known: Node | None = None
         if rules.column in needed or rules.strict:
             known = known_keys(inner, parsed.paths, rules.column not in needed)
             field = Field(_UNKNOWN, pa.bool_())
-            further.append(CheckedColumn(len(schema), field, unknown_keys(known), known))
+            further.append(JsonColumn(len(schema), field, unknown_keys(known), known))
         super().__init__(inner, parsed, read, parse_delete_rule(inner, given), further)
         places = {f.name: parsed.paths.get(i, (f.name,)) for i, f in enumerate(inner)}
         left = _JsonLeft(known, places, rules)

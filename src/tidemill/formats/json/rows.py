@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidemill.formats.base import RowError, Rows
+from tidemill.formats.checked_columns import CheckedColumn, make_batch
 from tidemill.formats.csv.changes import DeleteRule
 from tidemill.formats.json.columns import Build, Built
 from tidemill.formats.json.index import Bytes, ValueIndex, index_values
@@ -18,24 +18,12 @@ from tidemill.formats.json.options import JsonOptions
 from tidemill.formats.json.tree import Node, Tree
 from tidemill.formats.line_ends import BYTE_ORDER_MARK, PLAIN_LINES, LineRules
 from tidemill.formats.malformed import Flaw, Mode, check_size, fail_fast, first_bad_byte
-from tidemill.schema import Field
 
 
 @dataclass(frozen=True)
-class CheckedColumn:
-    """A column that is read because the query needs it, or because it decides whether a row is kept.
+class JsonColumn(CheckedColumn[Build]):
+    """A column and, as ``node``, its values in the index."""
 
-    Attributes
-    ----------
-    ordinal : int
-        Its place in the schema.
-    node : Node
-        Its values in the index.
-    """
-
-    ordinal: int
-    field: Field
-    build: Build
     node: Node
 
 
@@ -56,7 +44,7 @@ class RecordBuilder:
     """
 
     options: JsonOptions
-    columns: tuple[CheckedColumn, ...]
+    columns: tuple[JsonColumn, ...]
     needed: int
     order: tuple[Node, ...]
     tree: Tree
@@ -69,15 +57,17 @@ class RecordBuilder:
 
     def build(self, data: Bytes, position: int, row_ends: int, quotes: bool, unterminated: bool) -> Rows:
         """See :meth:`tidemill.formats.line_split.LineBuilder.build`."""
-        return self.build_records(data, position, None)[0]
+        return self.build_records(data, position, row_ends, None)[0]
 
     def build_records(
-        self, data: Bytes, position: int, state: int | None, further: Sequence[RowError] = ()
+        self, data: Bytes, position: int, lines: int, state: int | None, further: Sequence[RowError] = ()
     ) -> tuple[Rows, int]:
         """Rows of a buffer.
 
         Parameters
         ----------
+        lines : int
+            So many there are; counts only for lines.
         state : int or None
             None for lines, else where in a file of arrays the buffer begins.
         further : sequence of RowError
@@ -96,8 +86,8 @@ class RecordBuilder:
         check_size(data.size, position)
         marked = position == 0 and data[:3].tobytes() == BYTE_ORDER_MARK
         begin = len(BYTE_ORDER_MARK) if marked else 0
-        index = index_values(data, begin, state, self.options.max_depth, self.order, self.tree)
-        built = [column.build(index, None) for column in self.columns]
+        index = index_values(data, begin, lines, state, self.options.max_depth, self.order, self.tree)
+        built = [column.parser(index, None) for column in self.columns]
         flaws = self._flaws(index, built)
         errors, dropped = self._judge(index, position, flaws, further)
         return self._collect(index, position, built, errors, dropped), index.state
@@ -179,12 +169,5 @@ class RecordBuilder:
             kept = np.flatnonzero(keep)
             arrays = [array.filter(pa.array(keep)) for array in arrays]
         positions = index.row_starts[kept].astype(np.int64) + position
-        batch = self._batch(arrays, kept.size)
+        batch = make_batch([c.field for c in self.columns[: self.needed]], arrays, kept.size)
         return Rows(batch, kept.size, positions, errors, lambda row: self._raw(index, int(kept[row])))
-
-    def _batch(self, arrays: list[pa.Array[Any]], count: int) -> pa.RecordBatch:
-        if not arrays:
-            rows: Any = pa.Array.from_buffers(pa.struct([]), count, [None])
-            return pa.RecordBatch.from_struct_array(rows)
-        fields = [pa.field(c.field.name, c.field.type, c.field.nullable) for c in self.columns[: self.needed]]
-        return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))

@@ -1,11 +1,11 @@
-"""What a JSON value is that is neither text, object nor array."""
+"""What a JSON value is, and the words among them."""
 
 from __future__ import annotations
 
 # mypy: allow-untyped-defs
 import numpy as np
 
-from tidemill.formats.byte_masks import byte_at, inlined, kernel, load_word
+from tidemill.formats.byte_masks import byte_at, kernel
 
 MISSING = 0
 NULL = 1
@@ -16,66 +16,20 @@ NOT_FINITE = 5
 BOOLEAN = 6
 OBJECT = 7
 ARRAY = 8
-"""Kinds of values. ``MISSING`` is a key that is not there, ``NULL`` one with ``null``; an empty text is a ``TEXT``."""
-
-INVALID = -1
-
-_ZEROS = np.uint64(0x3030303030303030)
-_ABOVE_NINE = np.uint64(0x7676767676767676)
-_HIGH_BITS = np.uint64(0x8080808080808080)
+READ = 9
+"""Kinds of values. ``MISSING`` is a key that is not there, ``NULL`` one with ``null``; an empty text is a ``TEXT``.
+``READ`` is a number whose value is known already."""
 
 _TRUE = np.frombuffer(b"true", np.uint8)
 _FALSE = np.frombuffer(b"false", np.uint8)
 _NULL = np.frombuffer(b"null", np.uint8)
 _NAN = np.frombuffer(b"NaN", np.uint8)
 _INFINITY = np.frombuffer(b"Infinity", np.uint8)
-_MINUS_INFINITY = np.frombuffer(b"-Infinity", np.uint8)
-
-
-@inlined
-def _is_digit(buf, i, end):
-    return i < end and 48 <= byte_at(buf, i) <= 57
-
-
-@inlined
-def _behind_digits(buf, i, end):
-    """Offset of the first byte that is no digit."""
-    while i + 8 <= end:
-        word = load_word(buf, i) ^ _ZEROS
-        if ((word + _ABOVE_NINE) | word) & _HIGH_BITS != 0:
-            break
-        i += 8
-    while _is_digit(buf, i, end):
-        i += 1
-    return i
 
 
 @kernel
-def _number_kind(buf, i, end):
-    """Kind of the number without sign in ``buf[i:end]``, by the grammar of JSON."""
-    if not _is_digit(buf, i, end):
-        return INVALID
-    i = i + 1 if byte_at(buf, i) == 48 else _behind_digits(buf, i, end)
-    kind = INTEGER
-    if i < end and byte_at(buf, i) == 46:
-        kind = FRACTION
-        if not _is_digit(buf, i + 1, end):
-            return INVALID
-        i = _behind_digits(buf, i + 1, end)
-    if i < end and byte_at(buf, i) | 32 == 101:
-        kind = FRACTION
-        i += 1
-        if i < end and (byte_at(buf, i) == 43 or byte_at(buf, i) == 45):
-            i += 1
-        if not _is_digit(buf, i, end):
-            return INVALID
-        i = _behind_digits(buf, i, end)
-    return kind if i == end else INVALID
-
-
-@kernel
-def _spelt(buf, start, end, word):
-    if end - start != word.size:
+def _begins(buf, start, end, word):
+    if end - start < word.size:
         return False
     for k in range(word.size):  # noqa: SIM110 - all() over a generator does not compile to a loop
         if byte_at(buf, start + k) != byte_at(word, k):
@@ -84,29 +38,23 @@ def _spelt(buf, start, end, word):
 
 
 @kernel
-def _word_kind(buf, start, end):
-    if _spelt(buf, start, end, _NULL):
-        return NULL
-    if _spelt(buf, start, end, _TRUE) or _spelt(buf, start, end, _FALSE):
-        return BOOLEAN
-    if _spelt(buf, start, end, _NAN) or _spelt(buf, start, end, _INFINITY) or _spelt(buf, start, end, _MINUS_INFINITY):
-        return NOT_FINITE
-    return INVALID
+def read_word(buf, start, end):
+    """Read a word of JSON, also ``NaN`` or ``Infinity``; whatever stands behind it is left to the caller.
 
-
-@inlined
-def scalar_kind(buf, start, end, size):
-    """Kind of the bytes ``buf[start:end]``, at least one: a number, a word such as ``true``, or ``INVALID``."""
-    first = byte_at(buf, start)
-    i = start
-    if first == 45:
-        i += 1
-        first = byte_at(buf, i) if i < end else 0
-    if 48 <= first <= 57:
-        length = end - i
-        if length <= 8 and i + 8 <= size and (first != 48 or length == 1):
-            word = (load_word(buf, i) ^ _ZEROS) << np.uint64(64 - 8 * length)
-            if ((word + _ABOVE_NINE) | word) & _HIGH_BITS == 0:
-                return INTEGER
-        return _number_kind(buf, i, end)
-    return _word_kind(buf, start, end)
+    Returns
+    -------
+    tuple of int
+        Offset behind it, or -1 for none, and its kind.
+    """
+    first = byte_at(buf, start) if start < end else 0
+    if first == 116 and _begins(buf, start, end, _TRUE):
+        return start + 4, BOOLEAN
+    if first == 102 and _begins(buf, start, end, _FALSE):
+        return start + 5, BOOLEAN
+    if first == 110 and _begins(buf, start, end, _NULL):
+        return start + 4, NULL
+    if first == 78 and _begins(buf, start, end, _NAN):
+        return start + 3, NOT_FINITE
+    if first == 73 and _begins(buf, start, end, _INFINITY):
+        return start + 8, NOT_FINITE
+    return np.int64(-1), NULL

@@ -5,16 +5,40 @@ from __future__ import annotations
 # mypy: allow-untyped-defs
 import numpy as np
 
-from tidemill.formats.byte_masks import byte_at, inlined, kernel, load_word, store_word
+from tidemill.formats.byte_masks import byte_at, inlined, item_at, kernel, load_word, put_item, store_word
 from tidemill.formats.json.scalars import NULL as NULL_VALUE
 from tidemill.formats.json.scalars import TEXT
 from tidemill.formats.values.field_text import BAD_UTF8, NULL, VALID
 from tidemill.formats.values.texts import is_utf8
 
+SLACK = 16
+"""Bytes that the output of :func:`copy_values` must have beyond the sum of the lengths."""
+
 _HIGH_BITS = np.uint64(0x8080808080808080)
 _ONES = np.uint64(0x0101010101010101)
 _BACKSLASHES = np.uint64(0x5C5C5C5C5C5C5C5C)
 _BACKSLASH = 0x5C
+
+
+@inlined
+def _is_hex(c):
+    return 48 <= c <= 57 or 97 <= (c | 32) <= 102
+
+
+@kernel
+def is_escape(buf, at, size):
+    """Whether a backslash at ``at`` begins an escape of JSON."""
+    if at + 1 >= size:
+        return False
+    c = byte_at(buf, at + 1)
+    if c == 117:
+        if at + 5 >= size:
+            return False
+        for k in range(2, 6):  # noqa: SIM110 - all() over a generator does not compile to a loop
+            if not _is_hex(byte_at(buf, at + k)):
+                return False
+        return True
+    return c in (34, _BACKSLASH, 47, 98, 102, 110, 114, 116)
 
 
 @inlined
@@ -96,6 +120,20 @@ def unescape(buf, start, end, out, cursor):
     return np.int64(cursor)
 
 
+@inlined
+def _copy_unescaped(buf, start, end, out, to):
+    """Copy 8 bytes at a time up to those with a backslash; returns where in both the rest begins."""
+    while start + 8 <= end:
+        word = load_word(buf, start)
+        other = word ^ _BACKSLASHES
+        if (other - _ONES) & ~other & _HIGH_BITS != 0:
+            break
+        store_word(out, to, word)
+        start += 8
+        to += 8
+    return start, to
+
+
 @kernel
 def copy_values(buf, starts, ends, kinds, escapes, out, offsets, status):
     """Copy one column of texts without quotes and escapes, and of other values as they are written.
@@ -107,9 +145,9 @@ def copy_values(buf, starts, ends, kinds, escapes, out, offsets, status):
         Each value with its quotes.
     kinds : ndarray of uint8, shape (rows,)
     escapes : bool
-        Whether any backslash occurs in the buffer.
+        Whether any of the texts may have some.
     out : ndarray of uint8
-        At least the sum of the lengths and 8 bytes more.
+        At least the sum of the lengths and ``SLACK``.
     offsets : ndarray of int32, shape (rows + 1,)
     status : ndarray of uint8, shape (rows,)
         As in :mod:`tidemill.formats.values.field_text`; a value that is not ``VALID`` is empty.
@@ -125,51 +163,46 @@ def copy_values(buf, starts, ends, kinds, escapes, out, offsets, status):
     offsets[0] = 0
     for row in range(starts.size):
         outcome = VALID
-        if kinds[row] <= NULL_VALUE:
+        kind = item_at(kinds, row)
+        if kind <= NULL_VALUE:
             outcome = NULL
         else:
-            start = np.int64(starts[row])
-            end = np.int64(ends[row])
-            if kinds[row] == TEXT:
+            start = item_at(starts, row)
+            end = item_at(ends, row)
+            if kind == TEXT:
                 start += 1
                 end -= 1
-            seen = np.uint64(0)
-            stop = cursor
-            escaped = False
-            while start < end and start + 8 <= size:
-                word = load_word(buf, start)
-                if escapes and kinds[row] == TEXT:
-                    other = word ^ _BACKSLASHES
-                    # A byte behind the end that looks like a backslash costs only the slow way.
-                    escaped = (other - _ONES) & ~other & _HIGH_BITS != 0
-                    if escaped:
-                        break
-                store_word(out, stop, word)
-                seen |= word
-                start += 8
-                stop += 8
-            if escaped:
-                seen = _HIGH_BITS
-                stop = unescape(buf, start, end, out, stop)
-            elif start < end:
-                if escapes and kinds[row] == TEXT:
-                    seen = _HIGH_BITS
-                    stop = unescape(buf, start, end, out, stop)
-                else:
-                    while start < end:
-                        c = byte_at(buf, start)
-                        out[stop] = c
-                        seen |= np.uint64(c)
-                        start += 1
-                        stop += 1
+            stop = cursor + end - start
+            if escapes and kind == TEXT:
+                start, to = _copy_unescaped(buf, start, end, out, cursor)
+                if start < end:
+                    stop = unescape(buf, start, end, out, to)
+                good = stop >= 0 and is_utf8(out, cursor, stop)
             else:
-                stop -= start - end
-            if stop < 0 or (seen & _HIGH_BITS != 0 and not is_utf8(out, cursor, stop)):
-                outcome = BAD_UTF8
-            else:
+                seen = np.uint64(0)
+                to = cursor
+                # 16 bytes at once, some of them behind the end, which are written over by the next text.
+                while start < end and start + 16 <= size:
+                    word = load_word(buf, start)
+                    other = load_word(buf, start + 8)
+                    store_word(out, to, word)
+                    store_word(out, to + 8, other)
+                    seen |= word | other
+                    start += 16
+                    to += 16
+                while start < end:
+                    c = byte_at(buf, start)
+                    put_item(out, to, c)
+                    seen |= np.uint64(c)
+                    start += 1
+                    to += 1
+                good = seen & _HIGH_BITS == 0 or is_utf8(out, cursor, stop)
+            if good:
                 cursor = stop
-        offsets[row + 1] = cursor
-        status[row] = outcome
+            else:
+                outcome = BAD_UTF8
+        put_item(offsets, row + 1, cursor)
+        put_item(status, row, outcome)
         if outcome != VALID:
             failures += 1
     return failures

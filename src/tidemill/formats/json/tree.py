@@ -13,8 +13,8 @@ import pyarrow as pa
 
 from tidemill.formats.byte_masks import byte_at, inlined, kernel, load_word
 
-MEMORY = 64
-"""So many keys of an object are compared with those in the same places of the object of its kind before."""
+NO_NUMBER, WHOLE, DOUBLE = 0, 1, 2
+"""What is read at once where it is found: nothing, integers, or doubles."""
 
 _PRIME = np.uint64(0x9E3779B97F4A7C15)
 _MIX = np.uint64(0xC2B2AE3D27D4EB4F)
@@ -25,7 +25,8 @@ class Node:
     """A place in a record: a value with its fields, elements or entries, as far as they are needed.
 
     ``number`` is its place in the arrays of :class:`Tree`; ``level`` that of the list or map it lies in, 0 for the
-    record. ``element`` is what a list holds; ``key`` and ``value`` what a map holds.
+    record. ``element`` is what a list holds; ``key`` and ``value`` what a map holds. ``read_as`` is ``WHOLE`` or
+    ``DOUBLE`` where all columns that read it are of such a type.
     """
 
     fields: dict[str, Node] = field(default_factory=dict)
@@ -35,6 +36,7 @@ class Node:
     number: int = -1
     level: int = 0
     span: int = 0
+    read_as: int | None = None
 
     def at(self, path: Iterable[str]) -> Node:
         """The node of a field of a field, made if need be."""
@@ -45,6 +47,8 @@ class Node:
 
     def want(self, type_: pa.DataType) -> None:
         """Note that the value is read as this type."""
+        number = WHOLE if pa.types.is_integer(type_) else DOUBLE if type_ == pa.float64() else NO_NUMBER
+        self.read_as = number if self.read_as in (None, number) else NO_NUMBER
         if pa.types.is_struct(type_):
             for f in type_:
                 self.at((f.name,)).want(f.type)
@@ -75,11 +79,10 @@ class Tree(NamedTuple):
     key_start, key_size : int32
         Where the name of the node lies in ``keys``; that has 8 more bytes behind the last one.
     slot_base, slot_mask, slots : int32
-        For each node with fields a hash table of these: its first slot, its size less one; -1 is an empty slot.
-    memory_base : int32
-        For each node with fields its first place in the memory of keys, else -1.
-    memory : int
-        Places in that memory.
+        For each node with fields a hash table of these: its first slot, and its size less one, -1 for a node
+        without; -1 is an empty slot.
+    read_as : uint8
+        ``WHOLE``, ``DOUBLE`` or ``NO_NUMBER``.
     levels : int
     """
 
@@ -93,8 +96,7 @@ class Tree(NamedTuple):
     slot_base: npt.NDArray[np.int32]
     slot_mask: npt.NDArray[np.int32]
     slots: npt.NDArray[np.int32]
-    memory_base: npt.NDArray[np.int32]
-    memory: int
+    read_as: npt.NDArray[np.uint8]
     levels: int
 
 
@@ -130,13 +132,10 @@ def build_tree(order: Sequence[Node]) -> Tree:
     keys = bytearray()
     key_start, key_size = np.zeros(count, np.int32), np.zeros(count, np.int32)
     slot_base, slot_mask = np.zeros(count, np.int32), np.full(count, -1, np.int32)
-    memory_base = np.full(count, -1, np.int32)
     slots: list[int] = []
-    memory = 0
     for node in order:
         if not node.fields:
             continue
-        memory_base[node.number], memory = memory, memory + MEMORY
         size = 1 << (2 * len(node.fields) - 1).bit_length()
         slot_base[node.number], slot_mask[node.number] = len(slots), size - 1
         table = [-1] * size
@@ -161,8 +160,7 @@ def build_tree(order: Sequence[Node]) -> Tree:
         slot_base=slot_base,
         slot_mask=slot_mask,
         slots=np.array(slots or [-1], np.int32),
-        memory_base=memory_base,
-        memory=memory,
+        read_as=np.array([n.read_as or NO_NUMBER for n in order], np.uint8),
         levels=1 + max(n.level for n in order),
     )
 

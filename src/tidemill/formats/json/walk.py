@@ -1,35 +1,102 @@
-"""Phase 1 of JSON, second half: what the tokens of each record mean, and where the needed values are.
+"""Phase 1 of JSON: one pass over the bytes of records that finds where the needed values are, and reads numbers.
 
 The grammar is that of RFC 8259 and of Python's ``json``, with ``NaN`` and ``Infinity``, and all of a record is held to
-it, needed or not: so which records are malformed never depends on the columns in use. Keys are compared with those in
-the same place of the object before, which is all it takes while records look alike.
+it, needed or not: so which records are malformed never depends on the columns in use.
+
+Records of one file look alike. What stands between two values of an object (``,"price":``, with all white space) is
+therefore compared, eight bytes at a time, with what stood there in records before; only where it differs is a key read
+and looked up. That, and 64 bytes at once in texts, made an index of tokens in front of this pass slower than none.
 """
 
 from __future__ import annotations
 
 # mypy: allow-untyped-defs
+from typing import NamedTuple
+
 import numpy as np
+import numpy.typing as npt
 
-from tidemill.formats.byte_masks import byte_at, inlined, item_at, kernel
-from tidemill.formats.json.scalars import ARRAY, MISSING, NULL, OBJECT, TEXT, scalar_kind
-from tidemill.formats.json.texts import unescape
-from tidemill.formats.json.tokens import (
-    BROKEN,
-    CLOSE_BRACE,
-    CLOSE_BRACKET,
-    COLON,
-    COMMA,
-    OPEN_BRACE,
-    OPEN_BRACKET,
-    QUOTE,
-    RECORD_END,
+from tidemill.formats.byte_masks import (
+    below_mask,
+    bits_of_float,
+    block_mask,
+    byte_at,
+    equal_mask,
+    inlined,
+    item_at,
+    kernel,
+    load_word,
+    put_item,
+    trailing_zeros,
 )
-from tidemill.formats.json.tree import MEMORY, find_field, same_bytes
+from tidemill.formats.json.numbers import digit_count, digits_of, read_number
+from tidemill.formats.json.scalars import (
+    ARRAY,
+    FRACTION,
+    INTEGER,
+    MISSING,
+    NOT_FINITE,
+    NULL,
+    OBJECT,
+    READ,
+    TEXT,
+    read_word,
+)
+from tidemill.formats.json.texts import is_escape, unescape
+from tidemill.formats.json.tree import NO_NUMBER, WHOLE, find_field
+from tidemill.formats.values.digits import TENS
+from tidemill.formats.values.eisel_lemire import nearest_double_of
 
-_VALUE, _KEY, _ELEMENT, _AFTER = 0, 1, 2, 3
+QUOTE, COMMA, COLON, BACKSLASH = 0x22, 0x2C, 0x3A, 0x5C
+OPEN_BRACKET, CLOSE_BRACKET, OPEN_BRACE, CLOSE_BRACE = 0x5B, 0x5D, 0x7B, 0x7D
 
-OUTSIDE, FRESH, OWED, FILLED = 0, 1, 2, 3
-"""Where in a file of arrays: outside of them; inside one, behind its bracket, behind a comma, behind an element."""
+_REGIONS = 32
+_SLOTS = 64
+"""So many objects by their place in a record are remembered, and so many keys of each."""
+_LOOKAHEAD = 4
+"""So many keys may be left out in a row before one is looked up."""
+
+_EXACT_MANTISSA = np.uint64(1 << 53)
+_GREATEST = np.uint64((1 << 63) - 1)
+_POWERS = 10.0 ** np.arange(23)
+
+
+class Room(NamedTuple):
+    """Where :func:`walk_records` puts what it finds.
+
+    Attributes
+    ----------
+    capacity : int64, shape (levels,)
+        Rows, elements or entries of each level that there is room for.
+    used : int64, shape (levels,)
+        How many there are; those of malformed records and of values given twice are among them, and belong to no list.
+    escaped : uint8, shape (nodes,)
+        1 where any text may have escapes.
+    base : int64, shape (nodes,)
+        First place of each node in the next four: the value of a node in row, element or entry ``i`` of its level is at
+        ``base + i``.
+    starts, ends : int32
+        Equal where a value is missing or NULL.
+    kinds : uint8
+        See :mod:`tidemill.formats.json.scalars`.
+    numbers : int64
+        The values of what is ``READ``: integers, and the bits of floats.
+    list_base : int64, shape (nodes,)
+        The same as ``base`` for lists and maps in ``firsts`` and ``lengths``: which elements are theirs.
+    firsts, lengths : int32
+    """
+
+    capacity: npt.NDArray[np.int64]
+    used: npt.NDArray[np.int64]
+    escaped: npt.NDArray[np.uint8]
+    base: npt.NDArray[np.int64]
+    starts: npt.NDArray[np.int32]
+    ends: npt.NDArray[np.int32]
+    kinds: npt.NDArray[np.uint8]
+    numbers: npt.NDArray[np.int64]
+    list_base: npt.NDArray[np.int64]
+    firsts: npt.NDArray[np.int32]
+    lengths: npt.NDArray[np.int32]
 
 
 @kernel
@@ -40,51 +107,118 @@ def find_with_escapes(tree, node, buf, at, length):
     return find_field(tree, node, name, np.int64(0), stop) if stop >= 0 else np.int64(-1)
 
 
-@inlined
-def _has_backslash(buf, at, length):
-    for k in range(length):  # noqa: SIM110 - any() over a generator does not compile to a loop
-        if byte_at(buf, at + k) == 0x5C:
-            return True
-    return False
-
-
 @kernel
-def _forget(tree, base, node, instance, starts, ends, kinds):
+def _forget(tree, room, node, instance):
     """A value that is given a second time replaces the first one with all that lies below it."""
     for other in range(node, node + tree.span[node] + 1):
-        place = base[other] + instance
-        kinds[place] = MISSING
-        starts[place] = 0
-        ends[place] = 0
+        place = room.base[other] + instance
+        room.kinds[place] = MISSING
+        room.starts[place] = 0
+        room.ends[place] = 0
 
 
 @kernel
-def walk_records(
-    buf, marks, codes, count, by_line, max_depth, escapes, tree, base, starts, ends, kinds,
-    list_base, firsts, lengths, used, row_starts, row_ends, broken
-):  # fmt: skip
-    """Go through the tokens of complete records.
+def _behind_spaces(buf, at, limit, by_line):
+    """Offset of the first byte that is no white space; with ``by_line`` a newline is none."""
+    while at < limit:
+        c = byte_at(buf, at)
+        if c != 32 and c != 9 and c != 13 and (by_line or c != 10):
+            break
+        at += 1
+    return at
+
+
+@inlined
+def _specials(buf, at):
+    """Which of 64 bytes are quotes, backslashes or control characters."""
+    return equal_mask(buf, at, QUOTE) | equal_mask(buf, at, BACKSLASH) | below_mask(buf, at, 32)
+
+
+@kernel
+def _text_end(buf, at, limit):
+    """Offset of the quote that closes a text, or ``-1 - offset`` of what is wrong; and whether it has escapes."""
+    size = np.int64(buf.size)
+    escaped = False
+    while True:
+        if at + 64 <= size:
+            special = _specials(buf, at)
+            if special == 0:
+                at += 64
+                continue
+            at += trailing_zeros(special)
+        else:
+            while at < size and byte_at(buf, at) != QUOTE and byte_at(buf, at) != BACKSLASH and byte_at(buf, at) >= 32:
+                at += 1
+        if at >= limit:
+            return -1 - limit, escaped
+        c = byte_at(buf, at)
+        if c == QUOTE:
+            return at, escaped
+        if c != BACKSLASH or not is_escape(buf, at, limit):
+            return -1 - at, escaped
+        escaped = True
+        at += 2
+
+
+@kernel
+def _next_newline(buf, at):
+    size = np.int64(buf.size)
+    while at < size:
+        mask = block_mask(buf, at, size, 10)
+        if mask != 0:
+            return at + trailing_zeros(mask)
+        at += 64
+    return size
+
+
+@inlined
+def _same_glue(buf, at, other, length):
+    """Whether two pieces of a buffer are equal; 8 bytes behind each are in the buffer too."""
+    k = np.int64(0)
+    while length - k > 8:
+        if load_word(buf, at + k) != load_word(buf, other + k):
+            return False
+        k += 8
+    difference = load_word(buf, at + k) ^ load_word(buf, other + k)
+    return difference << np.uint64(64 - 8 * (length - k)) == 0
+
+
+@inlined
+def _as_number(want, negative, kind, value, behind):
+    """The number to keep for a column of integers or doubles, and whether the column holds it."""
+    if want == WHOLE:
+        if kind != INTEGER or value > _GREATEST:
+            return np.int64(0), False
+        return (-np.int64(value) if negative else np.int64(value)), True
+    number = 0.0
+    if value <= _EXACT_MANTISSA and -22 <= behind <= 22:
+        number = float(value) / _POWERS[behind] if behind >= 0 else float(value) * _POWERS[-behind]
+    elif value != 0:
+        number, known = nearest_double_of(value, -behind)
+        if not known:
+            return np.int64(0), False
+    if negative:
+        number = -number
+    return np.int64(bits_of_float(number)), True
+
+
+@kernel
+def walk_records(buf, at, row, by_line, first_bytes, last_bytes, max_depth, tree, room, row_starts, row_ends, broken):
+    """Go through complete records.
 
     Parameters
     ----------
     buf : ndarray of uint8
-    marks, codes, count
-        As :func:`~tidemill.formats.json.tokens.index_tokens` gives them, records apart.
+    at, row : int
+        First byte to read, and number of the first record: 0, or what an earlier call returned.
     by_line : bool
-        A row begins where its line does, and not at its first token.
+        Every line that is not blank is a record; else they lie where ``first_bytes`` and ``last_bytes`` say.
+    first_bytes, last_bytes : ndarray of int32
     max_depth : int
         Objects and arrays may lie within one another so deep.
-    escapes : bool
-        Whether any backslash occurs in the buffer.
     tree : Tree
-    base : ndarray of int64, shape (nodes,)
-        First place of each node in ``starts``, ``ends`` and ``kinds``, which are all zero: the value of a node in
-        row, element or entry ``i`` of its level is at ``base + i``. A missing or NULL value has ``start == end``.
-    list_base : ndarray of int64, shape (nodes,)
-        The same for lists and maps in ``firsts`` and ``lengths``: which elements are theirs.
-    used : ndarray of int64, shape (levels,)
-        Receives the number of rows, elements or entries of each level; those of malformed records and of values
-        given twice are among them, and belong to no list.
+    room : Room
+        Its ``starts``, ``ends`` and ``kinds`` are all zero from ``used`` on.
     row_starts, row_ends : ndarray of int32
         Receive where each record lies.
     broken : ndarray of int32
@@ -93,318 +227,338 @@ def walk_records(
 
     Returns
     -------
-    int
-        Number of records.
+    tuple of int
+        Number of records so far, the first byte that is not read, and the level for which there is not enough room to
+        go on, or -1 for the end of the buffer.
     """
     size = np.int64(buf.size)
-    memory_at = np.empty(tree.memory, np.int32)
-    memory_size = np.full(tree.memory, -1, np.int32)
-    memory_field = np.empty(tree.memory, np.int32)
+    glue_at = np.empty(_REGIONS * _SLOTS, np.int32)
+    glue_code = np.empty(_REGIONS * _SLOTS, np.int32)  # twice the length, and 1 for the first of an object
+    glue_node = np.empty(_REGIONS * _SLOTS, np.int32)
+    glue_child = np.empty(_REGIONS * _SLOTS, np.int32)
+    slots_known = np.zeros(_REGIONS, np.int64)
+    region_node = np.full(_REGIONS, -2, np.int32)
+    region_node[0] = 0
+    regions = np.int64(1)
     stack_node = np.empty(max_depth + 1, np.int32)
     stack_instance = np.empty(max_depth + 1, np.int32)
-    stack_ordinal = np.empty(max_depth + 1, np.int32)
+    stack_cursor = np.empty(max_depth + 1, np.int32)
+    stack_region = np.empty(max_depth + 1, np.int32)
     stack_closer = np.empty(max_depth + 1, np.uint8)
-    row = np.int64(0)
-    t = np.int64(0)
-    line_start = np.int64(0)
-    while t < count:
-        if codes[t] == RECORD_END:
-            line_start = np.int64(marks[t]) + 1
-            t += 1
-            continue
-        row_starts[row] = line_start if by_line else marks[t]
+    # Each use of a member of a tuple would count references.
+    base, starts, ends, kinds, numbers = room.base, room.starts, room.ends, room.kinds, room.numbers
+    list_base, firsts, lengths, used, capacity = room.list_base, room.firsts, room.lengths, room.used, room.capacity
+    escaped_nodes = room.escaped
+    span, level_of, element, map_key = tree.span, tree.level, tree.element, tree.map_key
+    slot_mask, read_as = tree.slot_mask, tree.read_as
+    saved = used.copy()
+    full = np.int64(-1)
+    while True:
+        begin = at
+        limit = size
+        if by_line:
+            if at < size and byte_at(buf, at) != OPEN_BRACE:
+                at = _behind_spaces(buf, at, size, True)
+            if at >= size:
+                break
+            if byte_at(buf, at) == 10:
+                at += 1
+                continue
+        elif row == first_bytes.size:
+            break
+        else:
+            begin = at = np.int64(first_bytes[row])
+            limit = np.int64(last_bytes[row])
+        if row == row_starts.size:
+            full = np.int64(0)
+            at = begin
+            break
+        row_starts[row] = begin
+        for level in range(1, used.size):
+            saved[level] = used[level]
         bad = np.int64(-1)
         deep = False
         depth = np.int64(0)
         node = np.int64(0)
         instance = row
-        # The object or array that is open: its node, row or element, closing byte, elements, and keys so far.
+        # The object or array that is open: its node, row or element, closing byte, elements, whether nothing of it was
+        # read, its remembered keys and which of them is next; and where among them the value stands that is read.
         open_node = np.int64(-1)
         open_instance = np.int64(0)
         closer = np.int64(0)
         held = np.int64(-1)
-        ordinal = np.int64(0)
-        state = _VALUE
-        if codes[t] != OPEN_BRACE:
-            bad = np.int64(marks[t])
+        fresh = False
+        region = np.int64(-1)
+        cursor = np.int64(0)
+        slot = np.int64(-1)
+        if at >= limit or byte_at(buf, at) != OPEN_BRACE:
+            bad = at
         while bad < 0:
-            c = byte_at(codes, t)
-            at = item_at(marks, t)
-            if state == _AFTER:
-                if depth == 0:
-                    if c != RECORD_END:
-                        bad = at
-                    break
-                if c == COMMA:
-                    t += 1
-                    c = byte_at(codes, t)
-                    at = item_at(marks, t)
-                    state = _KEY if closer == CLOSE_BRACE else _ELEMENT
-                elif c == closer:
-                    if open_node >= 0:
-                        ends[base[open_node] + open_instance] = at + 1
-                    t += 1
-                    depth -= 1
-                    open_node = np.int64(stack_node[depth])
-                    open_instance = np.int64(stack_instance[depth])
-                    ordinal = np.int64(stack_ordinal[depth])
-                    closer = np.int64(stack_closer[depth])
-                    held = np.int64(-1)
-                    if open_node >= 0:
-                        held = np.int64(tree.map_key[open_node] if closer == CLOSE_BRACE else tree.element[open_node])
-                    continue
-                else:
-                    bad = at
-                    break
-            if state == _KEY:
-                if c != QUOTE:
-                    bad = at
-                    break
-                behind = item_at(marks, t + 1)
-                if byte_at(codes, t + 1) != QUOTE:
-                    bad = behind
-                    break
-                if byte_at(codes, t + 2) != COLON:
-                    bad = item_at(marks, t + 2)
-                    break
-                t += 3
-                c = byte_at(codes, t)
-                node = np.int64(-1)
-                if open_node >= 0 and held >= 0:
-                    level = tree.level[held]
-                    instance = used[level]
-                    used[level] += 1
-                    lengths[list_base[open_node] + open_instance] += 1
-                    place = base[held] + instance
-                    kinds[place] = TEXT
-                    starts[place] = at
-                    ends[place] = behind + 1
-                    node = held + 1
-                elif open_node >= 0 and tree.memory_base[open_node] >= 0:
-                    instance = open_instance
-                    at += 1
-                    length = behind - at
-                    memory = tree.memory_base[open_node] + ordinal
-                    if (
-                        ordinal < MEMORY
-                        and memory_size[memory] == length
-                        and same_bytes(buf, np.int64(memory_at[memory]), size, buf, at, size, length)
-                    ):
-                        node = np.int64(memory_field[memory])
-                    else:
-                        node = find_field(tree, open_node, buf, at, length)
-                        if node < 0 and escapes and _has_backslash(buf, at, length):
-                            node = find_with_escapes(tree, open_node, buf, at, length)
-                        if ordinal < MEMORY:
-                            memory_at[memory] = at
-                            memory_size[memory] = length
-                            memory_field[memory] = node
-                    ordinal += 1
-                at = item_at(marks, t)
-            elif state == _ELEMENT:
-                node = held
-                if held >= 0:
-                    level = tree.level[held]
-                    instance = used[level]
-                    used[level] += 1
-                    lengths[list_base[open_node] + open_instance] += 1
+            c = byte_at(buf, at) if at < limit else np.int64(0)
+            if c == 32 or c == 9 or c == 13 or c == 10:
+                at = _behind_spaces(buf, at, limit, by_line)
+                c = byte_at(buf, at) if at < limit else np.int64(0)
             if c == QUOTE:
-                end = item_at(marks, t + 1) + 1
-                if byte_at(codes, t + 1) != QUOTE:
-                    bad = end - 1
-                    break
+                # Most texts end within 64 bytes.
+                stop = np.int64(-1)
+                escaped = False
+                if at + 65 <= size:
+                    stop = at + 1 + trailing_zeros(_specials(buf, at + 1))
+                if stop < 0 or stop > at + 64 or byte_at(buf, stop) != QUOTE:
+                    stop, escaped = _text_end(buf, at + 1, limit)
+                    if stop < 0:
+                        bad = -1 - stop
+                        break
                 if node >= 0:
-                    place = base[node] + instance
-                    if kinds[place] != MISSING and tree.span[node] > 0:
-                        _forget(tree, base, node, instance, starts, ends, kinds)
-                    kinds[place] = TEXT
-                    starts[place] = at
-                    ends[place] = end
-                t += 2
-                state = _AFTER
+                    place = item_at(base, node) + instance
+                    if item_at(span, node) > 0 and item_at(kinds, place) != MISSING:
+                        _forget(tree, room, node, instance)
+                    put_item(kinds, place, TEXT)
+                    put_item(starts, place, at)
+                    put_item(ends, place, stop + 1)
+                    if escaped:
+                        put_item(escaped_nodes, node, 1)
+                at = stop + 1
+            elif 48 <= c <= 57 or c == 45:
+                first = at + (c == 45)
+                # Most numbers have up to 7 digits, and perhaps as many behind a point.
+                stop = np.int64(-1)
+                kind = INTEGER
+                behind = np.int64(0)
+                plain = True
+                value = np.uint64(0)
+                if first + 24 <= size:
+                    word = load_word(buf, first)
+                    digits = digit_count(word)
+                    if (digits == 1 or byte_at(buf, first) != 48) and 0 < digits < 8:
+                        value = digits_of(word, digits)
+                        stop = first + digits
+                        if byte_at(buf, stop) == 46:
+                            kind = FRACTION
+                            word = load_word(buf, stop + 1)
+                            behind = digit_count(word)
+                            stop += behind + 1
+                            if 0 < behind < 8:
+                                value = value * TENS[behind] + digits_of(word, behind)
+                            else:
+                                stop = np.int64(-1)
+                        if stop >= 0 and byte_at(buf, stop) | 32 == 101:
+                            stop = np.int64(-1)
+                if stop < 0:
+                    stop, kind, value, behind, plain = read_number(buf, first, size)
+                    if stop < 0 and c == 45:
+                        stop, kind = read_word(buf, first, limit)
+                        if kind != NOT_FINITE or byte_at(buf, first) == 78:
+                            stop = np.int64(-1)
+                        plain = False
+                    if stop < 0:
+                        bad = at
+                        break
+                if node >= 0:
+                    place = item_at(base, node) + instance
+                    if item_at(span, node) > 0 and item_at(kinds, place) != MISSING:
+                        _forget(tree, room, node, instance)
+                    want = item_at(read_as, node)
+                    known = False
+                    if want != NO_NUMBER and plain:
+                        word, known = _as_number(want, c == 45, kind, value, behind)
+                        put_item(numbers, place, word)
+                    put_item(kinds, place, READ if known else kind)
+                    put_item(starts, place, at)
+                    put_item(ends, place, stop)
+                at = stop
             elif c in (OPEN_BRACE, OPEN_BRACKET):
                 if depth == max_depth:
                     bad = at
                     deep = True
                     break
-                stack_node[depth] = open_node
-                stack_instance[depth] = open_instance
-                stack_ordinal[depth] = ordinal
-                stack_closer[depth] = closer
+                child = np.int64(0)
+                if depth > 0:
+                    child = np.int64(-1)
+                    if slot >= 0:
+                        child = np.int64(item_at(glue_child, slot))
+                        if child < 0 or item_at(region_node, child) != node:
+                            child = regions if regions < _REGIONS else np.int64(-1)
+                            if child >= 0:
+                                regions += 1
+                                region_node[child] = node
+                                glue_child[child * _SLOTS] = -1
+                                glue_child[slot] = child
+                put_item(stack_node, depth, open_node)
+                put_item(stack_instance, depth, open_instance)
+                put_item(stack_cursor, depth, cursor)
+                put_item(stack_region, depth, region)
+                put_item(stack_closer, depth, closer)
                 depth += 1
                 open_node = node
                 open_instance = instance
-                ordinal = np.int64(0)
+                region = child
+                cursor = np.int64(0)
+                slot = np.int64(-1)
+                fresh = True
                 closer = np.int64(CLOSE_BRACE if c == OPEN_BRACE else CLOSE_BRACKET)
                 held = np.int64(-1)
                 if node >= 0:
-                    place = base[node] + instance
-                    if kinds[place] != MISSING and tree.span[node] > 0:
-                        _forget(tree, base, node, instance, starts, ends, kinds)
-                    kinds[place] = OBJECT if c == OPEN_BRACE else ARRAY
-                    starts[place] = at
-                    held = np.int64(tree.map_key[node] if c == OPEN_BRACE else tree.element[node])
+                    place = item_at(base, node) + instance
+                    if item_at(span, node) > 0 and item_at(kinds, place) != MISSING:
+                        _forget(tree, room, node, instance)
+                    put_item(kinds, place, OBJECT if c == OPEN_BRACE else ARRAY)
+                    put_item(starts, place, at)
+                    held = np.int64(item_at(map_key, node) if c == OPEN_BRACE else item_at(element, node))
                     if held >= 0:
-                        firsts[list_base[node] + instance] = used[tree.level[held]]
+                        firsts[list_base[node] + instance] = used[item_at(level_of, held)]
                         lengths[list_base[node] + instance] = 0
-                t += 1
-                if byte_at(codes, t) == closer:
-                    state = _AFTER
-                else:
-                    state = _KEY if c == OPEN_BRACE else _ELEMENT
-            elif c in (COMMA, COLON, CLOSE_BRACE, CLOSE_BRACKET, RECORD_END, BROKEN):
-                bad = at
+                at += 1
             else:
-                end = item_at(marks, t + 1)
-                while byte_at(buf, end - 1) <= 32:
-                    end -= 1
-                kind = scalar_kind(buf, at, end, size)
-                if kind < 0:
+                stop, kind = read_word(buf, at, limit)
+                if stop < 0:
                     bad = at
                     break
                 if node >= 0:
-                    place = base[node] + instance
-                    if kinds[place] != MISSING and tree.span[node] > 0:
-                        _forget(tree, base, node, instance, starts, ends, kinds)
-                    kinds[place] = kind
-                    starts[place] = 0 if kind == NULL else at
-                    ends[place] = 0 if kind == NULL else end
-                t += 1
-                state = _AFTER
+                    place = item_at(base, node) + instance
+                    if item_at(span, node) > 0 and item_at(kinds, place) != MISSING:
+                        _forget(tree, room, node, instance)
+                    put_item(kinds, place, kind)
+                    put_item(starts, place, 0 if kind == NULL else at)
+                    put_item(ends, place, 0 if kind == NULL else stop)
+                at = stop
+            # What stands behind a value or a bracket: another value, perhaps with a key, or the end of what is open.
+            value_due = False
+            while not value_due:
+                glue = at
+                if region >= 0 and closer == CLOSE_BRACE:
+                    known_slots = item_at(slots_known, region)
+                    last = min(cursor + _LOOKAHEAD, known_slots)
+                    k = cursor
+                    while k < last:
+                        code = item_at(glue_code, region * _SLOTS + k)
+                        length = code >> 1
+                        if (
+                            (code & 1 != 0) == fresh
+                            and at + length + 8 <= size
+                            and _same_glue(buf, at, item_at(glue_at, region * _SLOTS + k), length)
+                        ):
+                            break
+                        k += 1
+                    if k < last:
+                        slot = region * _SLOTS + k
+                        node = item_at(glue_node, slot)
+                        instance = open_instance
+                        at = at + (item_at(glue_code, slot) >> 1)
+                        cursor = k + 1
+                        fresh = False
+                        break
+                c = byte_at(buf, at) if at < limit else np.int64(0)
+                if c == 32 or c == 9 or c == 13 or c == 10:
+                    at = _behind_spaces(buf, at, limit, by_line)
+                    c = byte_at(buf, at) if at < limit else np.int64(0)
+                if depth == 0:
+                    if at < limit and not (by_line and c == 10):
+                        bad = at
+                    break
+                if c == closer:
+                    if open_node >= 0:
+                        ends[item_at(base, open_node) + open_instance] = at + 1
+                    at += 1
+                    depth -= 1
+                    open_node = np.int64(item_at(stack_node, depth))
+                    open_instance = np.int64(item_at(stack_instance, depth))
+                    cursor = np.int64(item_at(stack_cursor, depth))
+                    region = np.int64(item_at(stack_region, depth))
+                    closer = np.int64(item_at(stack_closer, depth))
+                    fresh = False
+                    held = np.int64(-1)
+                    if open_node >= 0:
+                        held = np.int64(
+                            item_at(map_key, open_node) if closer == CLOSE_BRACE else item_at(element, open_node)
+                        )
+                    continue
+                if not fresh:
+                    if c != COMMA:
+                        bad = at
+                        break
+                    at += 1
+                if closer == CLOSE_BRACKET:
+                    slot = region * _SLOTS if region >= 0 else np.int64(-1)
+                    node = held
+                    if held >= 0:
+                        list_level = np.int64(item_at(level_of, held))
+                        instance = used[list_level]
+                        if instance == capacity[list_level]:
+                            full = list_level
+                            break
+                        used[list_level] += 1
+                        lengths[list_base[open_node] + open_instance] += 1
+                    fresh = False
+                    value_due = True
+                    continue
+                at = _behind_spaces(buf, at, limit, by_line)
+                if at >= limit or byte_at(buf, at) != QUOTE:
+                    bad = at
+                    break
+                name = at + 1
+                stop, escaped = _text_end(buf, name, limit)
+                if stop < 0:
+                    bad = -1 - stop
+                    break
+                at = _behind_spaces(buf, stop + 1, limit, by_line)
+                if at >= limit or byte_at(buf, at) != COLON:
+                    bad = at
+                    break
+                at = _behind_spaces(buf, at + 1, limit, by_line)
+                slot = np.int64(-1)
+                node = np.int64(-1)
+                if held >= 0:
+                    list_level = np.int64(item_at(level_of, held))
+                    instance = used[list_level]
+                    if instance == capacity[list_level]:
+                        full = list_level
+                        break
+                    used[list_level] += 1
+                    lengths[list_base[open_node] + open_instance] += 1
+                    place = item_at(base, held) + instance
+                    put_item(kinds, place, TEXT)
+                    put_item(starts, place, name - 1)
+                    put_item(ends, place, stop + 1)
+                    if escaped:
+                        put_item(escaped_nodes, held, 1)
+                    node = held + 1
+                else:
+                    instance = open_instance
+                    if open_node >= 0 and item_at(slot_mask, open_node) >= 0:
+                        node = find_field(tree, open_node, buf, name, stop - name)
+                        if node < 0 and escaped:
+                            node = find_with_escapes(tree, open_node, buf, name, stop - name)
+                    if region >= 0 and item_at(slots_known, region) < _SLOTS:
+                        # The key is remembered in front of the one that was expected here.
+                        slot = region * _SLOTS + cursor
+                        for moved in range(region * _SLOTS + item_at(slots_known, region), slot, -1):
+                            glue_at[moved] = glue_at[moved - 1]
+                            glue_code[moved] = glue_code[moved - 1]
+                            glue_node[moved] = glue_node[moved - 1]
+                            glue_child[moved] = glue_child[moved - 1]
+                        slots_known[region] += 1
+                        glue_at[slot] = glue
+                        glue_code[slot] = 2 * (at - glue) + fresh
+                        glue_node[slot] = node
+                        glue_child[slot] = -1
+                        cursor += 1
+                fresh = False
+                value_due = True
+            if full >= 0 or (depth == 0 and bad < 0):
+                break
+        if full >= 0:
+            for level in range(1, used.size):
+                used[level] = saved[level]
+            at = begin
+            break
         broken[row] = -1
         if bad >= 0:
             broken[row] = -2 - bad if deep else bad
-            _forget(tree, base, 0, row, starts, ends, kinds)
-            while codes[t] != RECORD_END:
-                t += 1
-        row_ends[row] = marks[t]
+            _forget(tree, room, 0, row)
+            at = _next_newline(buf, bad) if by_line else limit
+        row_ends[row] = at if by_line else limit
+        at += 1
         row += 1
     used[0] = row
-    return row
-
-
-@kernel
-def part_elements(marks, codes, count, state, out_marks, out_codes):
-    """Put a ``RECORD_END`` behind every record of a file of arrays, objects, or both.
-
-    A record is what lies between two commas of an outer array, or between its brackets; outside of arrays it is an
-    object, or all that is none up to the next one.
-
-    Parameters
-    ----------
-    marks, codes, count
-        As :func:`~tidemill.formats.json.tokens.index_tokens` gives them, not ``by_line``.
-    state : int
-        ``OUTSIDE``, ``FRESH``, ``OWED`` or ``FILLED`` at the first token.
-    out_marks, out_codes : ndarray of int32 and uint8, shape (2 * count,)
-
-    Returns
-    -------
-    tuple of int
-        Number of tokens, of them ``RECORD_END``, and the state behind the last one.
-    """
-    records = np.int64(0)
-    depth = np.int64(0)
-    n = np.int64(0)
-    for t in range(count):
-        c = np.int64(codes[t])
-        m = marks[t]
-        if c == RECORD_END:
-            out_marks[n] = m
-            out_codes[n] = RECORD_END
-            n += 1
-            continue
-        opens = c in (OPEN_BRACE, OPEN_BRACKET)
-        closes = c in (CLOSE_BRACE, CLOSE_BRACKET)
-        if depth == 0:
-            if state == OUTSIDE:
-                if opens:
-                    out_marks[n] = m
-                    out_codes[n] = RECORD_END
-                    n += 1
-                    if c == OPEN_BRACKET:
-                        state = FRESH
-                        continue
-                elif closes or c in (COMMA, COLON):
-                    out_marks[n] = m
-                    out_codes[n] = BROKEN
-                    out_marks[n + 1] = m + 1
-                    out_codes[n + 1] = RECORD_END
-                    n += 2
-                    continue
-            elif c in (COMMA, CLOSE_BRACKET):
-                if state == OWED or (state == FRESH and c == COMMA):
-                    out_marks[n] = m
-                    out_codes[n] = BROKEN
-                    n += 1
-                out_marks[n] = m
-                out_codes[n] = RECORD_END
-                n += 1
-                state = OWED if c == COMMA else OUTSIDE
-                continue
-            else:
-                state = FILLED
-        out_marks[n] = m
-        out_codes[n] = c
-        n += 1
-        if opens:
-            depth += 1
-        elif closes and depth > 0:
-            depth -= 1
-            if depth == 0 and state == OUTSIDE:
-                out_marks[n] = m + 1
-                out_codes[n] = RECORD_END
-                n += 1
-    for t in range(n):
-        records += out_codes[t] == RECORD_END
-    return n, records, np.int64(state)
-
-
-@kernel
-def scan_elements(buf, begin, depth, inside, quoted, escaped):
-    """Find how far a buffer completes records of a file of arrays; agrees with :func:`part_elements`.
-
-    Parameters
-    ----------
-    buf : ndarray of uint8
-    begin : int
-        First byte to look at.
-    depth, inside, quoted, escaped : int
-        State at that byte: objects and arrays that are open below the outer array, whether that is open, whether
-        the byte lies in a string, whether a backslash escapes it.
-
-    Returns
-    -------
-    tuple of int
-        Offset behind the last record, or -1, and the state behind the buffer.
-    """
-    last = np.int64(-1)
-    for i in range(begin, buf.size):
-        c = byte_at(buf, i)
-        if c == 0x5C:
-            escaped = 1 - escaped
-            continue
-        if c == QUOTE and escaped == 0:
-            quoted = 1 - quoted
-        escaped = 0
-        if quoted != 0:
-            continue
-        if c in (OPEN_BRACE, OPEN_BRACKET):
-            if depth == 0 and inside == 0 and c == OPEN_BRACKET:
-                inside = 1
-                last = np.int64(i) + 1
-            else:
-                depth += 1
-        elif c in (CLOSE_BRACE, CLOSE_BRACKET):
-            if depth > 0:
-                depth -= 1
-                if depth == 0 and inside == 0:
-                    last = np.int64(i) + 1
-            elif inside == 0:
-                last = np.int64(i) + 1
-            elif c == CLOSE_BRACKET:
-                inside = 0
-                last = np.int64(i) + 1
-        elif depth == 0 and (c == COMMA or (c == COLON and inside == 0)):
-            last = np.int64(i) + 1
-    return last, np.int64(depth), np.int64(inside), np.int64(quoted), np.int64(escaped)
+    return row, at, full

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from tidemill.formats.base import RowError, Rows
 from tidemill.formats.byte_masks import kernel
+from tidemill.formats.checked_columns import make_batch
 from tidemill.formats.line_ends import NO_BYTE
 from tidemill.formats.malformed import Flaw, Mode, check_size, fail_fast, first_bad_byte
 from tidemill.formats.native.layout import SIZE_BYTES, Layout, Place
@@ -153,12 +154,7 @@ class NativeBuilder:
 
     def _rows(self, arrays: list[Any], positions: Places, errors: tuple[RowError, ...], raw: Any) -> Rows:
         count = positions.size
-        if not self.needed:
-            empty: Any = pa.Array.from_buffers(pa.struct([]), count, [None])
-            return Rows(pa.RecordBatch.from_struct_array(empty), count, positions, errors, raw)
-        fields = [p.field for p in self.places[: self.needed]]
-        schema = pa.schema([pa.field(f.name, f.type, f.nullable) for f in fields])
-        batch = pa.RecordBatch.from_arrays(arrays[: self.needed], schema=schema)
+        batch = make_batch([p.field for p in self.places[: self.needed]], arrays[: self.needed], count)
         return Rows(batch, count, positions, errors, raw)
 
     def _nulls(self, buffer: _Buffer, place: Place) -> npt.NDArray[np.bool_]:

@@ -12,9 +12,10 @@ import pyarrow.compute as pc
 
 from tidemill.errors import TidemillError, nearest
 from tidemill.formats.base import RowError, Rows
+from tidemill.formats.checked_columns import CheckedColumn, make_batch
 from tidemill.formats.csv.header import layout_by_position
 from tidemill.formats.csv.options import parse_options
-from tidemill.formats.csv.rows import CheckedColumn, RowBuilder
+from tidemill.formats.csv.rows import RowBuilder
 from tidemill.formats.line_ends import Bytes
 from tidemill.formats.line_split import LineSplitReader
 from tidemill.formats.malformed import fail_fast
@@ -151,7 +152,7 @@ class _MessageBuilder(RowBuilder):
         names = [MESSAGES.names[i] for i in self.wanted]
         kept = rows.positions[concern.to_numpy(zero_copy_only=False)]
         if not columns:
-            return Rows(self._batch([], kept.size), kept.size, kept, errors)
+            return Rows(make_batch([], [], kept.size), kept.size, kept, errors)
         return Rows(pa.RecordBatch.from_arrays(columns, names=names), kept.size, kept, errors)
 
     def _with_unknown(

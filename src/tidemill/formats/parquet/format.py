@@ -11,16 +11,19 @@ import pyarrow.parquet as pq
 from tidemill.formats.base import Rows
 from tidemill.formats.columnar.rows import (
     COLUMNAR_OPTIONS,
+    MOST_BYTES,
+    MOST_ROWS,
     ColumnChoice,
     FileColumns,
     column_choice,
+    in_bounds,
     unreadable,
     validate_columnar,
 )
 from tidemill.schema import TIMESTAMP, Schema
 
-_ROWS = 1 << 16
-"""Most rows of a batch."""
+_PAGE_BYTES = 1 << 18
+"""So much of a column is fetched at once, where all of it would be otherwise."""
 
 _HINT = "write it again, or leave it out with a glob"
 
@@ -75,8 +78,16 @@ class ParquetReader:
         with unreadable("parquet", _HINT):
             columns = self._choice.of(schema)
             names = columns.names or _smallest(parquet)
+            encoded = _encoded(parquet, groups, names)
+            parquet = pq.ParquetFile(
+                file,
+                metadata=parquet.metadata,
+                read_dictionary=encoded,
+                buffer_size=_PAGE_BYTES,
+                coerce_int96_timestamp_unit="us",
+            )
         for group, first, count in groups:
-            yield from _group_rows(parquet, group, first, count, names, columns, instants)
+            yield from _group_rows(parquet, group, first, count, names, columns, instants, encoded)
 
 
 def file_schema(file: IO[bytes]) -> pa.Schema:
@@ -129,6 +140,36 @@ def _smallest(parquet: pq.ParquetFile) -> list[str]:
     return [min(flat, key=lambda name: sizes.get(name, 1 << 62))]
 
 
+def _encoded(parquet: pq.ParquetFile, groups: list[tuple[int, int, int]], names: list[str]) -> list[str]:
+    """Columns of texts and bytes that have dictionaries in some row group.
+
+    They are read with these, as how much they would be without is not told: a few bytes of a file can be a text of 1 MB
+    in each of a million rows.
+    """
+    held = {f.name for f in parquet.schema_arrow if pa.types.is_string(f.type) or pa.types.is_binary(f.type)}
+    found = []
+    for group, _, _ in groups:
+        metadata = parquet.metadata.row_group(group)
+        chunks = [metadata.column(i) for i in range(metadata.num_columns)]
+        found += [c.path_in_schema for c in chunks if c.has_dictionary_page and c.path_in_schema in held & set(names)]
+    return list(dict.fromkeys(found))
+
+
+def _rows_at_once(group: pq.RowGroupMetaData, names: list[str]) -> int:
+    """Rows of a batch, by what a row of some columns takes on average."""
+    chunks = [group.column(i) for i in range(group.num_columns)]
+    chosen = [c.total_uncompressed_size for c in chunks if c.path_in_schema.partition(".")[0] in names]
+    return int(max(1, min(MOST_ROWS, MOST_BYTES * max(group.num_rows, 1) // max(sum(chosen), 1))))
+
+
+def _decoded(batch: pa.RecordBatch, encoded: list[str]) -> pa.RecordBatch:
+    """A batch without the dictionaries that it was read with."""
+    for name in encoded:
+        place = batch.schema.get_field_index(name)
+        batch = batch.set_column(place, name, batch.column(place).dictionary_decode())
+    return batch
+
+
 def _group_rows(
     parquet: pq.ParquetFile,
     group: int,
@@ -137,10 +178,12 @@ def _group_rows(
     names: list[str],
     columns: FileColumns,
     instants: frozenset[str],
+    encoded: list[str],
 ) -> Iterator[Rows]:
     """The rows of a row group, of which there must be ``count``."""
     with unreadable("parquet", _HINT):
-        batches: Iterator[Any] = parquet.iter_batches(_ROWS, row_groups=[group], columns=names)
+        size = _rows_at_once(parquet.metadata.row_group(group), names)
+        batches: Iterator[Any] = parquet.iter_batches(size, row_groups=[group], columns=names)
     seen = 0
     while True:
         with unreadable("parquet", _HINT):
@@ -152,5 +195,6 @@ def _group_rows(
             for name in instants & set(names):
                 place = batch.schema.get_field_index(name)
                 batch = batch.set_column(place, pa.field(name, TIMESTAMP), batch.column(place).cast(TIMESTAMP))
-        yield columns.rows(batch, first + seen)
-        seen += batch.num_rows
+        for part in in_bounds(batch):
+            yield columns.rows(_decoded(part, encoded), first + seen)
+            seen += part.num_rows

@@ -15,6 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tidemill.formats.base import RowError, Rows
+from tidemill.formats.checked_columns import make_batch
 from tidemill.formats.malformed import Mode, fail_fast
 from tidemill.schema import Field
 
@@ -79,7 +80,7 @@ class Rescue:
         arrays = [self._array(rows, f, texts) for f in self.fields]
         if self.mode is Mode.DROPMALFORMED and errors:
             return self._without(rows, arrays, errors)
-        return replace(rows, batch=_batch(self.fields, arrays, rows.count), errors=errors)
+        return replace(rows, batch=make_batch(self.fields, arrays, rows.count), errors=errors)
 
     def _parted(self, rows: Rows) -> tuple[tuple[RowError, ...], dict[int, list[RowError]]]:
         """Errors that stay, and those that are rescued by the number of their row."""
@@ -119,20 +120,12 @@ class Rescue:
         arrays = [array.filter(pa.array(keep)) for array in arrays]
         raw: Callable[[int], bytes] = rows.raw
         return Rows(
-            _batch(self.fields, arrays, kept.size),
+            make_batch(self.fields, arrays, kept.size),
             kept.size,
             rows.positions[keep],
             tuple(replace(e, dropped=True) for e in errors),
             lambda row: raw(int(kept[row])),
         )
-
-
-def _batch(fields: Sequence[Field], arrays: list[pa.Array[Any]], count: int) -> pa.RecordBatch:
-    if not arrays:
-        rows: Any = pa.Array.from_buffers(pa.struct([]), count, [None])
-        return pa.RecordBatch.from_struct_array(rows)
-    schema = pa.schema([pa.field(f.name, f.type, f.nullable) for f in fields])
-    return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
 class RescuingBuilder:
