@@ -161,7 +161,7 @@ def test_kernel_and_twin_agree(seed: int) -> None:
         if rng.random() < 0.3:  # bytes that are no JSON at all
             lines += ["".join(rng.choice('{}[]",:\\ax1 ') for _ in range(rng.randrange(30))) for _ in range(30)]
         data = read_only(np.frombuffer("\n".join(lines).encode(), np.uint8))
-        index = index_values(data, 0, None, 1000, order, build_tree(order))
+        index = index_values(data, 0, len(lines), None, 1000, order, build_tree(order))
         flags = build(index, None).array.to_pylist()
         for row, flag in enumerate(flags):
             text = bytes(data[index.row_starts[row] : index.row_ends[row]]).decode()

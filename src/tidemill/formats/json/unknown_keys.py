@@ -173,7 +173,7 @@ def find_unknown(buf, row_starts, row_ends, broken, tree, values, deepest, flags
                 continue
             node = np.int64(nodes[depth])
             below = np.int64(tree.element[node])
-            if tree.memory_base[node] >= 0:
+            if tree.slot_mask[node] >= 0:
                 behind = _behind_text(buf, at, end)
                 if behind - 1 <= at:
                     break
@@ -188,7 +188,7 @@ def find_unknown(buf, row_starts, row_ends, broken, tree, values, deepest, flags
             if at >= end:
                 break
             c = byte_at(buf, at)
-            opens = (c == _OPEN_BRACE and (tree.memory_base[below] >= 0 or values[below] >= 0)) or (
+            opens = (c == _OPEN_BRACE and (tree.slot_mask[below] >= 0 or values[below] >= 0)) or (
                 c == _OPEN_BRACKET and tree.element[below] >= 0
             )
             if opens:
