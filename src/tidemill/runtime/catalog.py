@@ -14,9 +14,10 @@ from tidemill.formats.base import WholeFiles
 from tidemill.formats.codecs import CODEC_OPTIONS, parse_codec_options
 from tidemill.formats.csv.changes import DELETES_OPTION
 from tidemill.formats.debezium.format import KEY_OPTION, OPERATION
-from tidemill.formats.options import check_options
+from tidemill.formats.options import check_options, parse_size
 from tidemill.formats.orderbook.format import parse_rules
 from tidemill.formats.orderbook.rules import MESSAGES
+from tidemill.formats.read_modes import READ_OPTIONS, check_read_mode
 from tidemill.formats.registry import lookup
 from tidemill.plan import codec
 from tidemill.plan.algebra import Node, relations
@@ -35,7 +36,7 @@ _OWN_OPTIONS = frozenset({"path", "opcolumn", "opinsert", "opdelete", "maxfilesp
     "static",
     "broadcast",
 }
-"""Options of any table that its format is not told of; those of codecs it is."""
+"""Options of any table that its format is not told of; those of codecs and of how to read it is."""
 
 ERRORS_SUFFIX = "__errors"
 """``<table>__errors`` reads as a view with one row per malformed field or row."""
@@ -420,7 +421,7 @@ def _table_from_json(data: Mapping[str, Any]) -> Table:
 
 def _check_table(table: Table, statement: CreateTable) -> None:
     format_ = lookup(table.format)
-    known = _OWN_OPTIONS | CODEC_OPTIONS | format_.option_names
+    known = _OWN_OPTIONS | CODEC_OPTIONS | READ_OPTIONS | format_.option_names
     check_options(table.format, statement.options, known)
     if table.keyed and table.watermark is not None:
         raise TidemillError(
@@ -457,29 +458,8 @@ def _check_table(table: Table, statement: CreateTable) -> None:
         )
     format_.validate(source.schema, dict(source.options))
     parse_codec_options(table.options)
+    check_read_mode(table.format, format_.reader(source.schema, dict(source.options), ()), table.options)
     _ = table.broadcast  # raises for a bad value
     for name in ("maxFilesPerTrigger", "maxBytesPerTrigger"):
         table.limit(name)
     next(files.listing(table.path), None)
-
-
-def parse_size(name: str, text: str) -> int:
-    """A count or a size such as ``1000``, ``64k``, ``16m`` or ``1g``, in bytes.
-
-    Raises
-    ------
-    TidemillError
-        TM4003 when it is not a positive number.
-    """
-    factors = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
-    lowered = text.strip().lower().removesuffix("b")
-    factor = factors.get(lowered[-1:], 1)
-    digits = lowered[:-1] if factor > 1 else lowered
-    if not digits.isdigit() or int(digits) == 0:
-        raise TidemillError(
-            "TM4003",
-            f"bad value for option {name}",
-            got=text,
-            hint="a positive number, with k, m or g for bytes",
-        )
-    return int(digits) * factor
