@@ -1,4 +1,4 @@
-"""The asynchronous mode gives what the synchronous one gives: rows, order, positions, errors, what is told of quotes."""
+"""The asynchronous mode gives what the synchronous one gives: rows, their order, errors, what is told of quotes."""
 
 from __future__ import annotations
 

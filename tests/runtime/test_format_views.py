@@ -41,7 +41,8 @@ def test_both_modes_of_reading_give_the_same(mill_factory: MillFactory, tmp_path
             bad = rng.random() < 0.02
             value = "x" if bad else str(i)
             malformed += bad
-            lines.append('"%s",%s\n' % (text.replace('"', '""'), value))
+            quoted = text.replace('"', '""')
+            lines.append(f'"{quoted}",{value}\n')
             wanted[text] = wanted.get(text, 0) + (0 if bad else i)
         (tmp_path / "in" / f"{number}.csv").write_text("".join(lines))
     mill = mill_factory(split_bytes=1500)
@@ -110,7 +111,7 @@ def test_zstd_native_and_frames(mill_factory: MillFactory, tmp_path: Path, seed:
         given = [(rng.randrange(20), float(rng.randrange(1000))) for _ in range(500)]
         for k, x in given:
             sums.setdefault(k, []).append(x)
-        text = "".join('{"k": %d, "x": %r}\n' % row for row in given).encode()
+        text = b"".join(b'{"k": %d, "x": %r}\n' % row for row in given)
         (tmp_path / "text" / f"{number}.json.zst").write_bytes(zstd.compress(text))
         (tmp_path / "native" / f"{number}.bin").write_bytes(b"".join(struct.pack("<Bid", 0, k, x) for k, x in given))
         frames = [b"%d,%r" % row for row in given]

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -151,7 +152,7 @@ class TidemillReader(DataSourceReader):
                 found.append(
                     [
                         Split(NAME, file.path, start, end, file.size, file.modified, False if start == 0 else None)
-                        for start, end in zip(cuts, cuts[1:], strict=False)
+                        for start, end in pairwise(cuts)
                     ]
                 )
         return [Part(split) for split in self._told_of_quotes(found)]
@@ -193,7 +194,7 @@ class TidemillReader(DataSourceReader):
         """The splits of all files; each knows whether it begins within quotes."""
         finder = _QuoteFinder(self._format, self._schema, self._options)
         uncertain = [s for splits in files if len(splits) > 1 and finder.needed(splits[0]) for s in splits]
-        with ThreadPoolExecutor(os.process_cpu_count() if hasattr(os, "process_cpu_count") else os.cpu_count()) as pool:
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
             guesses = dict(zip(uncertain, pool.map(finder.look, uncertain), strict=True))
         told: list[Split] = []
         for splits in files:
