@@ -17,8 +17,11 @@ import numpy as np
 
 from benchmarks.formats_csv import Case, cases
 from benchmarks.measuring import heading, table, verdict
+from tidemill.formats.base import RowReader
+from tidemill.formats.feeding import feed, file_bytes, open_split
 from tidemill.formats.line_ends import OPEN, scan_row_ends
 from tidemill.formats.line_split import LineSplitReader
+from tidemill.formats.malformed import Mode
 from tidemill.formats.registry import lookup
 from tidemill.formats.unordered import BUFFER_BYTES, UnorderedReader, in_order, read_unordered
 
@@ -96,6 +99,50 @@ def shares(case: Case) -> tuple[float, float, float]:
     return total - 4 * clocks, offer.seconds + settle.seconds - 2 * clocks, look.seconds - settle.seconds - clocks
 
 
+class SlowFile:
+    """Bytes in memory, each read of which takes a while."""
+
+    def __init__(self, data: bytes, latency: float) -> None:
+        self._data = memoryview(data)
+        self._latency = latency
+        self._position = 0
+
+    def open(self, position: int) -> None:
+        """See :class:`tidemill.formats.range_reads.RangeFile`; so for the others."""
+        self._position = position
+
+    def fill(self) -> Any:
+        """One buffer."""
+        found = self.read_at(self._position, min(BUFFER_BYTES, len(self._data) - self._position))
+        self._position += len(found)
+        return found
+
+    def read_at(self, position: int, length: int) -> Any:
+        """A range."""
+        time.sleep(self._latency)
+        return self._data[position : position + length]
+
+    def first_bytes(self, count: int) -> bytes:
+        """The head."""
+        return bytes(self._data[:count])
+
+    def close(self) -> None:
+        """Nothing."""
+
+
+def scanned(case: Case, latency: float, options: dict[str, str]) -> int:
+    """Rows of one split as a scan reads it."""
+    size = len(case.data)
+    reader = lookup("csv").reader(case.schema, {}, case.needed)
+    assert isinstance(reader, RowReader)
+    file = file_bytes(SlowFile(case.data, latency), "", size, size, options)
+    split = open_split(reader, file, start=0, end=size, size=size, in_quotes=False)
+    try:
+        return sum(rows.count for rows in feed(split, file, Mode.PERMISSIVE))
+    finally:
+        file.close()
+
+
 def in_turn(sides: dict[str, Callable[[], int]], clock: Callable[[], float] = time.perf_counter) -> dict[str, float]:
     """Median seconds of each side; all must find the same rows."""
     assert len({side() for side in sides.values()}) == 1
@@ -159,18 +206,19 @@ def main() -> None:
     table(["case", "in order", "1 thread", "2 threads", "machine 2 to 1", "2 to 1"], rows)
     verdict("two threads to one", statistics.median(float(row[-1]) for row in rows), 1.8)
 
-    print(f"\nReads of 1 MiB that take {LATENCY * 1000:g} ms each, MB/s")
+    print(f"\nOne split in a scan, reads of 1 MiB that take {LATENCY * 1000:g} ms each, MB/s")
     rows = []
     for case in chosen:
         size = len(case.data) / 1e6
         speed = in_turn(
             {
-                "in order": lambda case=case: sequential(case, BUFFER_BYTES, LATENCY),  # type: ignore[misc]
-                "8": lambda case=case: unordered(case, BUFFER_BYTES, 8, LATENCY),  # type: ignore[misc]
+                "sync": lambda case=case: scanned(case, LATENCY, {}),  # type: ignore[misc]
+                "async": lambda case=case: scanned(case, LATENCY, {"readmode": "async"}),  # type: ignore[misc]
+                "no wait": lambda case=case: scanned(case, 0.0, {}),  # type: ignore[misc]
             }
         )
-        rows.append([case.title, *(size / seconds for seconds in speed.values()), speed["in order"] / speed["8"]])
-    table(["case", "in order", "8 threads", "ratio"], rows)
+        rows.append([case.title, *(size / seconds for seconds in speed.values()), speed["sync"] / speed["async"]])
+    table(["case", "sync", "async, 8 reads", "sync without latency", "async / sync"], rows)
 
 
 if __name__ == "__main__":

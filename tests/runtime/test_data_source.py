@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import math
 import random
+import runpy
 import struct
 from pathlib import Path
 from typing import Any
@@ -161,3 +162,12 @@ def test_what_else_is_refused(spark: SparkSession, tmp_path: Path) -> None:
         reader.schema("k INT").load(str(tmp_path / "missing")).collect()
     with pytest.raises(Exception, match="TM4004"):
         reader.schema("k ARRAY<INT>").load(str(tmp_path)).collect()
+
+
+def test_the_example(spark: SparkSession, tmp_path: Path) -> None:
+    path = tmp_path / "notes.csv"
+    path.write_text('id,note\n1,"two\nwords"\nx,one\n')
+    example = runpy.run_path(str(Path(__file__).parents[2] / "examples" / "spark_source.py"))
+    found = example["notes"](spark, path, tmp_path / "errors").collect()
+    assert sorted(map(tuple, found), key=repr) == [(1, 2), (None, 1)]
+    assert spark.read.parquet(str(tmp_path / "errors")).count() == 1
