@@ -66,7 +66,7 @@ def register(spark: SparkSession) -> None:
     spark.dataSource.register(TidemillSource)
 
 
-class TidemillSource(DataSource):
+class TidemillSource(DataSource):  # type: ignore[misc]  # PySpark has no types here
     """Files of any format that has rows. The names of options are checked when the source is loaded."""
 
     def __init__(self, options: Mapping[str, str]) -> None:
@@ -105,13 +105,13 @@ class TidemillSource(DataSource):
 
 
 @dataclass(frozen=True, repr=False)
-class Part(InputPartition):
+class Part(InputPartition):  # type: ignore[misc]
     """A part of a file."""
 
     split: Split
 
 
-class TidemillReader(DataSourceReader):
+class TidemillReader(DataSourceReader):  # type: ignore[misc]
     """Plans partitions, and reads them on the workers.
 
     Parameters
