@@ -15,6 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from tidemill.config import Settings
 from tidemill.errors import TidemillError
 from tidemill.plan import statements
+from tidemill.plan.alter_table import AlterTable
 from tidemill.plan.catalyst_frames import description
 from tidemill.plan.statements import (
     CreateTable,
@@ -27,9 +28,9 @@ from tidemill.plan.statements import (
     Source,
     Statement,
 )
+from tidemill.runtime.catalog import CHANGEABLE
 from tidemill.runtime.coordinator import Coordinator
 from tidemill.runtime.datasets import Dataset, Resolver, add_dataset
-from tidemill.runtime.primary_key import with_primary_key
 from tidemill.runtime.report import EpochReport
 from tidemill.runtime.root import Root
 from tidemill.runtime.session import create_session
@@ -123,6 +124,9 @@ class Mill:
     def script(self, text: str) -> list[DataFrame | str | None]:
         """Execute a script; a CREATE that repeats what exists, word for word or with the same plan, is skipped.
 
+        A CREATE TABLE that differs in its limits alone (maxErrors, maxErrorRatio, maxFilesPerTrigger,
+        maxBytesPerTrigger) changes these.
+
         So the same script can be run again on the same root. Errors as :meth:`sql`; statements before the
         one that failed have been executed.
         """
@@ -151,12 +155,14 @@ class Mill:
 
     def _execute(self, source: Source, repeatable: bool = False) -> DataFrame | str | None:
         coordinator = self._open()
-        statement: Statement = coordinator.catalyst.parse(source)
+        statement: Statement | AlterTable = coordinator.catalyst.parse(source)
         if repeatable and self._exists(statement):
             return None
         match statement:
             case CreateTable():
                 coordinator.create_table(statement)
+            case AlterTable():
+                coordinator.alter_table(statement.name, statement.options)
             case CreateView():
                 coordinator.create_view(statement)
             case Drop():
@@ -171,20 +177,19 @@ class Mill:
                 return self.query(statement.text)
         return None
 
-    def _exists(self, statement: Statement) -> bool:
-        """Whether a statement would create what is there already."""
-        catalog = self._open().catalog
-        if isinstance(statement, CreateTable) and statement.name in catalog.tables:
-            table = catalog.tables[statement.name]
-            keyed = with_primary_key(statement)
-            options = {k.lower(): v for k, v in statement.options.items()}
-            return (table.declared, table.format, dict(table.options), table.primary_key) == (
-                keyed.schema,
-                keyed.format,
-                options,
-                keyed.primary_key,
-            )
-        return isinstance(statement, CreateView) and not statement.or_replace and self._open().has_view(statement)
+    def _exists(self, statement: Statement | AlterTable) -> bool:
+        """Whether a statement would create what is there already; limits of a table are changed to those it gives."""
+        coordinator = self._open()
+        if isinstance(statement, CreateTable) and statement.name in coordinator.catalog.tables:
+            table = coordinator.catalog.tables[statement.name]
+            if not table.same_but_for_limits(statement):
+                return False
+            given = {k.lower(): v for k, v in statement.options.items()}
+            changed = {k: given.get(k) for k in CHANGEABLE if given.get(k) != table.options.get(k)}
+            if changed:
+                coordinator.alter_table(table.name, changed)
+            return True
+        return isinstance(statement, CreateView) and not statement.or_replace and coordinator.has_view(statement)
 
     def create_view(self, name: str, frame: DataFrame, *, replace: bool = False) -> None:
         """Keep the result of a DataFrame as a materialized view.

@@ -57,7 +57,7 @@ def trial_of(seed: object, mill_factory: Opener, directory: Path) -> tuple[rando
 
 def kinds(mill: Mill, view: str) -> set[type]:
     """What joins a view is made of."""
-    program = mill._coordinator._program().program
+    program = mill._coordinator._programs().usual.program
     found = {type(s.operation) for s in program.steps if view in s.views and isinstance(s.operation, JOINS)}
     complete = {s.operation.complete for s in program.steps if view in s.views and isinstance(s.operation, PairSums)}
     return found - ({PairSums} if complete and None not in complete else set())

@@ -145,13 +145,15 @@ def test_state_lets_go_of_what_cannot_change(mill_factory: Callable[..., Mill], 
     coordinator._compactor.wait()
     compacted: dict[str, int] = {}
     dropped = 0
-    for name, lags in coordinator._program().retention.items():
+    for name, lags in coordinator._programs().usual.retention.items():
         place = lags[0].place
         for run in coordinator.version.runs(name):
             if run.epoch_low == run.epoch_high:
                 continue
             compacted[name.split(":")[0]] = run.rows
-            times = decode(coordinator.store.open(run).keys, coordinator._program().tables[name].key)[place.column]
+            times = decode(coordinator.store.open(run).keys, coordinator._programs().usual.tables[name].key)[
+                place.column
+            ]
             ends = times if place.field is None else times.flatten()[place.field]
             limit = trial.limits[run.epoch_high]
             assert all(end is None or end >= limit for end in ends.to_pylist()), f"{name}: {limit}, {ends}"

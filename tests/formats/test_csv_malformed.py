@@ -19,13 +19,13 @@ FAIL = {"mode": "FAILFAST"}
 def test_too_few_fields_leave_null():
     table = read(b"1\n2,x\n", PAIR)
     assert table.rows == ((1, None), (2, "x"))
-    assert table.errors == (RowError(0, None, "too_few_fields", b"1", False),)
+    assert table.errors == (RowError(0, None, "too_few_fields", b"1", False, 1),)
 
 
 def test_too_many_fields_are_ignored():
     table = read(b'1,x,,\r\n2,"y,"\n', PAIR)
     assert table.rows == ((1, "x"), (2, "y,"))
-    assert table.errors == (RowError(0, None, "too_many_fields", b"1,x,,", False),)
+    assert table.errors == (RowError(0, None, "too_many_fields", b"1,x,,", False, 4),)
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,7 @@ def test_several_errors_of_a_row_come_in_schema_order():
 def test_unterminated_quote_makes_the_rest_one_malformed_row():
     table = read(b'1,x\n2,"y\n3,z\n', PAIR)
     assert table.rows == ((1, "x"), (None, None))
-    assert table.errors == (RowError(4, None, "unterminated_quote", b'2,"y\n3,z\n', False),)
+    assert table.errors == (RowError(4, None, "unterminated_quote", b'2,"y\n3,z\n', False, 6),)
 
 
 def test_unterminated_quote_in_a_comment_leaves_the_row_before_alone():
@@ -102,8 +102,8 @@ def test_null_or_bad_in_not_null_drops_the_row_whatever_is_needed(needed):
     table = read(b"1,x\n,y\nq,z\n2,\n", STRICT, needed=needed)
     assert table.positions == (0, 11)
     assert table.errors == (
-        RowError(4, "a", "null_in_not_null", b",y", True),
-        RowError(7, "a", "null_in_not_null", b"q,z", True),
+        RowError(4, "a", "null_in_not_null", b",y", True, 4),
+        RowError(7, "a", "null_in_not_null", b"q,z", True, 7),
     )
 
 
@@ -133,13 +133,13 @@ def test_failfast_raises_at_the_first_malformed_row(needed):
     with pytest.raises(FormatError) as caught:
         read(b"1,x\nbad,y\n2\n", PAIR, FAIL, needed=needed)
     assert caught.value.number == "TM4020"
-    assert caught.value.got == "byte 4, column 'a': bad_int32: bad,y"
+    assert caught.value.got == "byte 4, column 'a', at byte 4: bad_int32: bad,y"
 
 
 def test_failfast_names_no_column_for_the_row_as_a_whole():
     with pytest.raises(FormatError) as caught:
         read(b"1\n", PAIR, FAIL)
-    assert caught.value.got == "byte 0: too_few_fields: 1"
+    assert caught.value.got == "byte 0, at byte 1: too_few_fields: 1"
     assert read(b"1,x\n", PAIR, FAIL).rows == ((1, "x"),)
 
 

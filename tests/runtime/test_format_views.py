@@ -53,7 +53,8 @@ def test_both_modes_of_reading_give_the_same(mill_factory: MillFactory, tmp_path
     expected = sorted(wanted.items())
     assert rows_of(mill, "one_sums") == expected
     assert rows_of(mill, "more_sums") == expected
-    assert rows_of(mill, "one__errors") == rows_of(mill, "more__errors")
+    # But for the name of the table, which comes first.
+    assert [row[1:] for row in rows_of(mill, "one__errors")] == [row[1:] for row in rows_of(mill, "more__errors")]
     assert len(rows_of(mill, "more__errors")) == malformed > 0
 
 

@@ -69,7 +69,7 @@ def test_a_cut_archive_gives_only_whole_rows(tmp_path: Path, cut: float) -> None
     expected = [(i * 7919, "abc") for i in range(5000)]
     assert found == Counter(expected[: len(found)])
     assert len(found) > 500
-    ((file, position, column, reason, raw, _),) = errors(context)
+    ((file, position, _, _, column, reason, raw, _),) = errors(context)
     assert (file, column, reason, raw) == (str(path), None, "truncated_archive", b"")
     before = sum(len(b"%d,abc\n" % k) for k, _ in expected[: len(found)])
     assert before <= position <= before + 20
@@ -92,7 +92,7 @@ def test_a_cut_within_the_header(tmp_path: Path, kept: int) -> None:
     path.write_bytes(compressed[:kept])
     context = MemoryContext()
     assert changes(scan(step(header="true"), context, [whole(path)])) == {}
-    ((_, _, _, reason, _, _),) = errors(context)
+    ((_, _, _, _, _, reason, _, _),) = errors(context)
     assert reason == "truncated_archive"
 
 
@@ -115,8 +115,8 @@ def test_positions_count_decoded_bytes(tmp_path: Path) -> None:
     path.write_bytes(gzip.compress(b"1,a\n" * 1000 + b"x,b\n"))
     context = MemoryContext()
     scan(step(), context, [whole(path)])
-    ((_, position, column, reason, raw, _),) = errors(context)
-    assert (position, column, reason, raw) == (4000, "k", f"bad_{INT}", b"x,b")
+    (error,) = errors(context)
+    assert error == (str(path), 4000, 1001, 4000, "k", f"bad_{INT}", b"x,b", 1)
 
 
 def test_a_bomb_is_a_malformed_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -126,5 +126,5 @@ def test_a_bomb_is_a_malformed_row(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     context = MemoryContext()
     found = changes(scan(step(maxDecompressedRatio="10"), context, [whole(path)]))
     assert found == {(1, "a"): path.stat().st_size * 10 // 4}
-    ((_, position, _, reason, _, _),) = errors(context)
+    ((_, position, _, _, _, reason, _, _),) = errors(context)
     assert (position, reason) == (path.stat().st_size * 10, "decompression_limit")

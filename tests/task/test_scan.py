@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pyarrow as pa
 import pytest
 from operator_runs import INT, TEXT, changes
 
 from tidemill.errors import TidemillError
+from tidemill.runtime.catalog import STORED_ERRORS
 from tidemill.schema import Field, Schema
 from tidemill.sources.split import Split
 from tidemill.task.build import build
@@ -16,7 +16,7 @@ from tidemill.task.operator import Output, SourceOperator
 from tidemill.task.program import ScanStep, TableSource, multiset_table
 from tidemill.testing import MemoryContext, keyed_rows
 
-ERRORS = multiset_table("errors", (TEXT, pa.int64(), TEXT, TEXT, pa.binary()), 2)
+ERRORS = multiset_table("errors", STORED_ERRORS.types, 2)
 FIELDS = (Field("k", INT), Field("s", TEXT), Field("op", TEXT))
 
 
@@ -80,9 +80,11 @@ def test_the_operation_column_gives_weights(tmp_path: Path) -> None:
     found = changes(scan(ScanStep(source("op"), ("k", "s")), context, splits(path, 100)))
     assert found == {(1, "a"): 1, (2, "b"): -1}
     (error,) = keyed_rows(ERRORS, context.tables["errors"][0])
-    assert error == (str(path), 24, "op", "bad_operation", b"X", 1)
+    assert error == (str(path), 24, 5, None, "op", "bad_operation", b"X", 1)
     (result,) = context.splits
     assert (result.malformed, result.dropped, result.rows) == (1, 1, 4)
+    assert (result.rows_read, result.rows_malformed) == (5, 1)
+    assert result.example == f"{path}, line 5, byte 24, column 'op': bad_operation: 'X'"
 
 
 def test_history_says_whom_it_is_for(tmp_path: Path) -> None:

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from operator_runs import INT, TEXT, arranged, changes, grouping, keyed, merged, pairs
+from operator_runs import INT, arranged, changes, grouping, keyed, merged, pairs
 
 from tidemill.errors import TidemillError
+from tidemill.runtime.catalog import STORED_ERRORS
 from tidemill.schema import Field, Schema
 from tidemill.sources.split import Split
 from tidemill.task.accumulators import Accumulator, Result
@@ -32,7 +33,7 @@ from tidemill.task.streams import Keyed
 from tidemill.task.task import Task, outgoing
 from tidemill.testing import MemoryContext, keyed_rows
 
-ERRORS = multiset_table("errors", (TEXT, INT, TEXT, TEXT, pa.binary()), 2)
+ERRORS = multiset_table("errors", STORED_ERRORS.types, 2)
 SOURCE = TableSource("t", "t#1", "csv", Schema((Field("k", INT), Field("v", INT))), (), None, ("I", "D"), ERRORS)
 VIEW, OTHER = multiset_table("view", (INT, INT), 2), multiset_table("other", (INT, INT), 2)
 SUMS = grouping(

@@ -30,7 +30,10 @@ class RowError:
     dropped : bool
         Whether the row is left out of the batch.
     at : int or None
-        Absolute byte offset of what is wrong, where the format can tell.
+        Absolute byte offset of what is wrong, where the format can tell: the first byte of the field that is malformed,
+        the first byte that is not UTF-8, the first field too many, the end of a row with too few.
+    line : int or None
+        Line of the row's first byte, from 1 on. Readers leave it to who reads the whole file (``line_numbers.py``).
     """
 
     position: int
@@ -39,6 +42,7 @@ class RowError:
     raw: bytes
     dropped: bool
     at: int | None = None
+    line: int | None = None
 
 
 def _unknown(row: int) -> bytes:
@@ -183,6 +187,25 @@ class WholeFiles(Protocol):
     def reads_whole_files(self, schema: Schema, options: Mapping[str, str]) -> bool:
         """Whether that is so for a table."""
         ...
+
+
+@runtime_checkable
+class TextFormat(Protocol):
+    """A format of text, whose files have lines, so that errors tell theirs.
+
+    Attributes
+    ----------
+    is_text : bool
+        Whether positions are bytes of text, with newlines between them.
+    """
+
+    @property
+    def is_text(self) -> bool: ...
+
+
+def has_lines(format_: Format) -> bool:
+    """Whether the files of a format have lines."""
+    return isinstance(format_, TextFormat) and format_.is_text
 
 
 class Format(Protocol):

@@ -51,6 +51,15 @@ def check_size(size: int, position: int) -> None:
         )
 
 
+def first_bad_byte(text: bytes) -> int:
+    """Offset of the first byte that is not UTF-8; 0 when all are."""
+    try:
+        text.decode()
+    except UnicodeDecodeError as error:
+        return error.start
+    return 0
+
+
 def fail_fast(mode: Mode, errors: Sequence[RowError], hint: str = "mend the file") -> None:
     """Raise TM4020 for the first of some errors in mode FAILFAST."""
     if mode is not Mode.FAILFAST or not errors:

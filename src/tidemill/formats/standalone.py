@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import IO, Any
 
@@ -11,9 +13,10 @@ import pyarrow as pa
 
 from tidemill.ddl import parse_columns
 from tidemill.errors import TidemillError, nearest
-from tidemill.formats.base import FileRowReader, Format, RowError, RowReader, Rows
+from tidemill.formats.base import FileRowReader, Format, RowError, RowReader, Rows, has_lines
 from tidemill.formats.codecs import CODEC_OPTIONS, parse_codec_options
 from tidemill.formats.feeding import FileBytes, feed, open_split
+from tidemill.formats.line_numbers import LineNumbers
 from tidemill.formats.malformed import parse_mode
 from tidemill.formats.options import check_options
 from tidemill.formats.registry import lookup
@@ -52,7 +55,7 @@ class OpenFormat:
         columns : sequence of str, optional
             The columns wanted, in that order; all unless given. What is not wanted is not parsed.
         errors : list, optional
-            What is malformed is appended to it, in the order of the file.
+            What is malformed is appended to it, in the order of the file, with lines if the format has any.
 
         Returns
         -------
@@ -95,12 +98,25 @@ class OpenFormat:
                 yield from reader.rows(file, start=0, end=size, file_size=size)
             return
         raw = _Whole(source, buffer_bytes)
-        try:
+        with ExitStack() as stack:
+            stack.callback(raw.end)
             whole = FileBytes(raw, path, raw.size, self.options)
             split = open_split(reader, whole, start=0, end=raw.size, size=raw.size, in_quotes=False)
-            yield from feed(split, whole, parse_mode(self.options))
-        finally:
-            raw.end()
+            parts = feed(split, whole, parse_mode(self.options))
+            yield from self._numbered(parts, source, path) if has_lines(self._format) else parts
+
+    def _numbered(self, parts: Iterator[Rows], source: Source, path: str) -> Iterator[Rows]:
+        """The same with lines of what is malformed, for which the source is read a second time."""
+        with ExitStack() as stack:
+            lines: LineNumbers | None = None
+            for rows in parts:
+                if rows.errors:
+                    if lines is None:
+                        again = _Whole(source, _BUFFER_BYTES)
+                        stack.callback(again.end)
+                        lines = LineNumbers(FileBytes(again, path, again.size, self.options))
+                    rows = replace(rows, errors=lines.numbered(rows.errors))
+                yield rows
 
     def reader(self, columns: Sequence[str] | None = None) -> RowReader | FileRowReader:
         """What reads splits buffer by buffer: ``reader().split(...).feed(buffer, last)``."""

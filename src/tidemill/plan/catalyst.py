@@ -18,6 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 from tidemill.errors import TidemillError
 from tidemill.plan import catalyst_expressions, catalyst_frames, catalyst_places, catalyst_plan, statements
 from tidemill.plan.algebra import Node, Project
+from tidemill.plan.alter_table import AlterTable, parse_alter_table
 from tidemill.plan.catalyst_rules import session_windows
 from tidemill.plan.statements import CreateTable, CreateView, Query, Source, Statement
 from tidemill.schema import Field, Schema, type_from_spark
@@ -101,7 +102,7 @@ class Catalyst:
         """DataFrames over this relation stand for something that is no longer there."""
         self._marks.pop(f"tidemill {self._token} {uid} {name}", None)
 
-    def parse(self, source: Source) -> Statement:
+    def parse(self, source: Source) -> Statement | AlterTable:
         """The statement in a text.
 
         Raises
@@ -109,7 +110,7 @@ class Catalyst:
         TidemillError
             TM2001 when it cannot be parsed, TM2002 for a type, TM2003 for a statement that Tidemill has not.
         """
-        statement = statements.classify(source)
+        statement = statements.classify(source) or parse_alter_table(source)
         if statement is not None:
             return statement
         text, or_replace = statements.without_or_replace(source.text)
@@ -129,7 +130,7 @@ class Catalyst:
             "TM2003",
             "this statement is not supported",
             got=source.text.splitlines()[0][:80],
-            hint="CREATE TABLE, CREATE MATERIALIZED VIEW, DROP, SHOW, DESCRIBE, EXPLAIN INCREMENTAL, SELECT",
+            hint="CREATE and ALTER TABLE, CREATE MATERIALIZED VIEW, DROP, SHOW, DESCRIBE, EXPLAIN INCREMENTAL, SELECT",
         )
 
     def plan(self, query: str | DataFrame, at: tuple[int, int] = (1, 1)) -> Node:

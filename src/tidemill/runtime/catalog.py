@@ -23,20 +23,27 @@ from tidemill.plan import codec
 from tidemill.plan.algebra import Node, relations
 from tidemill.plan.assemble import ViewDefinition
 from tidemill.plan.statements import CreateTable
+from tidemill.runtime.error_budget import BUDGET_OPTIONS, ErrorBudget, parse_budget
 from tidemill.runtime.primary_key import DEBEZIUM, ORDER_BOOK, with_primary_key
 from tidemill.runtime.static_tables import parse_static
 from tidemill.runtime.watermark import Watermark, parse_watermark
 from tidemill.schema import Field, Schema
 from tidemill.sources import files
-from tidemill.task.program import Changelog, ReadPlan, TableSource, multiset_table
+from tidemill.task.expressions import Literal, Ref
+from tidemill.task.program import Calculate, Changelog, ReadPlan, TableSource, multiset_table
 
 _OWN_OPTIONS = frozenset({"path", "opcolumn", "opinsert", "opdelete", "maxfilespertrigger", "maxbytespertrigger"}) | {
     "watermark",
     "watermarkdelay",
     "static",
     "broadcast",
+    "maxerrors",
+    "maxerrorratio",
 }
 """Options of any table that its format is not told of; those of codecs and of how to read it is."""
+
+CHANGEABLE = {name.lower(): name for name in (*BUDGET_OPTIONS, "maxFilesPerTrigger", "maxBytesPerTrigger")}
+"""Options of a table that can be changed: they say when its rows are admitted, and nothing about what they are."""
 
 ERRORS_SUFFIX = "__errors"
 """``<table>__errors`` reads as a view with one row per malformed field or row."""
@@ -44,15 +51,21 @@ ERRORS_SUFFIX = "__errors"
 NEXT = " (replacement)"
 """The inner name of a view that is being built to replace another ends so."""
 
-ERRORS_SCHEMA = Schema(
+STORED_ERRORS = Schema(
     (
         Field("file", pa.string(), False),
         Field("position", pa.int64(), False),
+        Field("line", pa.int64(), True),
+        Field("at", pa.int64(), True),
         Field("column", pa.string(), True),
         Field("reason", pa.string(), False),
         Field("raw", pa.binary(), False),
     )
 )
+"""What is kept of each: positions are of the row's first byte, ``at`` is that of what is wrong with it."""
+
+ERRORS_SCHEMA = Schema((Field("source", pa.string(), False), *STORED_ERRORS))
+"""What is read: with the table's name first, so that the errors of several tables can be put together."""
 
 
 @dataclass(frozen=True)
@@ -118,6 +131,22 @@ class Table:
             raise TidemillError("TM4003", "bad value for option broadcast", got=text, hint="true or false")
         return text.lower() == "true"
 
+    @property
+    def budget(self) -> ErrorBudget:
+        """How many malformed rows it tolerates. Errors as :func:`parse_budget`."""
+        return parse_budget(self.options)
+
+    def same_but_for_limits(self, statement: CreateTable) -> bool:
+        """Whether a statement would create this table, perhaps with other values of options that can be changed."""
+        keyed = with_primary_key(statement)
+        given = {k.lower(): v for k, v in statement.options.items()}
+        fixed = [{k: v for k, v in options.items() if k not in CHANGEABLE} for options in (self.options, given)]
+        return fixed[0] == fixed[1] and (self.declared, self.format, self.primary_key) == (
+            keyed.schema,
+            keyed.format,
+            keyed.primary_key,
+        )
+
     def limit(self, name: str) -> int | None:
         """``maxFilesPerTrigger`` or ``maxBytesPerTrigger``."""
         text = self.options.get(name.lower())
@@ -140,7 +169,7 @@ class Table:
             fields = (*fields, Field(self.op_column, pa.string()))
         options = tuple(sorted((k, v) for k, v in self.options.items() if k not in _OWN_OPTIONS))
         values = (self.options.get("opinsert", "I"), self.options.get("opdelete", "D"))
-        errors = multiset_table(f"errors:{self.uid}", ERRORS_SCHEMA.types, 2)
+        errors = multiset_table(f"errors:{self.uid}", STORED_ERRORS.types, 2)
         schema, op_column = Schema(fields), self.op_column
         if self.format == DEBEZIUM:
             schema, op_column = Schema((*fields, Field(OPERATION, pa.string(), False))), OPERATION
@@ -162,7 +191,9 @@ class Table:
 
     def errors_plan(self) -> ReadPlan:
         """How ``<table>__errors`` is read."""
-        return ReadPlan(self.source().errors, None, (), (), ERRORS_SCHEMA)
+        columns = tuple(Ref(i, f.type, f.nullable) for i, f in enumerate(STORED_ERRORS))
+        named = Calculate(None, (Literal(self.name, pa.string()), *columns))
+        return ReadPlan(self.source().errors, None, (), (named,), ERRORS_SCHEMA)
 
 
 @dataclass(frozen=True)
@@ -232,6 +263,32 @@ class Catalog:
         )
         _check_table(table, statement)
         return replace(self, tables={**self.tables, table.name: table}, next_uid=self.next_uid + 1)
+
+    def with_options(self, name: str, options: Mapping[str, str | None]) -> Catalog:
+        """With other values for some options of a table; None takes an option back.
+
+        Raises
+        ------
+        TidemillError
+            TM2012 when there is no such table, TM2023 for an option that cannot be changed, TM4003 for a bad value.
+        """
+        if name not in self.tables:
+            raise self.unknown(name, "table")
+        for option in options:
+            if option.lower() not in CHANGEABLE:
+                raise TidemillError(
+                    "TM2023",
+                    "this option of a table cannot be changed",
+                    got=option,
+                    hint=f"{nearest(option, CHANGEABLE.values())}; others decide what the rows are, so that they need "
+                    "a new table",
+                )
+        changed = {k.lower(): v for k, v in options.items()}
+        kept = {k: v for k, v in self.tables[name].options.items() if k not in changed}
+        given = {k: v for k, v in changed.items() if v is not None}
+        table = replace(self.tables[name], options={**kept, **given})
+        _check_limits(table)
+        return replace(self, tables={**self.tables, name: table})
 
     def add_view(
         self, name: str, query: str, root: Node, born: int, properties: Mapping[str, str] | None = None
@@ -460,6 +517,12 @@ def _check_table(table: Table, statement: CreateTable) -> None:
     parse_codec_options(table.options)
     check_read_mode(table.format, format_.reader(source.schema, dict(source.options), ()), table.options)
     _ = table.broadcast  # raises for a bad value
+    _check_limits(table)
+    next(files.listing(table.path), None)
+
+
+def _check_limits(table: Table) -> None:
+    """TM4003 for a bad value of an option that can be changed."""
     for name in ("maxFilesPerTrigger", "maxBytesPerTrigger"):
         table.limit(name)
-    next(files.listing(table.path), None)
+    _ = table.budget

@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 import time
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -35,6 +35,7 @@ from tidemill.runtime.compactor import Compactor
 from tidemill.runtime.epoch_job import EpochJobs, broadcast_program, run_certainly
 from tidemill.runtime.epoch_programs import EpochPrograms, Prepared
 from tidemill.runtime.epoch_work import failed_views, must_begin, snapshot_steps, tables_of
+from tidemill.runtime.error_budget import malformed_rows
 from tidemill.runtime.expired_state import expired_state
 from tidemill.runtime.filling import filling
 from tidemill.runtime.report import EpochReport, epoch_report
@@ -96,7 +97,7 @@ class Coordinator:
         for view in self.catalog.views.values():
             self.catalyst.register(view.name, view.root.schema)
         self._current: EpochPrograms | None = None
-        self._outgrown: set[str] = set()
+        self._outgrown = small_tables.Outgrown(self.settings.broadcast_bytes)
         self._written: tuple[Catalog, dict[str, Any]] | None = None
         self._compactor = Compactor(
             self.spark.sparkContext,
@@ -135,6 +136,13 @@ class Coordinator:
             self._intake.add_table(table)
             self._change(catalog)
             self.catalyst.register(table.name, table.schema)
+
+    def alter_table(self, name: str, options: Mapping[str, str | None]) -> None:
+        """Change options of a table. Errors as :meth:`Catalog.with_options`."""
+        with self._lock, self._all_or_nothing():
+            catalog = self.catalog.with_options(name, options)
+            self._intake.change_table(catalog.tables[name])
+            self._change(catalog)
 
     def create_view(self, statement: CreateView, frame: DataFrame | None = None) -> None:
         """Add a view; it is filled from history in the epochs that follow, while the others go on.
@@ -325,7 +333,8 @@ class Coordinator:
     def snapshot(self, durable: bool = False) -> Snapshot:
         """The newest sealed version, or the newest that a crash cannot take back."""
         with self._lock:
-            found = Snapshot(self.store, self.version, self.catalog, self._filling())
+            counts = self._intake.counts_to_json()
+            found = Snapshot(self.store, self.version, self.catalog, self._filling(), counts)
             if durable and self._checkpoints.durable.catalog:
                 last = self._checkpoints.durable
                 found = from_manifest(self.store, last.version, last.catalog)
@@ -447,6 +456,7 @@ class Coordinator:
             ran = time.perf_counter()
             failed = failed_views(current.program, reports)
             results = [r for report in reports for r in report.splits if r.split.path]
+            self._intake.check_budgets(results)
             written = self._seal(current, reports, results, failed)
             sealed = time.perf_counter()
             milliseconds = {"admit": (admitted - started) * 1e3, "run": (ran - admitted) * 1e3}
@@ -455,7 +465,8 @@ class Coordinator:
                 self.version.epoch, current.program, reports, results, written, milliseconds, failed, redone
             )
             self._admission.sealed(sum(s.end - s.start for s in splits), report.spilled_bytes)
-            found = (*self.warnings(), *appeared, *self._newly_outgrown(programs))
+            small = {t: self._intake.known_bytes(t) for t in programs.small if not self.catalog.tables[t].broadcast}
+            found = (*self.warnings(), *appeared, *malformed_rows(results), *self._outgrown.newly(small))
             return replace(report, warnings=found)
 
     def warnings(self) -> tuple[str, ...]:
@@ -463,14 +474,6 @@ class Coordinator:
         with self._lock:
             noted, self._warnings = self._warnings, []
             return (*noted, *self._checkpoints.warnings(), *self._compactor.warnings())
-
-    def _newly_outgrown(self, programs: EpochPrograms) -> tuple[str, ...]:
-        """What is to be said, once, of tables that were small."""
-        declared = {t for t in programs.small if self.catalog.tables[t].broadcast}
-        sizes = {t: self._intake.known_bytes(t) for t in programs.small - declared - self._outgrown}
-        found = small_tables.outgrown(sizes, self.settings.broadcast_bytes)
-        self._outgrown |= {t for t, size in sizes.items() if size > self.settings.broadcast_bytes}
-        return found
 
     def backlog(self) -> int:
         """Bytes known and not admitted yet, history of new views included."""
@@ -508,13 +511,10 @@ class Coordinator:
             "fresh": sorted(self._fresh),
             "history": self._intake.history_to_json(),
             "static": self._intake.pinned_to_json(),
+            "counts": self._intake.counts_to_json(),
             "filling": self._filling(),
         }
         return Sealed(self.version, catalog)
-
-    def _program(self) -> Prepared:
-        """The program that serves every epoch."""
-        return self._programs().usual
 
     def _programs(self) -> EpochPrograms:
         if self._current is None:

@@ -10,8 +10,9 @@ from typing import Any
 
 from tidemill.errors import TidemillError
 from tidemill.formats.codecs import MOST_DECODED
-from tidemill.runtime import static_tables
+from tidemill.runtime import error_budget, static_tables
 from tidemill.runtime.catalog import Catalog, Table
+from tidemill.runtime.error_budget import RowCounts
 from tidemill.runtime.progress import FileProgress, Progress, from_rows, list_table, to_rows, verify_quotes
 from tidemill.sources import files
 from tidemill.sources.split import Split, SplitResult
@@ -40,8 +41,10 @@ class Intake:
         version: Version,
         history: Sequence[Mapping[str, Any]],
         pinned: Mapping[str, Sequence[Sequence[Any]]],
+        counts: Mapping[str, Sequence[int]],
     ) -> None:
         self._store = store
+        self._counts = {table: RowCounts(*found) for table, found in counts.items()}
         self._tables: dict[str, Table] = {}
         self._live: dict[str, Progress] = {}
         self._history: dict[tuple[str, int], Progress] = {}
@@ -73,6 +76,7 @@ class Intake:
         copied = copy.copy(self)
         copied._tables, copied._live, copied._history = dict(self._tables), dict(self._live), dict(self._history)
         copied._pinned, copied._appeared = dict(self._pinned), dict(self._appeared)
+        copied._counts = dict(self._counts)
         return copied
 
     def add_table(self, table: Table) -> None:
@@ -80,8 +84,13 @@ class Intake:
         self._tables[table.name] = table
         self._live[table.name] = Progress(table.name, None)
 
+    def change_table(self, table: Table) -> None:
+        """Follow a table with other options than before."""
+        self._tables[table.name] = table
+
     def drop_table(self, table: Table) -> set[str]:
         """Stop following a table; returns the state tables that go with it."""
+        self._counts.pop(table.name, None)
         del self._tables[table.name], self._live[table.name]
         self._pinned.pop(table.name, None)
         self._appeared.pop(table.name, None)
@@ -230,6 +239,19 @@ class Intake:
             starts[(split.table, split.audience, split.path)] = file.in_quotes
         return verify_quotes(found, starts)
 
+    def check_budgets(self, results: Sequence[SplitResult]) -> None:
+        """TM4025 when a table would have had more malformed rows than it tolerates, were the epoch sealed."""
+        for table, epoch in sorted(error_budget.counted(results).items()):
+            counts = self.counts(table) + epoch
+            why = self._tables[table].budget.exceeded_by(counts) if epoch.malformed else None
+            if why is not None:
+                example = error_budget.first_example(table, results)
+                raise error_budget.exceeded(table, counts, epoch, why, example)
+
+    def counts(self, table: str) -> RowCounts:
+        """How many rows of a table have been read, and how many of these are malformed."""
+        return self._counts.get(table, RowCounts())
+
     def apply(self, results: Sequence[SplitResult], epoch: int) -> list[Run]:
         """Write the positions that changed to the sources' state tables, then move on to them.
 
@@ -258,6 +280,8 @@ class Intake:
         runs = self._store.write(epoch, tables, "list")
         for progress, changed in moves:
             progress.move(changed)
+        for name, counts in error_budget.counted(results).items():
+            self._counts[name] = self.counts(name) + counts
         self._appeared = {}
         self._history = {k: p for k, p in self._history.items() if not p.done}
         if self._turn is not None:
@@ -294,6 +318,10 @@ class Intake:
             {"table": table, "born": born, "files": [list(vars(f).values()) for f in p.known.values()]}
             for (table, born), p in self._history.items()
         ]
+
+    def counts_to_json(self) -> dict[str, list[int]]:
+        """Rows read and malformed of each table, as stored in a manifest."""
+        return {table: [counts.read, counts.malformed] for table, counts in self._counts.items()}
 
     def pinned_to_json(self) -> dict[str, list[list[Any]]]:
         """The files of static tables, as they were first listed, as stored in a manifest."""

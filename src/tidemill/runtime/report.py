@@ -41,9 +41,11 @@ class EpochReport:
     bytes_in, bytes_out : int
         Input read; state written.
     splits, malformed, dropped : int
-        Splits read; malformed rows and fields among them; rows left out.
+        Splits read; what was malformed in them, each field of a row by itself; how much of that had its row left out.
     late : int
         Rows left out because they came after the watermark of their table had passed them.
+    rows_malformed : int
+        Rows with anything malformed in them, each counted once, whether or not they were left out.
     backfilled : int
         Rows of history read again for new views; not part of ``rows_in``.
     milliseconds : dict
@@ -82,6 +84,7 @@ class EpochReport:
     late: int = 0
     spilled_bytes: int = 0
     peak_memory_bytes: int = 0
+    rows_malformed: int = 0
 
     def line(self) -> str:
         """The report as one line of JSON, without the operators."""
@@ -147,5 +150,6 @@ def epoch_report(
         redone=redone,
         late=sum(r.late for r in live),
         spilled_bytes=sum(r.spilled_bytes for r in reports),
+        rows_malformed=sum(r.rows_malformed for r in live),
         peak_memory_bytes=max((r.peak_memory_bytes for r in reports), default=0),
     )

@@ -73,7 +73,8 @@ class Root:
         store.check_present(version.files())
         stored = last.catalog if last else {"history": []}
         catalog = Catalog.from_json(stored["catalog"]) if last else Catalog()
-        intake = Intake(catalog, store, version, stored["history"], stored.get("static", {}))
+        kept = stored["history"], stored.get("static", {}), stored.get("counts", {})
+        intake = Intake(catalog, store, version, *kept)
         return Recovered(last, store, version, catalog, intake)
 
     def release(self) -> None:

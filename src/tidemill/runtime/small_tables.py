@@ -43,15 +43,24 @@ def with_sizes(catalog: Catalog, born: int, size_of: Callable[[str], int | None]
     return replace(catalog, views=views, pending={n: noted(v) for n, v in catalog.pending.items()})
 
 
-def outgrown(sizes: Mapping[str, int], most: int) -> tuple[str, ...]:
-    """TM5009 as text for each table that has grown beyond ``most`` bytes since it was taken as small."""
-    return tuple(
-        TidemillError(
-            "TM5009",
-            "a table that was small when a view was created has grown",
-            got=f"{table}: {size} bytes, broadcast_bytes is {most}",
-            hint="results stay right; if epochs are slow, drop and create the views that join it: that decides anew",
-        ).message()
-        for table, size in sorted(sizes.items())
-        if size > most
+class Outgrown:
+    """Says of tables that have grown beyond ``most`` bytes since they were taken as small, once of each."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._told: set[str] = set()
+
+    def newly(self, sizes: Mapping[str, int]) -> tuple[str, ...]:
+        """TM5009 as text for each table of which it has not been said; ``sizes`` are those of today."""
+        found = {t: size for t, size in sorted(sizes.items()) if size > self._most and t not in self._told}
+        self._told |= found.keys()
+        return tuple(_outgrown(table, size, self._most).message() for table, size in found.items())
+
+
+def _outgrown(table: str, size: int, most: int) -> TidemillError:
+    return TidemillError(
+        "TM5009",
+        "a table that was small when a view was created has grown",
+        got=f"{table}: {size} bytes, broadcast_bytes is {most}",
+        hint="results stay right; if epochs are slow, drop and create the views that join it: that decides anew",
     )

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -32,13 +32,15 @@ from tidemill.task.streams import Delta
 class Snapshot:
     """A sealed version with its catalog. Immutable; reading it needs no lock and stops nobody.
 
-    ``filling`` are views whose history is still being read, with the bytes that remain.
+    ``filling`` are views whose history is still being read, with the bytes that remain; ``counts`` how many rows of
+    a table have been read, and how many of these are malformed.
     """
 
     store: RunStore
     version: Version
     catalog: Catalog
     filling: Mapping[str, int]
+    counts: Mapping[str, Sequence[int]] = field(default_factory=dict)
 
     @staticmethod
     def open(root: str | os.PathLike[str]) -> Snapshot:
@@ -115,9 +117,10 @@ class Snapshot:
         """What SHOW TABLES (``tables``) and SHOW VIEWS (``views``) answer."""
         text, number = pa.string(), pa.int64()
         if kind == "tables":
-            schema = pa.schema([("name", text), ("format", text), ("path", text)])
-            tables = self.catalog.tables.values()
-            return pa.Table.from_pylist([{"name": t.name, "format": t.format, "path": t.path} for t in tables], schema)
+            columns = [("name", text), ("format", text), ("path", text), ("rows_read", number), ("malformed", number)]
+            schema = pa.schema(columns)
+            found = [(t.name, t.format, t.path, *self.counts.get(t.name, (0, 0))) for t in self.catalog.tables.values()]
+            return pa.Table.from_pylist([dict(zip(schema.names, row, strict=True)) for row in found], schema)
         schema = pa.schema([("name", text), ("status", text), ("born", number), ("detail", text)])
         return pa.Table.from_pylist([dict(zip(schema.names, row, strict=True)) for row in self.status()], schema)
 
@@ -272,7 +275,7 @@ class Snapshot:
 
 def from_manifest(store: RunStore, version: Version, data: Mapping[str, Any]) -> Snapshot:
     """The snapshot that a manifest describes."""
-    return Snapshot(store, version, Catalog.from_json(data["catalog"]), data["filling"])
+    return Snapshot(store, version, Catalog.from_json(data["catalog"]), data["filling"], data.get("counts", {}))
 
 
 def to_table(plan: ReadPlan, delta: Delta) -> pa.Table:

@@ -70,6 +70,8 @@ def late_rows(table: StateTable, files: Sequence[FileInfo]) -> Rows:
     columns = [
         pa.array([f.path for f in files], pa.string()),
         pa.array([0] * len(files), pa.int64()),
+        pa.nulls(len(files), pa.int64()),
+        pa.nulls(len(files), pa.int64()),
         pa.nulls(len(files), pa.string()),
         pa.array([_REASON] * len(files), pa.string()),
         pa.array([b""] * len(files), pa.binary()),

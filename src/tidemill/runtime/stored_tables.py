@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from tidemill.plan.assemble import Assembler, state_tables
 from tidemill.plan.table_columns import table_columns
 from tidemill.runtime import replacements
-from tidemill.runtime.catalog import ERRORS_SCHEMA, Catalog
+from tidemill.runtime.catalog import STORED_ERRORS, Catalog
 from tidemill.runtime.progress import list_table
 from tidemill.task.program import Program, StateTable
 
@@ -32,7 +32,7 @@ def stored_columns(catalog: Catalog) -> dict[str, tuple[str, ...]]:
         found |= {f"view:{v.uid}": v.root.schema.names for v in views.values() if f"view:{v.uid}" in found}
     for table in catalog.tables.values():
         found[list_table(table.uid).id] = ("file",)
-        found[table.source().errors.id] = ERRORS_SCHEMA.names
+        found[table.source().errors.id] = STORED_ERRORS.names
     return found
 
 

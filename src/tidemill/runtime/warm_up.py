@@ -17,6 +17,7 @@ from pyspark import Broadcast
 
 from tidemill.plan.algebra import Aggregate, AggregateCall, Node, Scan
 from tidemill.plan.assemble import Assembler, ViewDefinition, state_tables
+from tidemill.runtime.catalog import STORED_ERRORS
 from tidemill.runtime.superstep import EpochPlan, TaskReport, Work, first_superstep, later_superstep
 from tidemill.schema import TIMESTAMP, Field, Schema
 from tidemill.sources.split import Split
@@ -93,7 +94,7 @@ def _epoch(plan: EpochPlan, supersteps: int, split: Split) -> list[Run]:
 
 def _program() -> Program:
     """A stored aggregate, one that is read by another, and plain rows."""
-    errors = multiset_table("errors", (pa.string(), pa.int64(), pa.string(), pa.string(), pa.binary()), 1)
+    errors = multiset_table("errors", STORED_ERRORS.types, 1)
     source = TableSource("t", "t", "csv", _SCHEMA, (("header", "true"),), None, ("", ""), errors)
     scan = Scan("t", _SCHEMA.fields)
     calls = (

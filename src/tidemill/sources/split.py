@@ -48,6 +48,10 @@ class SplitResult:
     ``quote_parity`` tells whether exactly one of the two ends of the split lies inside quotes, given what was assumed;
     from it the barrier verifies ``assumed_in_quotes`` of the splits that follow in the file. ``late`` rows were
     left out; ``latest`` is the greatest event time (microseconds) of those admitted, if the table has a watermark.
+
+    ``malformed`` and ``dropped`` count what is wrong: a row with two bad fields counts twice. ``rows_read`` and
+    ``rows_malformed`` count rows: all of them, whether or not they were admitted, and those with anything wrong, late
+    rows not among these. ``example`` says what is wrong with the first one, and where.
     """
 
     split: Split
@@ -59,3 +63,6 @@ class SplitResult:
     dropped: int
     late: int = 0
     latest: int | None = None
+    rows_read: int = 0
+    rows_malformed: int = 0
+    example: str = ""

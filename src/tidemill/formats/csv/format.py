@@ -45,6 +45,7 @@ class CsvFormat:
     """
 
     name = "csv"
+    is_text = True
     option_names = OPTION_NAMES
 
     def validate(self, schema: Schema, options: Mapping[str, str]) -> None:

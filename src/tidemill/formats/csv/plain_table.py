@@ -46,11 +46,34 @@ def plain_table(data: bytes, schema: Schema, given: Mapping[str, str]) -> PlainT
         values, flaws = _parse(row, schema, given, options, layout)
         drop = any(reason == "null_in_not_null" for _, reason in flaws)
         drop = drop or (bool(flaws) and options.mode is Mode.DROPMALFORMED)
-        errors.extend(RowError(row.position, column, reason, raw, drop) for column, reason in flaws)
+        places = [_place(row, raw, column, reason, schema, layout) for column, reason in flaws]
+        errors.extend(
+            RowError(row.position, column, reason, raw, drop, at)
+            for (column, reason), at in zip(flaws, places, strict=True)
+        )
         if not drop:
             rows.append(values)
             positions.append(row.position)
     return PlainTable(tuple(rows), tuple(positions), tuple(errors))
+
+
+def _place(row: PlainRow, raw: bytes, column: str | None, reason: str, schema: Schema, layout: Layout) -> int | None:
+    """Where in the file something is wrong with a row."""
+    if reason == "unterminated_quote":
+        return row.begins[-1]
+    if reason == "too_few_fields":
+        return row.position + len(raw)
+    if reason == "too_many_fields":
+        return row.begins[layout.width]
+    assert column is not None
+    number = layout.field_of[schema.names.index(column)]
+    if not row.terminated or number >= len(row.fields):
+        return None
+    try:
+        row.fields[number].decode()
+    except UnicodeDecodeError as error:
+        return row.begins[number] + error.start
+    return row.begins[number]
 
 
 def _parse(

@@ -18,6 +18,8 @@ class PlainRow:
         Offset of its first byte.
     fields : tuple of bytes
         Its fields as they stand in the file, with their quotes.
+    begins : tuple of int
+        Offset of the first byte of each field.
     stop : int
         Offset behind its line end.
     comment : bool
@@ -28,6 +30,7 @@ class PlainRow:
 
     position: int
     fields: tuple[bytes, ...]
+    begins: tuple[int, ...]
     stop: int
     comment: bool
     terminated: bool
@@ -44,6 +47,7 @@ def plain_rows(
     position = 0
     while position < len(data):
         fields: list[bytes] = []
+        begins: list[int] = []
         begin = i = position + len(BYTE_ORDER_MARK) * (position == 0 and data.startswith(BYTE_ORDER_MARK))
         inside, may_open = False, True
         while i < len(data) and (inside or data[i] != ord("\n")):
@@ -52,6 +56,7 @@ def plain_rows(
             elif not inside:
                 if data[i] == separator:
                     fields.append(data[begin:i])
+                    begins.append(begin)
                     begin = i + 1
                 may_open = data[i] == separator or (may_open and trim_leading and data[i] in b" \t")
             i += 1
@@ -59,10 +64,12 @@ def plain_rows(
         if i < len(data):
             field = field.removesuffix(b"\r")
         fields.append(field)
+        begins.append(begin)
         if fields != [b""]:
             yield PlainRow(
                 position=position,
                 fields=tuple(fields),
+                begins=tuple(begins),
                 stop=min(i + 1, len(data)),
                 comment=comment != NO_BYTE and _first_byte(fields, separator) == comment,
                 terminated=not inside,

@@ -23,7 +23,7 @@ from tidemill.formats.line_ends import (
     LineRules,
     find_row_end,
 )
-from tidemill.formats.malformed import Flaw, Mode, check_size, fail_fast
+from tidemill.formats.malformed import Flaw, Mode, check_size, fail_fast, first_bad_byte
 from tidemill.formats.values.columns import ColumnParser, ParsedColumn
 from tidemill.formats.values.field_text import NULL, TRIM_LEADING, VALID, TextRules
 from tidemill.schema import Field
@@ -90,12 +90,17 @@ class RowBuilder:
         rows = self._collect(position, fields, parsed, errors, dropped)
         return replace(rows, raw=lambda row: self._raw(data, position, int(rows.positions[row]) - position))
 
-    def _index(self, data: Bytes, position: int, row_ends: int, quotes: bool) -> FieldOffsets:
-        slot_of = np.full(self.layout.width, -1, np.int32)
-        for slot, column in enumerate(self.columns):
-            slot_of[self.layout.field_of[column.ordinal]] = slot
-        starts = np.empty((len(self.columns), row_ends), np.int32)
-        ends = np.empty((len(self.columns), row_ends), np.int32)
+    def _index(self, data: Bytes, position: int, row_ends: int, quotes: bool, field: int = -1) -> FieldOffsets:
+        """Where the fields of all columns are, or, if that is not negative, those of one number."""
+        if field >= 0:
+            slots, slot_of = 1, np.full(field + 1, -1, np.int32)
+            slot_of[field] = 0
+        else:
+            slots, slot_of = len(self.columns), np.full(self.layout.width, -1, np.int32)
+            for slot, column in enumerate(self.columns):
+                slot_of[self.layout.field_of[column.ordinal]] = slot
+        starts = np.empty((slots, row_ends), np.int32)
+        ends = np.empty((slots, row_ends), np.int32)
         row_starts = np.empty(row_ends, np.int32)
         counts = np.empty(row_ends, np.int32)
         broken = np.empty(row_ends if self.options.comment != NO_BYTE else 0, np.int32)
@@ -178,10 +183,27 @@ class RowBuilder:
             start = int(fields.row_starts[flaw.row])
             if flaw.row not in raw:
                 raw[flaw.row] = self._raw(data, position, start)
-            errors.append(RowError(position + start, flaw.column, flaw.reason, raw[flaw.row], flaw.row in dropped))
+            row, at = raw[flaw.row], self._place(data, position, fields, flaw, raw[flaw.row])
+            errors.append(RowError(position + start, flaw.column, flaw.reason, row, flaw.row in dropped, at))
         errors.sort(key=lambda error: error.position)
         fail_fast(self.options.mode, errors)
         return tuple(errors), dropped
+
+    def _place(self, data: Bytes, position: int, fields: FieldOffsets, flaw: Flaw, raw: bytes) -> int | None:
+        """Where in the file a flaw is; None for a field that is not there."""
+        start = int(fields.row_starts[flaw.row])
+        if flaw.reason == "too_few_fields":
+            return position + start + len(raw)
+        if flaw.ordinal < 0:
+            number = self.layout.width
+            row = data[start : start + len(raw)]
+            if flaw.reason == "unterminated_quote":
+                number = int(self._index(row, position + start, 1, True, 0).field_counts[0]) - 1
+            found = self._index(row, position + start, 1, True, number)
+            return position + start + int(found.starts[0, 0])
+        slot = next(i for i, c in enumerate(self.columns) if c.ordinal == flaw.ordinal)
+        begin, end = int(fields.starts[slot, flaw.row]), int(fields.ends[slot, flaw.row])
+        return None if end < begin else position + begin + first_bad_byte(data[begin:end].tobytes())
 
     def _raw(self, data: Bytes, position: int, start: int) -> bytes:
         stop = self._row_end(data, position, start)

@@ -17,7 +17,7 @@ from tidemill.formats.base import RowError, Rows
 from tidemill.formats.debezium.columns import flatten, known_operations, read_envelopes, to_type
 from tidemill.formats.debezium.values import convert
 from tidemill.formats.line_ends import BYTE_ORDER_MARK, CARRIAGE_RETURN, NEWLINE, PLAIN_LINES, Bytes, LineRules
-from tidemill.formats.malformed import Mode, fail_fast
+from tidemill.formats.malformed import Mode, fail_fast, first_bad_byte
 from tidemill.schema import Field
 
 _ONE_BY_ONE = 16
@@ -156,7 +156,9 @@ class EnvelopeBuilder:
             found, wrong = read_message(text, self.layout)
             drops = self.layout.mode is Mode.DROPMALFORMED and bool(wrong)
             at = base + int(lines.starts[number])
-            errors += [RowError(at, column, reason, text, drops or not found) for column, reason in wrong]
+            bad = first_bad_byte(text) if wrong else 0
+            place = at + bad if bad else None
+            errors += [RowError(at, column, reason, text, drops or not found, place) for column, reason in wrong]
             for delete, row in () if drops else found:
                 numbers_of.append(number)
                 deletes.append(delete)

@@ -42,6 +42,7 @@ class DebeziumFormat:
     """
 
     name = "debezium"
+    is_text = True
     option_names = frozenset({"mode", "timestampunit"})
 
     def validate(self, schema: Schema, options: Mapping[str, str]) -> None:

@@ -55,6 +55,7 @@ class JsonFormat:
     """
 
     name = "json"
+    is_text = True
     option_names = OPTION_NAMES
 
     def validate(self, schema: Schema, options: Mapping[str, str]) -> None:
@@ -142,6 +143,6 @@ def _builder(schema: Schema, options: JsonOptions, needed: Sequence[str], delete
                 got=type_to_ddl(field.type) if field.type != pa.null() else "void",
                 hint="the keys of a map must be STRING, and a struct needs fields",
             )
-        columns.append(CheckedColumn(ordinal, field, build))
+        columns.append(CheckedColumn(ordinal, field, build, node))
     order = tuple(number_nodes(root))
     return RecordBuilder(options, tuple(columns), len(needed), order, build_tree(order), deletes)

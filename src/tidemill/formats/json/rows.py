@@ -17,7 +17,7 @@ from tidemill.formats.json.index import Bytes, ValueIndex, index_values
 from tidemill.formats.json.options import JsonOptions
 from tidemill.formats.json.tree import Node, Tree
 from tidemill.formats.line_ends import BYTE_ORDER_MARK, PLAIN_LINES, LineRules
-from tidemill.formats.malformed import Flaw, Mode, check_size, fail_fast
+from tidemill.formats.malformed import Flaw, Mode, check_size, fail_fast, first_bad_byte
 from tidemill.schema import Field
 
 
@@ -29,11 +29,14 @@ class CheckedColumn:
     ----------
     ordinal : int
         Its place in the schema.
+    node : Node
+        Its values in the index.
     """
 
     ordinal: int
     field: Field
     build: Build
+    node: Node
 
 
 @dataclass(frozen=True)
@@ -138,15 +141,23 @@ class RecordBuilder:
             row = flaw.row
             if row not in raw:
                 raw[row] = self._raw(index, row)
-            at = None
-            if flaw.ordinal < 0:
-                broken = int(index.broken[row])
-                at = position + (broken if broken >= 0 else -2 - broken)
             start = position + int(index.row_starts[row])
+            place = self._place(index, flaw)
+            at = None if place is None else position + place
             errors.append(RowError(start, flaw.column, flaw.reason, raw[row], row in dropped, at))
         errors += further
         fail_fast(self.options.mode, errors)
         return tuple(errors), dropped
+
+    def _place(self, index: ValueIndex, flaw: Flaw) -> int | None:
+        """Where in the buffer a flaw is; None for a value that is not there."""
+        if flaw.ordinal < 0:
+            broken = int(index.broken[flaw.row])
+            return broken if broken >= 0 else -2 - broken
+        node = next(c.node for c in self.columns if c.ordinal == flaw.ordinal)
+        values = index.values(node, None)
+        begin, end = int(values.starts[flaw.row]), int(values.ends[flaw.row])
+        return begin + first_bad_byte(index.data[begin:end].tobytes()) if end > begin else None
 
     def _raw(self, index: ValueIndex, row: int) -> bytes:
         found = bytes(index.data[index.row_starts[row] : index.row_ends[row]])

@@ -54,7 +54,10 @@ def plain_native(data: bytes, schema: Schema, given: Mapping[str, str]) -> Plain
         values, flaws = _row(data[at : at + size], layout)
         at += size
         drop = any(r == "null_in_not_null" for _, r in flaws) or (bool(flaws) and layout.mode is not Mode.PERMISSIVE)
-        errors += [RowError(begin, column, reason, data[begin:at], drop) for column, reason in flaws]
+        errors += [
+            RowError(begin, c, r, data[begin:at], drop, at - size + _offset(data[at - size : at], c, layout))
+            for c, r in flaws
+        ]
         if not drop:
             rows.append(values)
             positions.append(begin)
@@ -79,6 +82,22 @@ def _row(body: bytes, layout: Layout) -> tuple[tuple[Any, ...], list[tuple[str, 
             flaws.append((place.field.name, reason))
         values.append(value)
     return tuple(values), flaws
+
+
+def _offset(body: bytes, column: str, layout: Layout) -> int:
+    """Where in the body of a row a column is malformed."""
+    place = next(p for p in layout.places if p.field.name == column)
+    try:
+        if not (layout.bitmap and body[place.ordinal // 8] >> place.ordinal % 8 & 1):
+            _value(body, place, layout)
+    except UnicodeDecodeError as error:
+        begin = place.offset
+        if place.variable:
+            begin = int.from_bytes(body[begin : begin + 4], "big" if layout.big else "little")
+        return begin + error.start
+    except ValueError:
+        pass
+    return place.offset
 
 
 def _value(body: bytes, place: Place, layout: Layout) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 # mypy: allow-untyped-defs
+import struct
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +14,7 @@ import pyarrow as pa
 from tidemill.formats.base import RowError, Rows
 from tidemill.formats.byte_masks import kernel
 from tidemill.formats.line_ends import NO_BYTE
-from tidemill.formats.malformed import Flaw, Mode, check_size, fail_fast
+from tidemill.formats.malformed import Flaw, Mode, check_size, fail_fast, first_bad_byte
 from tidemill.formats.native.layout import SIZE_BYTES, Layout, Place
 from tidemill.formats.sized_records import Bytes, Places
 from tidemill.formats.values.field_text import BAD_UTF8, BAD_VALUE, NULL, VALID
@@ -119,7 +120,14 @@ class NativeBuilder:
             return self._rows(arrays, positions, (), lambda row: _raw(buffer, begins, ends, row))
         dropped = {f.row for f in flaws if f.drops or self.mode is Mode.DROPMALFORMED}
         errors = tuple(
-            RowError(int(positions[f.row]), f.column, f.reason, _raw(buffer, begins, ends, f.row), f.row in dropped)
+            RowError(
+                int(positions[f.row]),
+                f.column,
+                f.reason,
+                _raw(buffer, begins, ends, f.row),
+                f.row in dropped,
+                position + self._place(buffer, int(sizes[f.row]), f),
+            )
             for f in sorted(flaws, key=lambda f: (f.row, f.ordinal))
         )
         fail_fast(self.mode, errors)
@@ -127,6 +135,21 @@ class NativeBuilder:
         if dropped:
             arrays = [array.take(pa.array(kept)) for array in arrays]
         return self._rows(arrays, positions[kept], errors, lambda row: _raw(buffer, begins, ends, int(kept[row])))
+
+    def _place(self, buffer: _Buffer, size: int, flaw: Flaw) -> int:
+        """Offset of a flaw: the first byte of its field, or of its text that is not UTF-8."""
+        place = next(p for p in self.places if p.ordinal == flaw.ordinal)
+        start = int(buffer.starts[flaw.row])
+        body = buffer.data[start : start + size].tobytes()
+        if place.field.type != pa.string() or (self.layout.bitmap and body[flaw.ordinal // 8] >> flaw.ordinal % 8 & 1):
+            return start + place.offset
+        begin, length = place.offset, place.width
+        if place.variable:
+            begin, length = struct.unpack_from(">II" if self.layout.big else "<II", body, place.offset)
+            if begin < self.layout.fixed or begin + length > size:
+                return start + place.offset
+        text = body[begin : begin + length]
+        return start + begin + first_bad_byte(text if place.variable else text.rstrip(b"\0"))
 
     def _rows(self, arrays: list[Any], positions: Places, errors: tuple[RowError, ...], raw: Any) -> Rows:
         count = positions.size

@@ -37,6 +37,7 @@ class OrderBookFormat:
     """
 
     name = "orderbook"
+    is_text = True
     option_names = frozenset({"book", "brokers", "deterministic", "insertonly", "mode"})
 
     def validate(self, schema: Schema, options: Mapping[str, str]) -> None:
@@ -156,9 +157,12 @@ class _MessageBuilder(RowBuilder):
     def _with_unknown(
         self, errors: tuple[RowError, ...], data: Bytes, base: int, positions: npt.NDArray[np.int64]
     ) -> tuple[RowError, ...]:
-        found = [
-            RowError(int(p), "action", "bad_action", self._raw(data, base, int(p) - base), True) for p in positions
-        ]
+        before = MESSAGES.names.index("action")
+        found = []
+        for position in positions.tolist():
+            raw = self._raw(data, base, position - base)
+            at = position + sum(len(field) + 1 for field in raw.split(b",")[:before])
+            found.append(RowError(position, "action", "bad_action", raw, True, at))
         fail_fast(self.options.mode, found, f"the actions are {', '.join(LETTERS)}; mend the file")
         return tuple(sorted((*errors, *found), key=lambda e: e.position))
 

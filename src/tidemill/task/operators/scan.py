@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 import numpy as np
@@ -12,9 +12,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidemill.errors import FormatError
-from tidemill.formats.base import FileRowReader, RowError, RowReader, Rows, SplitReader
+from tidemill.formats.base import FileRowReader, RowError, RowReader, Rows, SplitReader, has_lines
 from tidemill.formats.codecs import parse_codec_options
 from tidemill.formats.feeding import FileBytes, feed, file_bytes, open_split
+from tidemill.formats.line_numbers import LineNumbers
 from tidemill.formats.malformed import parse_mode
 from tidemill.formats.read_modes import parse_read_mode
 from tidemill.formats.registry import lookup
@@ -25,6 +26,9 @@ from tidemill.state.keys import encode
 from tidemill.task.operator import Output, SourceOperator
 from tidemill.task.program import ScanStep
 from tidemill.task.streams import Delta, batch_of
+
+_SHOWN = 100
+"""How many bytes of a malformed row a message shows."""
 
 
 class ScanOperator(SourceOperator):
@@ -45,7 +49,9 @@ class ScanOperator(SourceOperator):
             needed = (*needed, source.watermark)
         self._needed = needed
         self._options = dict(source.options)
-        self._reader = lookup(source.format).reader(source.schema, self._options, needed)
+        format_ = lookup(source.format)
+        self._reader = format_.reader(source.schema, self._options, needed)
+        self._has_lines = has_lines(format_)
         self._queue: deque[Split | None] = deque()
         self._open: _OpenSplit | None = None
         self._errors: list[tuple[Split, RowError]] = []
@@ -73,17 +79,16 @@ class ScanOperator(SourceOperator):
                     return None
                 split = self._queue.popleft()
                 assert split is not None
-                self._open = _OpenSplit(split, self._reader, self._options)
+                self._open = _OpenSplit(split, self._reader, self._options, self._has_lines)
             rows = self._open.read()
             if rows is None:
                 self.context.finished(self._open.result())
                 self._open = None
                 continue
             split = self._open.split
-            if split.audience is None:
-                self._errors += [(split, e) for e in rows.errors]
             delta = self._delta(split, rows)
             self._open.rows += len(delta)
+            self._errors += [(split, e) for e in self._open.take_errors()]
             if len(delta):
                 return Output(delta)
 
@@ -134,10 +139,9 @@ class ScanOperator(SourceOperator):
         assert self._open is not None
         self._open.late += len(late)
         if split.audience is None:
-            self._errors += [
-                (split, RowError(int(rows.positions[row]), source.watermark, "late", rows.raw(int(row)), True))
-                for row in late
-            ]
+            self._open.note(
+                RowError(int(rows.positions[row]), source.watermark, "late", rows.raw(int(row)), True) for row in late
+            )
 
     def _weights(self, split: Split, rows: Rows) -> tuple[npt.NDArray[np.int64], pa.BooleanArray | None]:
         """+1 and -1 by the value of the operation column; any other value makes a malformed row."""
@@ -153,20 +157,28 @@ class ScanOperator(SourceOperator):
         for row in np.flatnonzero(~known.to_numpy(zero_copy_only=False)):
             raw = (operations[int(row)].as_py() or "").encode()
             error = RowError(int(rows.positions[row]), source.op_column, "bad_operation", raw, True)
-            self._open.malformed += 1
-            self._open.dropped += 1
-            if split.audience is None:
-                self._errors.append((split, error))
+            self._open.reject(error)
         return weights, known
 
 
 class _OpenSplit:
     """One split being read."""
 
-    def __init__(self, split: Split, reader: RowReader | FileRowReader, options: Mapping[str, str]) -> None:
+    def __init__(
+        self, split: Split, reader: RowReader | FileRowReader, options: Mapping[str, str], has_lines: bool
+    ) -> None:
         self.split = split
         self.rows = self.malformed = self.dropped = self.late = 0
+        self.rows_read = self.rows_malformed = 0
         self.latest: int | None = None
+        self._example: RowError | None = None
+        # What is wrong with rows of the buffer that was read last, and which of its rows are malformed.
+        self._found: list[RowError] = []
+        self._malformed_at: set[int] = set()
+        self._lines: LineNumbers | None = None
+        if has_lines:
+            again = FileBytes(FileReader(split), split.path, split.size, options)
+            self._lines = LineNumbers(again, (split.path, split.size, split.modified))
         self._reader: SplitReader | None = None
         self._file: FileBytes | FileReader
         if isinstance(reader, FileRowReader):
@@ -189,11 +201,39 @@ class _OpenSplit:
         finally:
             if rows is None:
                 self._file.close()
+                if self._lines is not None:
+                    self._lines.close()
         if rows is None:
             return None
-        self.malformed += len(rows.errors)
-        self.dropped += sum(e.dropped for e in rows.errors)
+        self.rows_read += rows.count + len({e.position for e in rows.errors if e.dropped})
+        for error in rows.errors:
+            self.reject(error)
         return rows
+
+    def reject(self, error: RowError) -> None:
+        """Something is malformed."""
+        self.malformed += 1
+        self.dropped += error.dropped
+        self._malformed_at.add(error.position)
+        self._found.append(error)
+
+    def note(self, errors: Iterable[RowError]) -> None:
+        """Something belongs into the table of errors, but is not malformed."""
+        self._found += errors
+
+    def take_errors(self) -> Sequence[RowError]:
+        """What is wrong with rows of the buffer that was read last, with lines; nothing for history, noted before."""
+        self.rows_malformed += len(self._malformed_at)
+        first = min(self._malformed_at, default=None)
+        self._malformed_at = set()
+        found: Sequence[RowError] = self._found if self.split.audience is None else ()
+        self._found = []
+        if self._lines is not None and found:
+            with _naming(self.split):
+                found = self._lines.numbered(found)
+        if self._example is None and first is not None:
+            self._example = next((e for e in found if e.position == first and e.reason != "late"), None)
+        return found
 
     def result(self) -> SplitResult:
         """What the barrier needs to know."""
@@ -207,6 +247,9 @@ class _OpenSplit:
             self.dropped,
             self.late,
             self.latest,
+            self.rows_read,
+            self.rows_malformed,
+            "" if self._example is None else _described(self.split.path, self._example),
         )
 
     def see(self, times: pa.Array) -> None:
@@ -234,11 +277,23 @@ def _naming(split: Split) -> Iterator[None]:
 
 
 def errors_columns(errors: list[tuple[Split, RowError]]) -> list[pa.Array]:
-    """Columns of an errors table: file, position, column, reason, raw."""
+    """Columns of an errors table: file, position, line, at, column, reason, raw."""
     return [
         pa.array([s.path for s, _ in errors], pa.string()),
         pa.array([e.position for _, e in errors], pa.int64()),
+        pa.array([e.line for _, e in errors], pa.int64()),
+        pa.array([e.at for _, e in errors], pa.int64()),
         pa.array([e.column for _, e in errors], pa.string()),
         pa.array([e.reason for _, e in errors], pa.string()),
         pa.array([e.raw for _, e in errors], pa.binary()),
     ]
+
+
+def _described(path: str, error: RowError) -> str:
+    """What is wrong with a row, and where, in one line."""
+    where = "" if error.line is None else f"line {error.line}, "
+    where += f"byte {error.position if error.at is None else error.at}"
+    if error.column is not None:
+        where += f", column {error.column!r}"
+    raw = error.raw[:_SHOWN].decode("utf-8", "replace") + ("…" if len(error.raw) > _SHOWN else "")
+    return f"{path}, {where}: {error.reason}: {raw!r}"

@@ -1,0 +1,129 @@
+"""Error budgets: how many malformed rows a table tolerates, and how many it has had.
+
+Rows are counted when they are first admitted: not again for views that are created later. A row with several
+malformed fields is one malformed row, also when only these fields are NULL and the row is kept; a late row is none.
+Columns that no view reads are not parsed unless they decide whether a row is kept, so what is in them is not counted.
+An epoch that would exceed a budget is not sealed, so counts are those of the sealed epochs, and are kept with them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+
+from tidemill.errors import TidemillError
+from tidemill.sources.split import SplitResult
+
+LEAST_ROWS = 1000
+"""``maxErrorRatio`` is not looked at before so many rows of the table have been read."""
+
+BUDGET_OPTIONS = ("maxErrors", "maxErrorRatio")
+
+
+@dataclass(frozen=True)
+class RowCounts:
+    """Rows of a table, those that were left out among them, and how many of them are malformed."""
+
+    read: int = 0
+    malformed: int = 0
+
+    def __add__(self, other: RowCounts) -> RowCounts:
+        return RowCounts(self.read + other.read, self.malformed + other.malformed)
+
+
+@dataclass(frozen=True)
+class ErrorBudget:
+    """What a table tolerates, over all its epochs; None tolerates everything.
+
+    Attributes
+    ----------
+    most : int or None
+        Malformed rows.
+    ratio : Fraction or None
+        Malformed rows by rows read, as soon as these are ``LEAST_ROWS``.
+    """
+
+    most: int | None = None
+    ratio: Fraction | None = None
+
+    def exceeded_by(self, counts: RowCounts) -> str | None:
+        """Which option some counts exceed, if any."""
+        if self.most is not None and counts.malformed > self.most:
+            return f"maxErrors is {self.most}"
+        if self.ratio is not None and counts.read >= LEAST_ROWS and counts.malformed > self.ratio * counts.read:
+            return f"maxErrorRatio is {float(self.ratio):g}"
+        return None
+
+
+def parse_budget(options: Mapping[str, str]) -> ErrorBudget:
+    """The budget in the options of a table, whose names are in lower case.
+
+    Raises
+    ------
+    TidemillError
+        TM4003 for a ``maxErrors`` that is no integer from 0 on, or a ``maxErrorRatio`` that is no number from 0 to 1.
+    """
+    most, ratio = options.get("maxerrors"), options.get("maxerrorratio")
+    if most is not None and not (most.isascii() and most.isdigit()):
+        raise _bad_value("maxErrors", most, "an integer from 0 on: how many malformed rows are tolerated in all")
+    share = None
+    if ratio is not None:
+        try:
+            share = Fraction(ratio) if ratio.isascii() and "/" not in ratio else None
+        except ValueError:
+            share = None
+        if share is None or not 0 <= share <= 1:
+            raise _bad_value("maxErrorRatio", ratio, "a number from 0 to 1, such as 0.01: malformed rows by rows read")
+    return ErrorBudget(None if most is None else int(most), share)
+
+
+def _bad_value(name: str, text: str, hint: str) -> TidemillError:
+    return TidemillError("TM4003", f"bad value for option {name}", got=repr(text), hint=hint)
+
+
+def counted(results: Iterable[SplitResult]) -> dict[str, RowCounts]:
+    """What an epoch read of each table for the first time."""
+    found: dict[str, RowCounts] = {}
+    for result in results:
+        if result.split.audience is None:
+            table = result.split.table
+            found[table] = found.get(table, RowCounts()) + RowCounts(result.rows_read, result.rows_malformed)
+    return found
+
+
+def first_example(table: str, results: Iterable[SplitResult]) -> str:
+    """What is wrong with the first malformed row of a table, by file and position."""
+    examples = [r for r in results if r.split.table == table and r.split.audience is None and r.example]
+    return min(examples, key=lambda r: (r.split.path, r.split.start)).example if examples else "unknown"
+
+
+def exceeded(table: str, counts: RowCounts, epoch: RowCounts, why: str, example: str) -> TidemillError:
+    """TM4025: an epoch with which a table would have had more malformed rows than it tolerates."""
+    return TidemillError(
+        "TM4025",
+        "too many rows of a table are malformed",
+        got=f"{table}: {counts.malformed:,} of {counts.read:,} rows, {epoch.malformed:,} of them in this epoch, which "
+        f"is not sealed; {why}; the first of this epoch: {example}",
+        hint="mend or remove the files; or raise the budget and run again: "
+        f"ALTER TABLE {table} SET OPTIONS (maxErrors '...'), or in the CREATE TABLE of the script",
+    )
+
+
+def malformed_rows(results: Iterable[SplitResult]) -> tuple[str, ...]:
+    """TM4026 as text, once for each table of which an epoch had malformed rows."""
+    found = list(results)
+    warnings = []
+    for table, counts in sorted(counted(found).items()):
+        if counts.malformed:
+            mine = [r for r in found if r.split.table == table and r.split.audience is None]
+            left_out = counts.read - sum(r.rows + r.late for r in mine)
+            warning = TidemillError(
+                "TM4026",
+                "rows of a table are malformed",
+                got=f"{table}: {counts.malformed:,} of the {counts.read:,} rows of this epoch, {left_out:,} of them "
+                f"left out; the first: {first_example(table, mine)}",
+                hint=f"SELECT * FROM {table}__errors has them all",
+            )
+            warnings.append(warning.message())
+    return tuple(warnings)
