@@ -30,6 +30,48 @@ def test_an_empty_quote_switches_quoting_off():
     assert read(b'1,"x\n2,y"\n', PAIR, {"quote": ""}).rows == ((1, '"x'), (2, 'y"'))
 
 
+def test_delimiters_of_several_bytes_from_left_to_right():
+    assert read(b"1||x|||y\n", columns(a=pa.int32(), b=pa.string(), c=pa.string()), {"sep": "||"}).rows == (
+        (1, "x", "|y"),
+    )
+    assert read("1żx\n".encode(), PAIR, {"sep": "ż"}).rows == ((1, "x"),)
+    assert read(b"1,x\r2,y\n\r", PAIR, {"lineSep": "\r"}).rows == ((1, "x"), (2, "y\n"))
+    assert read(b"1;x\n##2;y\r##", PAIR, {"sep": ";", "lineSep": "##"}).rows == ((1, "x\n"), (2, "y\r"))
+
+
+def test_a_line_end_of_two_bytes_leaves_each_of_them_to_the_text():
+    assert read(b"1,x\ny\r\n2,\r\r\n", PAIR, {"lineSep": "\r\n"}).rows == ((1, "x\ny"), (2, "\r"))
+
+
+def test_escape_counts_inside_quotes_only():
+    data = rb"""1,"a\"b"
+2,"a\\"
+3,"a\n"
+4,a\"b
+5,\
+6,"a""b"
+"""
+    table = read(data, PAIR, {"escape": "\\"})
+    assert table.rows == ((1, 'a"b'), (2, "a\\"), (3, "a\\n"), (4, 'a\\"b'), (5, "\\"), (6, None))
+    assert table.reasons == [("b", "bad_quote")]
+    assert read(data, PAIR, {"escape": "\\", "charToEscapeQuoteEscaping": "\\", "multiLine": "true"}) == table
+
+
+def test_several_null_markers():
+    data = b'1,NA\n-,"\\N"\n3,""\n4,\nNA,x\n'
+    table = read(data, PAIR, {"nullValues": '["NA", "\\\\N", "-"]'})
+    assert table.rows == ((1, None), (None, None), (3, ""), (4, None), (None, "x"))
+    assert table.errors == ()
+    assert read(data, PAIR, {"nullValues": '["NA", "\\\\N"]', "nullValue": "-"}) == table
+
+
+def test_names_of_numbers_that_are_not_finite():
+    names = {"nanValue": "nix", "positiveInf": "viel", "negativeInf": "wenig"}
+    table = read(b"viel,viel\nwenig,1\nNaN,2\n", columns(a=pa.float32(), b=pa.string()), names)
+    assert table.rows[:2] == ((float("inf"), "viel"), (float("-inf"), "1"))
+    assert str(read(b"nix\n", columns(a=pa.float64()), names).rows) == "((nan,),)"
+
+
 def test_escape_equal_to_the_quote():
     assert read(b'1,"a""b"\n', PAIR, {"escape": '"'}).rows == ((1, 'a"b'),)
 
@@ -97,14 +139,29 @@ def test_header_false_and_the_plain_spellings_are_accepted():
     [
         ("header", "yes"),
         ("sep", ""),
-        ("sep", "||"),
-        ("sep", "ż"),
         ("sep", "\n"),
         ("sep", '"'),
-        ("delimiter", "ab"),
         ("quote", "ab"),
-        ("escape", "\\"),
         ("escape", ""),
+        ("escape", ","),
+        ("escape", "ab"),
+        ("sep", 'a"'),
+        ("sep", "a\n"),
+        ("sep", "\\q"),
+        ("sep", "\\x00"),
+        ("sep", "x" * 65),
+        ("lineSep", ""),
+        ("lineSep", ","),
+        ("lineSep", 'x"'),
+        ("charToEscapeQuoteEscaping", "x"),
+        ("nullValues", "NA"),
+        ("nullValues", "[]"),
+        ("nullValues", "[1]"),
+        ("nullValues", '["a\\""]'),
+        ("emptyValue", "x"),
+        ("multiLine", "false"),
+        ("ignoreSurroundingSpaces", "true"),
+        ("unescapedQuoteHandling", "RAISE_ERROR"),
         ("comment", "//"),
         ("comment", '"'),
         ("comment", ","),
@@ -119,7 +176,6 @@ def test_header_false_and_the_plain_spellings_are_accepted():
         ("ignoreLeadingWhiteSpace", "1"),
         ("ignoreTrailingWhiteSpace", ""),
         ("encoding", "latin1"),
-        ("lineSep", "\r"),
         ("maxColumns", "0"),
         ("maxColumns", "1"),
         ("maxColumns", "x"),

@@ -111,8 +111,13 @@ def test_json_in_frames(size: int) -> None:
     assert [row for row in found.rows if row[0]] == [(1, "a"), (3, "c"), (4, None), (5, "e")]
 
 
-def test_random_frames_equal_files_of_their_own(seed: int) -> None:
-    random_ = random.Random(f"frames {seed}")
+@pytest.mark.parametrize(
+    "dialect",
+    [{}, {"escape": "1", "sep": ",,"}, {"sep": "2,", "lineSep": "a"}, {"lineSep": "1\n"}, {"lineSep": "\r"}],
+    ids=str,
+)
+def test_random_frames_equal_files_of_their_own(seed: int, dialect: dict[str, str]) -> None:
+    random_ = random.Random(f"frames {seed} {dialect}")
     schema = Schema((Field("k", pa.int64(), False), Field("s", pa.string())))
     for _ in range(150):
         alphabet = random_.choice([b'12,,\n"a\r', b"12,a\n", b'1,"\n', b"12,\xef\xbb\xbf\n#"])
@@ -121,11 +126,13 @@ def test_random_frames_equal_files_of_their_own(seed: int) -> None:
             for _ in range(random_.randrange(30))
         ]
         options = {"mode": random_.choice(("PERMISSIVE", "DROPMALFORMED")), "comment": random_.choice(("", "#"))}
+        options |= dialect
+        ends = b"\r" if dialect.get("lineSep", "\n") == "\n" else b""
         rows, positions, errors = [], [], []
         at = 0
         for payload in payloads:
             at += 4
-            alone = read(payload.removesuffix(b"\r"), schema, options)
+            alone = read(payload.removesuffix(ends), schema, options)
             rows += alone.rows
             positions += [p + at for p in alone.positions]
             errors += [(e.position + at, e.column, e.reason, e.dropped) for e in alone.errors]

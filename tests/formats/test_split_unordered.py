@@ -69,8 +69,11 @@ def test_csv(seed):
             options["ignoreLeadingWhiteSpace".lower()] = "true"
         if rng.random() < 0.2:
             options["quote"] = rng.choice(["", "1"])
-        options["mode"] = rng.choice(["PERMISSIVE", "DROPMALFORMED", "FAILFAST"])
         if rng.random() < 0.2:
+            options.update(rng.choice([{"sep": ",a"}, {"escape": "b"}, {"linesep": "\r\n"}]))
+            options.pop("ignoreleadingwhitespace", None)
+        options["mode"] = rng.choice(["PERMISSIVE", "DROPMALFORMED", "FAILFAST"])
+        if rng.random() < 0.2 and not {"sep", "linesep"} & options.keys():
             options["header"] = "true"
             data = b"b,a\n" + data
         check_whole_outcome("csv", SCHEMA, options, data, rng)

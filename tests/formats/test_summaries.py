@@ -12,13 +12,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tidemill.formats.csv.reference import plain_rows
+from tidemill.formats.delimiters import Delimiters, delimiter_table
 from tidemill.formats.line_ends import NO_BYTE, OPEN, PLAIN_LINES, QUOTED, TEXT, LineRules
 from tidemill.formats.summaries import (
     Automaton,
     Frontier,
     Summary,
     compose,
-    delimiter_automaton,
     line_automaton,
     summarise,
 )
@@ -43,11 +43,13 @@ texts = st.one_of(
 automata = st.one_of(
     rules.map(line_automaton),
     st.builds(
-        delimiter_automaton,
+        Delimiters,
+        st.sampled_from([b"", b",", b"a", b"::", b"b:b"]),
         st.sampled_from([b"\n", b"||", b"aab", b"aa,aa", b"\r\n"]),
         st.sampled_from([NO_BYTE, ord('"')]),
         st.sampled_from([NO_BYTE, ord("x")]),
-    ),
+        st.sampled_from([0, 1]),
+    ).map(delimiter_table),
 )
 
 
@@ -121,7 +123,7 @@ def test_composition_is_associative(automaton, pieces):
 @EXAMPLES
 @given(st.sampled_from([b"||", b"aab", b"aa", b"abab"]), st.text("ab|", max_size=60), st.lists(st.integers(0, 60)))
 def test_delimiters_of_several_bytes_match_from_left_to_right(delimiter, text, cuts):
-    automaton = delimiter_automaton(delimiter)
+    automaton = delimiter_table(Delimiters(b"", delimiter, NO_BYTE, NO_BYTE, 0))
     data = text.encode()
     places = [0, *sorted(min(c, len(data)) for c in cuts), len(data)]
     total = summarise(automaton, array(b""), 0)
@@ -136,10 +138,10 @@ def test_delimiters_of_several_bytes_match_from_left_to_right(delimiter, text, c
 
 
 def test_quotes_and_escapes_with_a_long_delimiter():
-    automaton = delimiter_automaton(b"\r\n", ord('"'), ord("\\"))
-    data = b'a"\r\n"b\r\nc\\"\r\n\\\r\n"\\"\r\n'
+    automaton = delimiter_table(Delimiters(b"", b"\r\n", ord('"'), ord("\\"), 0))
+    data = b'"a\r\n"\r\nb"\r\n"\\"\r\n'
     state, count, first, last = summarise(automaton, array(data), 0).from_state(0)
-    assert (count, first, last) == (2, 7, 12)
+    assert (count, first, last) == (2, 6, 10)
     assert state in automaton.open_at_end
 
 

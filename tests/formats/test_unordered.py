@@ -20,9 +20,10 @@ from tidemill.errors import FormatError
 from tidemill.formats.base import RowReader, Rows
 from tidemill.formats.csv.format import CsvFormat
 from tidemill.formats.debezium.format import KEY_OPTION, OPERATION, DebeziumFormat
-from tidemill.formats.line_ends import PLAIN_LINES, LineRules
+from tidemill.formats.delimiters import Delimiters, delimiter_table
+from tidemill.formats.line_ends import NO_BYTE, PLAIN_LINES, LineRules
 from tidemill.formats.line_split import LineSplitReader
-from tidemill.formats.summaries import Automaton, delimiter_automaton
+from tidemill.formats.summaries import Automaton
 from tidemill.formats.unordered import Part, UnorderedReader, in_order, read_unordered
 from tidemill.schema import Field, Schema
 
@@ -212,7 +213,7 @@ def test_delimiters_that_lie_across_buffers(delimiter, text, choice):
     data = text.encode()
     cuts = sorted(choice.draw(st.lists(st.integers(0, len(data)), max_size=60)))
     order = choice.draw(st.permutations(range(len(cuts) + 1)))
-    automaton: Automaton = delimiter_automaton(delimiter)
+    automaton: Automaton = delimiter_table(Delimiters(b"", delimiter, NO_BYTE, NO_BYTE, 0))
     parts = arrive(UnorderedReader(_Pieces(delimiter), automaton), data, cuts, order, 3)
     check_parts(parts, len(data))
     found = [t for part in in_order(parts) for t in part.rows.batch.column(0).to_pylist()]

@@ -62,6 +62,18 @@ def test_csv_with_quotes_over_splits_equals_sparks_reader(
     assert small.filter("s LIKE 'two%'").groupBy("s").count().count() == 1
 
 
+def test_csv_of_another_dialect_over_splits(spark: SparkSession, tmp_path: Path, seed: int) -> None:
+    rng = random.Random(seed)
+    path = tmp_path / "a.csv"
+    texts = ["plain", "a||b", r"say \"hi\"", "two\nlines", "1||2\n3||4"]
+    path.write_text("".join(f'{i}||"{rng.choice(texts)}"\n' for i in range(200)))
+    options = {"format": "csv", "sep": "||", "escape": "\\"}
+    expected = rows_of(spark.read.csv(str(path), schema="i INT, s STRING", sep="||", escape="\\", multiLine=True))
+    assert len(expected) == 200
+    for size in ("500", "1g"):
+        assert rows_of(load(spark, path, "i INT, s STRING", maxPartitionBytes=size, **options)) == expected
+
+
 def test_json_equals_sparks_reader(spark: SparkSession, tmp_path: Path, seed: int) -> None:
     rng = random.Random(seed)
     columns = "id BIGINT, user STRUCT<name: STRING, tags: ARRAY<STRING>>, counts MAP<STRING, INT>, x DOUBLE"

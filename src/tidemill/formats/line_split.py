@@ -14,6 +14,7 @@ from typing import Protocol
 import numpy as np
 
 from tidemill.formats.base import Rows
+from tidemill.formats.delimiters import Delimiters
 from tidemill.formats.line_ends import (
     BYTE_ORDER_MARK,
     NEWLINE,
@@ -29,15 +30,16 @@ from tidemill.formats.line_ends import (
 from tidemill.formats.malformed import check_size
 from tidemill.formats.quote_guess import WINDOW, guess_in_quotes
 
-_NOTHING = np.empty(0, np.uint8)
-_NOTHING.flags.writeable = False
+NOTHING = np.empty(0, np.uint8)
+"""No bytes."""
+NOTHING.flags.writeable = False
 
 
 class LineBuilder(Protocol):
     """Makes rows of a buffer of complete lines."""
 
     @property
-    def lines(self) -> LineRules:
+    def lines(self) -> LineRules | Delimiters:
         """What decides where lines end."""
         ...
 
@@ -106,6 +108,7 @@ class LineSplitReader:
     """
 
     def __init__(self, builder: LineBuilder, *, start: int, end: int, file_size: int, in_quotes: bool | None) -> None:
+        assert isinstance(builder.lines, LineRules)
         self.builder = builder
         lines = builder.lines
         self._separator, self._quote, self._leading = lines.separator, lines.quote, lines.leading
@@ -139,7 +142,7 @@ class LineSplitReader:
 
     def feed(self, buffer: bytes | memoryview, last: bool) -> Rows:
         """See :meth:`tidemill.formats.base.SplitReader.feed`."""
-        view = _read_only(np.frombuffer(buffer, np.uint8)) if len(buffer) else _NOTHING
+        view = read_only(np.frombuffer(buffer, np.uint8)) if len(buffer) else NOTHING
         if self.done:
             return self._no_rows()
         if self._early:
@@ -149,7 +152,7 @@ class LineSplitReader:
             window = min(WINDOW, self._end - self._start + 2)
             if self._pending_size < window and not last:
                 return self._no_rows()
-            view = self._take(_NOTHING)
+            view = self._take(NOTHING)
             self._guess(view[:window])
         if self._before_start and view.size:
             view = self._begin(view)
@@ -170,7 +173,7 @@ class LineSplitReader:
         """Let another reader go on, from the middle of the split to some byte before the last one of it."""
         begin = self._offset if self._row_start is None else self._row_start
         owned = self._row_start is not None
-        return OpenRow(self._offset, self._state, begin, owned, self._take(_NOTHING), self._seen_quotes)
+        return OpenRow(self._offset, self._state, begin, owned, self._take(NOTHING), self._seen_quotes)
 
     def resume(self, row: OpenRow) -> None:
         """Go on where another reader stopped."""
@@ -302,23 +305,24 @@ class LineSplitReader:
         pieces = [*self._pending, rest]
         self._pending = []
         self._pending_size = 0
-        return _join(pieces)
+        return joined(pieces)
 
     def _no_rows(self) -> Rows:
         if self._empty is None:
-            self._empty = self.builder.build(_NOTHING, 0, 0, False, False)
+            self._empty = self.builder.build(NOTHING, 0, 0, False, False)
         return self._empty
 
 
-def _read_only(view: Bytes) -> Bytes:
+def read_only(view: Bytes) -> Bytes:
     """Kernels are compiled for read-only bytes alone, wherever a buffer comes from."""
     if view.flags.writeable:
         view.flags.writeable = False
     return view
 
 
-def _join(pieces: list[Bytes]) -> Bytes:
+def joined(pieces: list[Bytes]) -> Bytes:
+    """The pieces as one array, not copied where there is one alone."""
     present = [piece for piece in pieces if piece.size]
     if not present:
-        return _NOTHING
-    return _read_only(present[0] if len(present) == 1 else np.concatenate(present))
+        return NOTHING
+    return read_only(present[0] if len(present) == 1 else np.concatenate(present))

@@ -7,8 +7,9 @@ a parallel prefix sum (ParPaRaw, arXiv 1905.13415); a :class:`Frontier` composes
 small step a buffer, and so learns the state that each buffer really begins in.
 
 States are those of an :class:`Automaton`. So a delimiter of several bytes, or an escape character, that lies across a
-boundary is nothing special: what was matched of it is a state. The rule of ``line_ends`` has a kernel that takes 64
-bytes at a time; any other automaton one that goes through its tables byte by byte.
+boundary is nothing special: what was matched of it is a state (:mod:`tidemill.formats.delimiters`). The rule of
+``line_ends`` has a kernel that takes 64 bytes at a time; any other automaton one that goes through its tables byte by
+byte.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from __future__ import annotations
 import threading
 from dataclasses import dataclass
 from functools import cache
-from typing import Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -55,7 +56,7 @@ class Automaton:
 
     Attributes
     ----------
-    following : ndarray of uint8, shape (states, 256)
+    following : ndarray of unsigned integers, shape (states, 256)
         The state behind a byte.
     ends_row : ndarray of bool, shape (states, 256)
         Whether a byte is the last one of a row.
@@ -69,7 +70,7 @@ class Automaton:
         The rules that the table says, for the kernel that knows them; None for any other table.
     """
 
-    following: npt.NDArray[np.uint8]
+    following: npt.NDArray[np.unsignedinteger[Any]]
     ends_row: npt.NDArray[np.bool_]
     start: int
     open_at_end: frozenset[int]
@@ -173,55 +174,51 @@ def line_automaton(rules: LineRules) -> Automaton:
     return Automaton(following, ends_row, _BEGIN, frozenset({QUOTED}), rules.quote, rules)
 
 
-def delimiter_automaton(delimiter: bytes, quote: int = NO_BYTE, escape: int = NO_BYTE) -> Automaton:
-    """Rows that end with a delimiter of any length, the leftmost match first.
-
-    A quote switches to quoted text and back, a byte behind an escape is text.
-
-    States outside quotes are how much of the delimiter was matched; then come inside quotes, and behind an escape
-    outside and inside them. An escape or a quote breaks a match.
-    """
-    length = len(delimiter)
-    quoted, escaped, escaped_quoted = length, length + 1, length + 2
-    following = np.zeros((length + 3, 256), np.uint8)
-    ends_row = np.zeros((length + 3, 256), np.bool_)
-    for matched in range(length):
-        for byte in range(256):
-            read = delimiter[:matched] + bytes([byte])
-            if read == delimiter:
-                ends_row[matched, byte] = True
-            else:
-                following[matched, byte] = next(k for k in range(matched + 1, -1, -1) if read.endswith(delimiter[:k]))
-    following[quoted] = following[escaped_quoted] = quoted
-    if quote != NO_BYTE:
-        following[:length, quote] = quoted
-        following[quoted, quote] = 0
-    if escape != NO_BYTE:
-        following[:length, escape] = escaped
-        following[quoted, escape] = escaped_quoted
-    return Automaton(following, ends_row, 0, frozenset({quoted, escaped_quoted}), quote)
-
-
 @kernel
 def walk_table(buf, following, ends_row, table):
-    """Fill a summary's table, byte by byte from every state."""
-    for begin in range(following.shape[0]):
-        state = np.int64(begin)
-        count = np.int64(0)
-        first = np.int64(-1)
-        last = np.int64(-1)
-        for i in range(np.int64(buf.size)):
-            c = byte_at(buf, i)
-            if ends_row[state, c]:
-                count += 1
-                last = np.int64(i)
-                if first < 0:
-                    first = last
-            state = np.int64(following[state, c])
-        table[begin, 0] = state
-        table[begin, 1] = count
-        table[begin, 2] = first
-        table[begin, 3] = last
+    """Fill a summary's table byte by byte, from every state until it has become the same as another one."""
+    size = np.int64(buf.size)
+    count = following.shape[0]
+    states = np.arange(count)
+    stands_for = np.arange(count)
+    for s in range(count):
+        table[s, 1] = 0
+        table[s, 2] = -1
+        table[s, 3] = -1
+    at = np.int64(0)
+    while at < size:
+        stop = min(at + _STEP, size)
+        for s in range(count):
+            if stands_for[s] != s:
+                continue
+            state = states[s]
+            found = np.int64(0)
+            first = np.int64(-1)
+            last = np.int64(-1)
+            for i in range(at, stop):
+                c = byte_at(buf, i)
+                if ends_row[state, c]:
+                    found += 1
+                    last = np.int64(i)
+                    if first < 0:
+                        first = last
+                state = np.int64(following[state, c])
+            for same in range(s, count):
+                if stands_for[same] == s:
+                    states[same] = state
+                    if found > 0:
+                        table[same, 1] += found
+                        table[same, 3] = last
+                        if table[same, 2] < 0:
+                            table[same, 2] = first
+        for s in range(1, count):
+            for other in range(s):
+                if states[other] == states[s]:
+                    stands_for[s] = stands_for[other]
+                    break
+        at = stop
+    for s in range(count):
+        table[s, 0] = states[s]
 
 
 @kernel

@@ -24,10 +24,12 @@ import numpy as np
 
 from tidemill.errors import FormatError
 from tidemill.formats.base import RowReader, Rows
+from tidemill.formats.delimiter_split import DelimiterSplitReader
+from tidemill.formats.delimiters import automaton_of
 from tidemill.formats.line_ends import OPEN, Bytes
 from tidemill.formats.line_split import LineBuilder, LineSplitReader, OpenRow
 from tidemill.formats.shredder import Claim, SequenceShredder
-from tidemill.formats.summaries import Automaton, Frontier, Settled, Summary, line_automaton, summarise
+from tidemill.formats.summaries import Automaton, Frontier, Settled, Summary, summarise
 
 AHEAD = 4
 """Buffers under way for each thread."""
@@ -97,7 +99,7 @@ class UnorderedReader:
 
     def __init__(self, builder: LineBuilder, automaton: Automaton | None = None, behind: OpenRow | None = None) -> None:
         self._builder = builder
-        self._automaton = automaton or line_automaton(builder.lines)
+        self._automaton = automaton or automaton_of(builder.lines)
         self._shredder = SequenceShredder()
         if behind is None:
             self._frontier: Frontier[_Buffer] = Frontier(self._automaton.start)
@@ -397,7 +399,7 @@ def _builder_of(reader: RowReader, fetch: Fetch, size: int) -> LineBuilder:
     if reader.header_bytes_needed():
         header = _fetched(fetch, 0, min(size, _HEADER_BYTES))
     split = reader.split(start=0, end=size, file_size=size, in_quotes=False, header=header)
-    if not isinstance(split, LineSplitReader):
+    if not isinstance(split, LineSplitReader | DelimiterSplitReader):
         raise FormatError(
             "TM4064",
             "this format cannot be read out of order",

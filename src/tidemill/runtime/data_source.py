@@ -18,7 +18,6 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
@@ -29,9 +28,11 @@ from pyspark.sql.types import StructType
 from tidemill.errors import FormatError, TidemillError, nearest
 from tidemill.formats.base import FileRowReader, RowError, RowReader, Rows, SplitReader, WholeFiles
 from tidemill.formats.codecs import CODEC_OPTIONS, parse_codec_options
+from tidemill.formats.delimiter_split import DelimiterSplitReader
+from tidemill.formats.delimiters import Delimiters
 from tidemill.formats.feeding import feed, file_bytes, open_split
 from tidemill.formats.line_ends import Bytes, LineRules
-from tidemill.formats.line_split import LineSplitReader
+from tidemill.formats.line_split import NOTHING, LineSplitReader
 from tidemill.formats.malformed import Mode, parse_mode
 from tidemill.formats.options import check_options, parse_size
 from tidemill.formats.read_modes import READ_OPTIONS, check_read_mode, parse_read_mode
@@ -229,8 +230,8 @@ class _QuoteFinder:
     def look(self, split: Split) -> tuple[bool, int]:
         """Whether the split was taken to begin within quotes, and its parity."""
         reader, source = self._open(split)
-        if isinstance(reader, LineSplitReader):
-            reader.builder = _NoRows(reader.builder.lines, reader.builder.build(_nothing(), 0, 0, False, False))
+        if isinstance(reader, LineSplitReader | DelimiterSplitReader):
+            reader.builder = _NoRows(reader.builder.lines, reader.builder.build(NOTHING, 0, 0, False, False))
         try:
             for _ in feed(reader, source, Mode.PERMISSIVE):
                 pass
@@ -251,7 +252,7 @@ class _QuoteFinder:
 class _NoRows:
     """Makes no rows of lines."""
 
-    lines: LineRules
+    lines: LineRules | Delimiters
     none: Rows
 
     def build(self, data: Bytes, position: int, row_ends: int, quotes: bool, unterminated: bool) -> Rows:
@@ -314,12 +315,6 @@ def _as_spark_has_it(rows: Rows, arrow: pa.Schema) -> pa.RecordBatch:
     columns = zip(rows.batch.columns, arrow, strict=True)
     arrays = [column if column.type == field.type else column.cast(field.type) for column, field in columns]
     return pa.RecordBatch.from_arrays(arrays, schema=arrow)
-
-
-def _nothing() -> Bytes:
-    nothing = np.empty(0, np.uint8)
-    nothing.flags.writeable = False
-    return nothing
 
 
 @contextmanager

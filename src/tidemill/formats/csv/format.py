@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from tidemill.errors import FormatError, TidemillError
+from tidemill.formats.base import SplitReader
 from tidemill.formats.csv.changes import DeleteRule, change_builder, parse_delete_rule
 from tidemill.formats.csv.header import layout_by_header, layout_by_position
 from tidemill.formats.csv.options import OPTION_NAMES, CsvOptions, parse_options
 from tidemill.formats.csv.rows import CheckedColumn, RowBuilder
-from tidemill.formats.line_split import LineSplitReader
+from tidemill.formats.delimiter_split import line_reader
 from tidemill.formats.malformed import Mode
-from tidemill.formats.values.columns import parser_for
+from tidemill.formats.values.chosen import column_parsers
+from tidemill.formats.values.columns import ColumnParser
 from tidemill.schema import Schema, type_to_ddl
 
 
@@ -19,22 +21,26 @@ class CsvFormat:
     r"""Rows of separated fields, one line each.
 
     **Rows.** ``\n`` and ``\r\n`` end a row, the end of the file too. An empty line is no row. Inside quotes
-    line ends and separators are data. A byte is inside quotes when an odd number of quotes precedes it in the
-    file.
+    line ends and separators are data. ``sep`` and ``lineSep`` may have several bytes and match left to right.
 
     **Text.** A field that opens with a quote must be a quoted text with inner quotes doubled, else it is
     malformed (``bad_quote``, or the code of its type). Quotes further inside an unquoted field are data. A
     byte order mark at the start of the file is skipped.
 
-    **NULL.** An unquoted field equal to ``nullValue`` (empty by default) is NULL, and so is a field that the
-    row lacks. A quoted empty field is the empty string, and malformed for every type but string and binary.
+    With ``escape``, a character that is not the quote, an inner quote has one before it instead; it counts inside
+    quotes only, and before another escape or a quote only.
+
+    **NULL.** A field whose text is ``nullValue`` (empty by default), or one of ``nullValues``, is NULL, quoted or not;
+    so is an unquoted empty field, and one that the row lacks.
 
     **Values.** boolean: ``true``/``false`` in any case. Integers: ``[+-]digits`` within the type's limits.
     float, double: correctly rounded decimals, ``NaN``, ``[+-]Infinity``, ``[+-]Inf``. decimal: rounded
     HALF_UP to the scale; too many digits before the point are malformed. date: ``yyyy-[m]m-[d]d``. timestamp:
     ``yyyy-MM-dd[ T]HH:mm[:ss[.ffffff]][Z|+hh:mm|+hhmm]`` or a date, UTC unless a zone is given; digits beyond
     microseconds are cut off. timestamp_ntz: the same without zone. string: UTF-8. Spaces around a value are
-    part of it, unless ``ignoreLeadingWhiteSpace`` or ``ignoreTrailingWhiteSpace`` says otherwise.
+    part of it, unless ``ignoreLeadingWhiteSpace`` or ``ignoreTrailingWhiteSpace`` says otherwise. A column may have
+    a parser or pattern of its own: ``parser.<column>``, see :mod:`tidemill.formats.values.chosen`,
+    ``dateFormat.<column>``, ``timestampFormat.<column>``.
 
     **Malformed rows.** Reasons: ``too_few_fields`` (the missing ones are NULL), ``too_many_fields`` (the
     others are ignored), ``bad_<type>``, ``bad_utf8``, ``bad_quote`` (NULL), ``unterminated_quote`` (the rest
@@ -58,8 +64,8 @@ class CsvFormat:
                 got=str(parsed.max_columns),
                 hint=f"the table has {len(schema)} columns",
             )
-        for field in schema:
-            if parser_for(field.type) is None:
+        for field, parser in zip(schema, _parsers(schema, options, parsed), strict=True):
+            if parser is None:
                 raise TidemillError(
                     "TM4004",
                     f"the column {field.name!r} has a type that csv cannot hold",
@@ -70,20 +76,27 @@ class CsvFormat:
     def reader(self, schema: Schema, options: Mapping[str, str], needed: Sequence[str]) -> CsvRowReader:
         """See :meth:`tidemill.formats.base.Format.reader`."""
         self.validate(schema, options)
-        return CsvRowReader(schema, parse_options(options), needed, parse_delete_rule(schema, options))
+        parsed = parse_options(options)
+        columns = _checked_columns(schema, parsed, needed, _parsers(schema, options, parsed))
+        return CsvRowReader(schema, parsed, columns, len(needed), parse_delete_rule(schema, options))
 
 
 class CsvRowReader:
     """See :class:`tidemill.formats.base.RowReader`."""
 
     def __init__(
-        self, schema: Schema, options: CsvOptions, needed: Sequence[str], deletes: DeleteRule | None = None
+        self,
+        schema: Schema,
+        options: CsvOptions,
+        columns: tuple[CheckedColumn, ...],
+        needed: int,
+        deletes: DeleteRule | None = None,
     ) -> None:
         self._schema = schema
         self._deletes = deletes
         self._options = options
-        self._columns = _checked_columns(schema, options, needed)
-        self._needed = len(needed)
+        self._columns = columns
+        self._needed = needed
 
     def header_bytes_needed(self) -> bool:
         """See :meth:`tidemill.formats.base.RowReader.header_bytes_needed`."""
@@ -91,7 +104,7 @@ class CsvRowReader:
 
     def split(
         self, *, start: int, end: int, file_size: int, in_quotes: bool | None, header: bytes | None
-    ) -> LineSplitReader:
+    ) -> SplitReader:
         """See :meth:`tidemill.formats.base.RowReader.split`."""
         if not self._options.header:
             layout = layout_by_position(self._schema)
@@ -107,10 +120,16 @@ class CsvRowReader:
         builder = RowBuilder(self._options, layout, self._columns, self._needed)
         if self._deletes is not None:
             builder = change_builder(builder, self._deletes)
-        return LineSplitReader(builder, start=start, end=end, file_size=file_size, in_quotes=in_quotes)
+        return line_reader(builder, start=start, end=end, file_size=file_size, in_quotes=in_quotes)
 
 
-def _checked_columns(schema: Schema, options: CsvOptions, needed: Sequence[str]) -> tuple[CheckedColumn, ...]:
+def _parsers(schema: Schema, options: Mapping[str, str], parsed: CsvOptions) -> tuple[ColumnParser | None, ...]:
+    return column_parsers(schema, {name.lower(): value for name, value in options.items()}, parsed.patterns)
+
+
+def _checked_columns(
+    schema: Schema, options: CsvOptions, needed: Sequence[str], parsers: Sequence[ColumnParser | None]
+) -> tuple[CheckedColumn, ...]:
     """The needed columns, then those that decide whether a row is kept."""
     ordinal_of = {name: i for i, name in enumerate(schema.names)}
     order = [ordinal_of[name] for name in needed]
@@ -120,7 +139,7 @@ def _checked_columns(schema: Schema, options: CsvOptions, needed: Sequence[str])
     columns = []
     for ordinal in order:
         field = schema.fields[ordinal]
-        parser = parser_for(field.type, options.patterns)
+        parser = parsers[ordinal]
         assert parser is not None, "validated before"
         columns.append(CheckedColumn(ordinal, field, parser))
     return tuple(columns)

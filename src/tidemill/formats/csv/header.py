@@ -53,7 +53,10 @@ def layout_by_header(schema: Schema, options: CsvOptions, header: bytes, file_si
     FormatError
         TM4010 when the header lacks a column, TM4011 when it has one more than once.
     """
-    lines = plain_rows(header, options.separator, options.quote, options.comment, bool(options.trim & TRIM_LEADING))
+    rules = options.general
+    lines = plain_rows(
+        header, rules.separator, rules.quote, options.comment, bool(rules.leading), rules.escape, rules.row_end
+    )
     line = next((row for row in lines if not row.comment), None)
     if line is None and len(header) >= file_size:
         return layout_by_position(schema)
@@ -81,7 +84,11 @@ def layout_by_header(schema: Schema, options: CsvOptions, header: bytes, file_si
 def _name(field: bytes, options: CsvOptions) -> str:
     try:
         text, _ = plain_text(
-            field, options.quote, bool(options.trim & TRIM_LEADING), bool(options.trim & TRIM_TRAILING)
+            field,
+            options.quote,
+            bool(options.trim & TRIM_LEADING),
+            bool(options.trim & TRIM_TRAILING),
+            options.general.escape,
         )
     except ValueError:
         text = field

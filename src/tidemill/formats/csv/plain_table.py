@@ -6,12 +6,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import pyarrow as pa
+
 from tidemill.formats.base import RowError
 from tidemill.formats.csv.header import Layout, layout_by_header, layout_by_position
 from tidemill.formats.csv.options import CsvOptions, parse_options
 from tidemill.formats.csv.reference import PlainRow, plain_rows, plain_text
 from tidemill.formats.malformed import Mode
-from tidemill.formats.values.columns import parser_for
+from tidemill.formats.values.chosen import column_parsers
+from tidemill.formats.values.chosen_reference import plain_chosen_value
+from tidemill.formats.values.columns import DEFAULT_PATTERNS
 from tidemill.formats.values.field_text import TRIM_LEADING, TRIM_TRAILING
 from tidemill.formats.values.reference import plain_value
 from tidemill.schema import Field, Schema
@@ -33,14 +37,15 @@ def plain_table(data: bytes, schema: Schema, given: Mapping[str, str]) -> PlainT
     rows: list[tuple[Any, ...]] = []
     positions: list[int] = []
     errors: list[RowError] = []
-    for row in plain_rows(data, options.separator, options.quote, options.comment, bool(options.trim & TRIM_LEADING)):
+    rules = options.general
+    for row in plain_rows(
+        data, rules.separator, rules.quote, options.comment, bool(rules.leading), rules.escape, rules.row_end
+    ):
         if row.position < layout.data_start:
             continue
-        raw = data[row.position : row.stop]
-        if row.terminated and raw.endswith(b"\n"):
-            raw = raw[:-1].removesuffix(b"\r")
+        raw = data[row.position : row.end]
         if row.comment:
-            if b"\n" in raw:
+            if rules.row_end in raw:
                 errors.append(RowError(row.position, None, "quote_in_comment", raw, True))
             continue
         values, flaws = _parse(row, schema, given, options, layout)
@@ -105,20 +110,34 @@ def _parse_field(
 ) -> tuple[Any, str | None]:
     if raw is None:
         return None, None
-    parser = parser_for(field.type)
+    (parser,) = column_parsers(
+        Schema((field,)),
+        {n.lower(): v for n, v in given.items() if n.lower() == f"parser.{field.name.lower()}"},
+        DEFAULT_PATTERNS,
+    )
     assert parser is not None
-    is_text = parser.bad_value == "bad_utf8"
+    is_text = field.type in (pa.string(), pa.binary())
     try:
         text, quoted = plain_text(
-            raw, options.quote, bool(options.trim & TRIM_LEADING), bool(options.trim & TRIM_TRAILING)
+            raw,
+            options.quote,
+            bool(options.trim & TRIM_LEADING),
+            bool(options.trim & TRIM_TRAILING),
+            options.general.escape,
         )
     except ValueError:
         return None, "bad_quote" if is_text else parser.bad_value
-    if text == options.null_text or (not quoted and not text):
+    if text in options.null_texts or (not quoted and not text):
         return None, None
+    if parser.bad_value in ("bad_float32", "bad_float64"):
+        text = dict(options.not_finite).get(text, text)
     names = {name.lower(): value for name, value in given.items()}
-    pattern = names.get("dateformat" if parser.bad_value == "bad_date" else "timestampformat")
+    family = "dateformat" if parser.bad_value == "bad_date" else "timestampformat"
+    pattern = names.get(f"{family}.{field.name.lower()}", names.get(family))
+    chosen = names.get(f"parser.{field.name.lower()}")
     try:
+        if chosen is not None:
+            return plain_chosen_value(chosen, field.type, text), None
         return plain_value(field.type, text, pattern), None
     except ValueError:
         return None, parser.bad_value

@@ -20,6 +20,8 @@ class PlainRow:
         Its fields as they stand in the file, with their quotes.
     begins : tuple of int
         Offset of the first byte of each field.
+    end : int
+        Offset of its line end.
     stop : int
         Offset behind its line end.
     comment : bool
@@ -31,37 +33,55 @@ class PlainRow:
     position: int
     fields: tuple[bytes, ...]
     begins: tuple[int, ...]
+    end: int
     stop: int
     comment: bool
     terminated: bool
 
 
 def plain_rows(
-    data: bytes, separator: int, quote: int, comment: int = NO_BYTE, trim_leading: bool = False
+    data: bytes,
+    separator: int | bytes,
+    quote: int,
+    comment: int = NO_BYTE,
+    trim_leading: bool = False,
+    escape: int = NO_BYTE,
+    row_end: bytes = b"\n",
 ) -> Iterator[PlainRow]:
     """The rows of a whole file in order, comments among them, empty lines left out.
 
     A quote opens a field at its beginning (with ``trim_leading`` also behind blanks), and again right behind the
-    quote that closed it, as a doubled quote does; elsewhere it is text.
+    quote that closed it, as a doubled quote does; elsewhere it is text. With an escape, which counts inside quotes
+    only, a quote does not open again.
     """
+    between = bytes([separator]) if isinstance(separator, int) else separator
     position = 0
     while position < len(data):
         fields: list[bytes] = []
         begins: list[int] = []
         begin = i = position + len(BYTE_ORDER_MARK) * (position == 0 and data.startswith(BYTE_ORDER_MARK))
         inside, may_open = False, True
-        while i < len(data) and (inside or data[i] != ord("\n")):
-            if data[i] == quote and (inside or may_open):
-                inside, may_open = not inside, inside
-            elif not inside:
-                if data[i] == separator:
-                    fields.append(data[begin:i])
-                    begins.append(begin)
-                    begin = i + 1
-                may_open = data[i] == separator or (may_open and trim_leading and data[i] in b" \t")
+        while i < len(data) and (inside or not data.startswith(row_end, i)):
+            if inside:
+                if data[i] == escape:
+                    i += 1
+                elif data[i] == quote:
+                    inside, may_open = False, escape == NO_BYTE
+            elif may_open and data[i] == quote:
+                inside = True
+            elif data.startswith(between, i):
+                fields.append(data[begin:i])
+                begins.append(begin)
+                i += len(between)
+                begin = i
+                may_open = True
+                continue
+            else:
+                may_open = may_open and trim_leading and data[i] in b" \t"
             i += 1
+        i = min(i, len(data))
         field = data[begin:i]
-        if i < len(data):
+        if i < len(data) and row_end == b"\n":
             field = field.removesuffix(b"\r")
         fields.append(field)
         begins.append(begin)
@@ -70,24 +90,23 @@ def plain_rows(
                 position=position,
                 fields=tuple(fields),
                 begins=tuple(begins),
-                stop=min(i + 1, len(data)),
-                comment=comment != NO_BYTE and _first_byte(fields, separator) == comment,
+                end=begin + len(field),
+                stop=min(i + len(row_end), len(data)),
+                comment=comment != NO_BYTE and (fields[0] or between)[0] == comment,
                 terminated=not inside,
             )
-        position = i + 1
+        position = i + len(row_end)
 
 
-def _first_byte(fields: list[bytes], separator: int) -> int:
-    return fields[0][0] if fields[0] else separator
-
-
-def plain_text(field: bytes, quote: int, trim_leading: bool = False, trim_trailing: bool = False) -> tuple[bytes, bool]:
+def plain_text(
+    field: bytes, quote: int, trim_leading: bool = False, trim_trailing: bool = False, escape: int = NO_BYTE
+) -> tuple[bytes, bool]:
     """The text of a field and whether it was quoted.
 
     Raises
     ------
     ValueError
-        The field opens with a quote, but is not a quoted text with every inner quote doubled.
+        The field opens with a quote, but is not a quoted text with every inner quote doubled or escaped.
     """
     if trim_leading:
         field = field.lstrip(b" \t")
@@ -96,7 +115,23 @@ def plain_text(field: bytes, quote: int, trim_leading: bool = False, trim_traili
     if quote == NO_BYTE or field[:1] != bytes([quote]):
         return field, False
     one = bytes([quote])
+    if escape != NO_BYTE:
+        return _escaped_text(field, one, bytes([escape])), True
     inner = field[1:-1]
     if len(field) < 2 or not field.endswith(one) or one in inner.replace(one + one, b""):
         raise ValueError("bad quotes")
     return inner.replace(one + one, one), True
+
+
+def _escaped_text(field: bytes, quote: bytes, escape: bytes) -> bytes:
+    """The text between quotes: an escape before a quote or another escape is taken off, any other one is text."""
+    text = b""
+    i = 1
+    while i < len(field) and field[i : i + 1] != quote:
+        if field[i : i + 1] == escape and field[i + 1 : i + 2] in (quote, escape):
+            i += 1
+        text += field[i : i + 1]
+        i += 1
+    if i != len(field) - 1:
+        raise ValueError("bad quotes")
+    return text

@@ -10,9 +10,12 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tidemill.formats.base import RowError, Rows
+from tidemill.formats.csv.general_index import delimited_row_end, index_delimited
 from tidemill.formats.csv.header import Layout
 from tidemill.formats.csv.index import index_fields
 from tidemill.formats.csv.options import CsvOptions
+from tidemill.formats.csv.spellings import plain_texts
+from tidemill.formats.delimiters import Delimiters
 from tidemill.formats.field_index import FieldOffsets
 from tidemill.formats.line_ends import (
     BYTE_ORDER_MARK,
@@ -64,7 +67,7 @@ class RowBuilder:
     needed: int
 
     @property
-    def lines(self) -> LineRules:
+    def lines(self) -> LineRules | Delimiters:
         """See :class:`tidemill.formats.line_split.LineBuilder`."""
         return self.options.lines
 
@@ -81,9 +84,9 @@ class RowBuilder:
             self.options.trim,
             np.frombuffer(self.options.null_text, np.uint8),
         )
+        texts, starts, ends = plain_texts(data, fields, self.options, [column.field.type for column in self.columns])
         parsed = [
-            column.parser.parse(data, fields.starts[slot], fields.ends[slot], rules)
-            for slot, column in enumerate(self.columns)
+            column.parser.parse(texts, starts[slot], ends[slot], rules) for slot, column in enumerate(self.columns)
         ]
         flaws = self._flaws(fields, parsed, unterminated)
         errors, dropped = self._judge(data, position, fields, flaws)
@@ -105,21 +108,24 @@ class RowBuilder:
         counts = np.empty(row_ends, np.int32)
         broken = np.empty(row_ends if self.options.comment != NO_BYTE else 0, np.int32)
         marked = position == 0 and data[:3].tobytes() == BYTE_ORDER_MARK
-        rows, broken_count = index_fields(
-            data,
-            len(BYTE_ORDER_MARK) if marked else 0,
-            self.options.separator,
-            self.options.quote if quotes else NO_BYTE,
-            self.options.trim & TRIM_LEADING,
-            self.options.comment,
-            max(0, min(self.layout.data_start - position, data.size)),
-            slot_of,
-            starts,
-            ends,
-            row_starts,
-            counts,
-            broken,
-        )
+        begin = len(BYTE_ORDER_MARK) if marked else 0
+        skip_before = max(0, min(self.layout.data_start - position, data.size))
+        outputs = (slot_of, starts, ends, row_starts, counts, broken)
+        if self.options.delimiters is not None:
+            rows, broken_count = index_delimited(
+                data, begin, self.options.delimiters, self.options.comment, skip_before, outputs
+            )
+        else:
+            rows, broken_count = index_fields(
+                data,
+                begin,
+                self.options.separator,
+                self.options.quote if quotes else NO_BYTE,
+                self.options.trim & TRIM_LEADING,
+                self.options.comment,
+                skip_before,
+                *outputs,
+            )
         return FieldOffsets(
             row_starts=row_starts[:rows],
             field_counts=counts[:rows],
@@ -136,10 +142,12 @@ class RowBuilder:
         return self._row_end(data, position, int(fields.row_starts[-1])) < 0
 
     def _row_end(self, data: Bytes, position: int, start: int) -> int:
-        """Offset of the newline that ends the row at ``start``, or -1."""
+        """Offset of the line end behind the row at ``start``, or -1."""
         marked = position == 0 and start == 0 and data[:3].tobytes() == BYTE_ORDER_MARK
         begin = len(BYTE_ORDER_MARK) if marked else start
         options = self.options
+        if options.delimiters is not None:
+            return delimited_row_end(data, begin, options.delimiters)
         stop, _ = find_row_end(data, begin, options.separator, options.quote, options.trim & TRIM_LEADING, OPEN)
         return int(stop)
 
@@ -209,7 +217,7 @@ class RowBuilder:
         stop = self._row_end(data, position, start)
         if stop < 0:
             return bytes(data[start:])
-        if stop > start and data[stop - 1] == CARRIAGE_RETURN:
+        if stop > start and data[stop - 1] == CARRIAGE_RETURN and self.options.general.strips_return:
             stop -= 1
         return bytes(data[start:stop])
 

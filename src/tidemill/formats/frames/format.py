@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from tidemill.formats import registry
 from tidemill.formats.base import Format, RowReader
 from tidemill.formats.codecs import CODEC_OPTIONS
+from tidemill.formats.delimiter_split import DelimiterSplitReader
 from tidemill.formats.frames.rows import FrameBuilder
 from tidemill.formats.malformed import Mode, parse_mode
 from tidemill.formats.native.layout import is_big
@@ -67,7 +68,7 @@ class FramesFormat:
         inner = payload.reader(schema, _inner_options(options), needed)
         assert isinstance(inner, RowReader), "validated before"
         mode = parse_mode({k.lower(): v for k, v in options.items()})
-        separator = b"" if payload.name == "native" else b"\n"
+        separator = b"" if payload.name == "native" else _line_end(inner)
         return FramesReader(parse_sizes(options), FrameBuilder(inner, separator, mode))
 
 
@@ -87,6 +88,14 @@ class FramesReader:
     ) -> SizedSplitReader:
         """See :meth:`tidemill.formats.base.RowReader.split`; a split from byte 0 on owns all frames."""
         return SizedSplitReader(self._builder, self._rules, start=start, end=min(end, file_size))
+
+
+def _line_end(inner: RowReader) -> bytes:
+    """What ends the lines of the payload's format."""
+    split = inner.split(start=0, end=0, file_size=0, in_quotes=False, header=None)
+    if not isinstance(split, DelimiterSplitReader):
+        return b"\n"
+    return split.delimiters.row_end
 
 
 def payload_names() -> list[str]:

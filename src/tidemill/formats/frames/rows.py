@@ -57,7 +57,8 @@ class FrameBuilder:
 
     def build(self, data: Bytes, position: int, starts: Places, sizes: Places) -> Rows:
         """See :meth:`tidemill.formats.sized_records.RecordBuilder.build`."""
-        rows = self._together(data, position, starts, sizes)
+        # What ends a frame can be a part of a line end of several bytes.
+        rows = self._together(data, position, starts, sizes) if len(self.separator) < 2 else None
         if rows is None:
             rows = self._one_by_one(data, position, starts, sizes)
         fail_fast(self.mode, rows.errors)
@@ -93,7 +94,9 @@ class FrameBuilder:
         """Which frames are nothing but the end of a line, as those that keep a connection alive are."""
         if not self.separator or not starts.size:
             return np.zeros(starts.size, np.bool_)
-        ends = (data == CARRIAGE_RETURN) | (data == self.separator[0])
+        ends = data == self.separator[0]
+        if self.separator == b"\n":
+            ends |= data == CARRIAGE_RETURN
         last = np.minimum(starts + np.maximum(sizes - 1, 0), data.size - 1)
         found: npt.NDArray[np.bool_] = ends[np.minimum(starts, data.size - 1)] & ends[last]
         return found & (sizes > 0) & (sizes <= 2)
@@ -102,7 +105,7 @@ class FrameBuilder:
         """Rows of all frames, each read as a file of its own."""
         parts: list[Rows] = []
         for start, size in zip(starts.tolist(), sizes.tolist(), strict=True):
-            if size and self.separator and data[start + size - 1] == CARRIAGE_RETURN:
+            if size and self.separator == b"\n" and data[start + size - 1] == CARRIAGE_RETURN:
                 size -= 1  # as before the line end that is put behind it elsewhere
             if size:
                 rows = self._read(data[start : start + size])

@@ -18,9 +18,10 @@ import pyarrow.compute as pc
 from tidemill.formats.byte_masks import byte_at, kernel
 from tidemill.formats.json.index import Ints, ValueIndex, Values
 from tidemill.formats.json.scalars import ARRAY, INTEGER, NULL, OBJECT, TEXT
-from tidemill.formats.json.texts import copy_values, decode_base64
+from tidemill.formats.json.texts import copy_values
 from tidemill.formats.json.tree import Node
 from tidemill.formats.values.columns import ParsedColumn, TimePatterns, parser_for
+from tidemill.formats.values.encoded import decode_base64
 from tidemill.formats.values.field_text import BAD_VALUE, VALID, TextRules
 from tidemill.formats.values.field_text import NULL as NULL_FIELD
 from tidemill.formats.values.texts import SLACK

@@ -8,7 +8,7 @@ import numpy as np
 from tidemill.formats.byte_masks import byte_at, inlined, kernel, load_word, store_word
 from tidemill.formats.json.scalars import NULL as NULL_VALUE
 from tidemill.formats.json.scalars import TEXT
-from tidemill.formats.values.field_text import BAD_UTF8, BAD_VALUE, NULL, VALID
+from tidemill.formats.values.field_text import BAD_UTF8, NULL, VALID
 from tidemill.formats.values.texts import is_utf8
 
 _HIGH_BITS = np.uint64(0x8080808080808080)
@@ -171,65 +171,5 @@ def copy_values(buf, starts, ends, kinds, escapes, out, offsets, status):
         offsets[row + 1] = cursor
         status[row] = outcome
         if outcome != VALID:
-            failures += 1
-    return failures
-
-
-@inlined
-def _base64_value(c):
-    if 65 <= c <= 90:
-        return c - 65
-    if 97 <= c <= 122:
-        return c - 71
-    if 48 <= c <= 57:
-        return c + 4
-    if c == 43:
-        return 62
-    return 63 if c == 47 else -1
-
-
-@kernel
-def decode_base64(texts, offsets, out, decoded_offsets, status):
-    """Decode a column of base64 texts (RFC 4648, with padding), as Spark reads BINARY.
-
-    Rows whose outcome is not ``VALID`` are left as they are; a text that is no base64 becomes ``BAD_VALUE``.
-
-    Returns
-    -------
-    int
-        Number of rows whose outcome is not ``VALID``.
-    """
-    failures = 0
-    cursor = np.int64(0)
-    decoded_offsets[0] = 0
-    for row in range(status.size):
-        start = np.int64(offsets[row])
-        end = np.int64(offsets[row + 1])
-        if status[row] == VALID:
-            good = (end - start) % 4 == 0
-            padding = 0
-            while good and padding < 2 and end > start and byte_at(texts, end - 1) == 61:
-                end -= 1
-                padding += 1
-            stop = cursor
-            bits = 0
-            value = 0
-            for i in range(start, end):
-                part = _base64_value(byte_at(texts, i))
-                if part < 0:
-                    good = False
-                    break
-                value = (value << 6 | part) & 0xFFFF
-                bits += 6
-                if bits >= 8:
-                    bits -= 8
-                    out[stop] = value >> bits & 0xFF
-                    stop += 1
-            if good:
-                cursor = stop
-            else:
-                status[row] = BAD_VALUE
-        decoded_offsets[row + 1] = cursor
-        if status[row] != VALID:
             failures += 1
     return failures

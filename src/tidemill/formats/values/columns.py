@@ -85,7 +85,8 @@ def parser_for(type_: pa.DataType, patterns: TimePatterns = DEFAULT_PATTERNS) ->
     return None if factory is None else factory(type_, patterns)
 
 
-def _finish(type_: pa.DataType, status: Status, failures: int, *buffers: npt.NDArray[Any]) -> ParsedColumn:
+def finish(type_: pa.DataType, status: Status, failures: int, *buffers: npt.NDArray[Any]) -> ParsedColumn:
+    """A column of the buffers of an Arrow array behind the one of its NULLs, which is made of the outcomes."""
     validity = None
     if failures:
         validity = pa.py_buffer(np.packbits(status == VALID, bitorder="little").data)
@@ -106,7 +107,7 @@ def _integers(type_: pa.DataType, _: TimePatterns) -> ColumnParser:
         out = np.empty(starts.size, np.int64)
         status = np.empty(starts.size, np.uint8)
         failures = parse_integers(buf, starts, ends, rules.quote, rules.trim, rules.null_text, highest, out, status)
-        return _finish(type_, status, failures, out.astype(target, copy=False))
+        return finish(type_, status, failures, out.astype(target, copy=False))
 
     return ColumnParser(parse, f"bad_{type_}")
 
@@ -124,8 +125,8 @@ def _floats(type_: pa.DataType, _: TimePatterns) -> ColumnParser:
             resolve_inexact(buf, starts, ends, rules.quote, rules.trim, single, out, status)
         if single:
             with np.errstate(over="ignore"):
-                return _finish(type_, status, failures - inexact, out.astype(np.float32))
-        return _finish(type_, status, failures - inexact, out)
+                return finish(type_, status, failures - inexact, out.astype(np.float32))
+        return finish(type_, status, failures - inexact, out)
 
     return ColumnParser(parse, "bad_float32" if single else "bad_float64")
 
@@ -139,7 +140,7 @@ def _decimals(type_: pa.Decimal128Type) -> ParseColumn:
         failures = parse_decimals(
             buf, starts, ends, rules.quote, rules.trim, rules.null_text, precision, scale, out, status
         )
-        return _finish(type_, status, failures, out)
+        return finish(type_, status, failures, out)
 
     return parse
 
@@ -154,7 +155,7 @@ def _texts(type_: pa.DataType, _: TimePatterns) -> ColumnParser:
         offsets = np.empty(starts.size + 1, np.int32)
         status = np.empty(starts.size, np.uint8)
         failures = copy_texts(buf, starts, ends, rules.quote, rules.trim, rules.null_text, utf8, out, offsets, status)
-        return _finish(type_, status, failures, offsets, out[: offsets[-1]])
+        return finish(type_, status, failures, offsets, out[: offsets[-1]])
 
     return ColumnParser(parse, "bad_utf8")
 
@@ -164,7 +165,7 @@ def _booleans(type_: pa.DataType, _: TimePatterns) -> ColumnParser:
         out = np.empty(starts.size, np.uint8)
         status = np.empty(starts.size, np.uint8)
         failures = parse_booleans(buf, starts, ends, rules.quote, rules.trim, rules.null_text, out, status)
-        return _finish(type_, status, failures, np.packbits(out, bitorder="little"))
+        return finish(type_, status, failures, np.packbits(out, bitorder="little"))
 
     return ColumnParser(parse, "bad_bool")
 
@@ -174,7 +175,7 @@ def _dates(type_: pa.DataType, patterns: TimePatterns) -> ColumnParser:
         out = np.empty(starts.size, np.int32)
         status = np.empty(starts.size, np.uint8)
         failures = parse_dates(buf, starts, ends, rules.quote, rules.trim, rules.null_text, patterns.date, out, status)
-        return _finish(type_, status, failures, out)
+        return finish(type_, status, failures, out)
 
     return ColumnParser(parse, "bad_date")
 
@@ -197,7 +198,7 @@ def _timestamps(type_: pa.DataType, patterns: TimePatterns) -> ColumnParser:
             out,
             status,
         )
-        return _finish(type_, status, failures, out)
+        return finish(type_, status, failures, out)
 
     return ColumnParser(parse, "bad_timestamp_ntz" if zone == NO_ZONE else "bad_timestamp")
 
