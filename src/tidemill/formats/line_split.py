@@ -8,6 +8,7 @@ moved behind them, by both of its readers.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
@@ -66,6 +67,34 @@ class LineBuilder(Protocol):
         ...
 
 
+@dataclass(frozen=True)
+class OpenRow:
+    """Where a reader is within a split, between two buffers.
+
+    Attributes
+    ----------
+    offset : int
+        Absolute offset of the next byte.
+    state : int
+        The state there.
+    begin : int
+        Where the row begins that is open there; ``offset`` when it is of another split.
+    owned : bool
+        Whether it is a row of the split.
+    data : ndarray of uint8
+        The bytes of it so far, none when it is of another split.
+    quotes : bool
+        Whether they may hold a quote.
+    """
+
+    offset: int
+    state: int
+    begin: int
+    owned: bool
+    data: Bytes
+    quotes: bool
+
+
 class LineSplitReader:
     """See :class:`tidemill.formats.base.SplitReader`.
 
@@ -91,7 +120,7 @@ class LineSplitReader:
         self._marked = 0
         self.done = start >= self._end
         self.quote_parity = 0
-        self.assumed_in_quotes = bool(in_quotes) and start > 0
+        self.assumed_in_quotes = bool(in_quotes) and start > 0 and self._quote != NO_BYTE
         self._guessing = in_quotes is None and start > 0 and self._quote != NO_BYTE
         # Absolute offset of the next byte to be fed, and the state there.
         self._offset = max(start - 1, 0)
@@ -128,6 +157,31 @@ class LineSplitReader:
         if self._before_start and view.size:
             view = self._begin(view)
         return self._advance(view, last)
+
+    @property
+    def in_middle(self) -> bool:
+        """Whether the beginning of the split, and what may belong to a byte order mark, is behind the next byte."""
+        behind = not (self._guessing or self._before_start or self._early)
+        return behind and not self.done and self._offset >= len(BYTE_ORDER_MARK)
+
+    @property
+    def boundary(self) -> int:
+        """Absolute offset of the end of the split."""
+        return self._end
+
+    def pause(self) -> OpenRow:
+        """Let another reader go on, from the middle of the split to some byte before the last one of it."""
+        begin = self._offset if self._row_start is None else self._row_start
+        owned = self._row_start is not None
+        return OpenRow(self._offset, self._state, begin, owned, self._take(NOTHING), self._seen_quotes)
+
+    def resume(self, row: OpenRow) -> None:
+        """Go on where another reader stopped."""
+        self._offset, self._state = row.offset, row.state
+        self._row_start = row.begin if row.owned else None
+        self._behind_teller = False
+        self._seen_quotes |= row.quotes
+        self._keep(row.data)
 
     def _guess(self, window: Bytes) -> None:
         self._guessing = False

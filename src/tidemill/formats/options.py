@@ -32,6 +32,28 @@ def positive(given: Mapping[str, str], name: str, default: int) -> int:
     return int(text)
 
 
+def parse_size(name: str, text: str) -> int:
+    """A count or a size such as ``1000``, ``64k``, ``16m`` or ``1g``, in bytes.
+
+    Raises
+    ------
+    TidemillError
+        TM4003 when it is not a positive number.
+    """
+    factors = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
+    lowered = text.strip().lower().removesuffix("b")
+    factor = factors.get(lowered[-1:], 1)
+    digits = lowered[:-1] if factor > 1 else lowered
+    if not (digits.isascii() and digits.isdigit()) or int(digits) == 0:
+        raise TidemillError(
+            "TM4003",
+            f"bad value for option {name}",
+            got=text,
+            hint="a positive number, with k, m or g for bytes",
+        )
+    return int(digits) * factor
+
+
 def check_options(name: str, given: Iterable[str], known: Collection[str]) -> None:
     """TM4005 for an option that does not exist; names in any case. A known one may end in ``*``: all that begin so."""
     families = tuple(option.removesuffix("*") for option in known if option.endswith("*"))

@@ -225,6 +225,11 @@ class SequenceShredder:
 
     def _enter(self, sequence: int) -> int:
         """Note that a number is here; returns it as one that does not wrap."""
+        number = self._low
+        if sequence == number <= self._largest and not self._seen and self._last is None:
+            # In order, as most come.
+            self._low = number + 1
+            return number
         ahead = (sequence - self._low) % self._largest
         if not 1 <= sequence <= self._largest or self._behind(sequence) or self._seen >> ahead & 1:
             raise self._misplaced(sequence, "it is no number of this stream, or was offered before")

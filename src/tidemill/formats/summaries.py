@@ -311,6 +311,12 @@ class Frontier(Generic[T]):
     def settle(self, sequence: int, summary: Summary, what: T) -> list[Settled[T]]:
         """Take a summary in; returns all buffers that are settled by it, in order."""
         with self._lock:
+            if sequence == self._next and not self._waiting:
+                # In order, as most come.
+                alone = Settled(sequence, self.state, what)
+                self.state = int(summary.table[self.state, _END])
+                self._next = number_after(sequence, self._largest)
+                return [alone]
             self._waiting[sequence] = (summary, what)
             settled: list[Settled[T]] = []
             while (found := self._waiting.pop(self._next, None)) is not None:

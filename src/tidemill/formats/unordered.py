@@ -27,7 +27,7 @@ from tidemill.formats.base import RowReader, Rows
 from tidemill.formats.delimiter_split import DelimiterSplitReader
 from tidemill.formats.delimiters import automaton_of
 from tidemill.formats.line_ends import OPEN, Bytes
-from tidemill.formats.line_split import LineBuilder, LineSplitReader
+from tidemill.formats.line_split import LineBuilder, LineSplitReader, OpenRow
 from tidemill.formats.shredder import Claim, SequenceShredder
 from tidemill.formats.summaries import Automaton, Frontier, Settled, Summary, summarise
 
@@ -53,14 +53,22 @@ class Part:
         Buffers, numbered from 1 on, that the bytes are of.
     begin, end : int
         Absolute offsets of the first byte and behind the last one.
-    rows : Rows
+    made : Rows or FormatError
+        Of the bytes.
     """
 
     first_sequence: int
     last_sequence: int
     begin: int
     end: int
-    rows: Rows
+    made: Rows | FormatError
+
+    @property
+    def rows(self) -> Rows:
+        """Rows of the bytes. Raises what went wrong with them."""
+        if isinstance(self.made, FormatError):
+            raise self.made
+        return self.made
 
 
 @dataclass(frozen=True)
@@ -84,15 +92,24 @@ class UnorderedReader:
         Makes the rows.
     automaton : Automaton, optional
         Where rows end; by the builder's rules unless given.
+    behind : OpenRow, optional
+        Buffers do not begin at the first byte of the file, but there. The open row is buffer 1, so that numbers given
+        begin with 2.
     """
 
-    def __init__(self, builder: LineBuilder, automaton: Automaton | None = None) -> None:
+    def __init__(self, builder: LineBuilder, automaton: Automaton | None = None, behind: OpenRow | None = None) -> None:
         self._builder = builder
         self._automaton = automaton or automaton_of(builder.lines)
-        self._frontier: Frontier[_Buffer] = Frontier(self._automaton.start)
         self._shredder = SequenceShredder()
+        if behind is None:
+            self._frontier: Frontier[_Buffer] = Frontier(self._automaton.start)
+        else:
+            self._frontier = Frontier(behind.state, first=2)
+            self._shredder.offer(1, behind.data.data, -1, -1)
+        # Whether the row that is open at the beginning is a row of these bytes.
+        self._owned = behind is None or behind.owned
         # Only ever set: whether open rows may hold a quote.
-        self._seen_quotes = False
+        self._seen_quotes = behind is not None and behind.quotes
 
     @property
     def held_bytes(self) -> int:
@@ -123,10 +140,12 @@ class UnorderedReader:
     def build(self, settled: Settled[_Buffer]) -> Part | None:
         """Make the rows that a buffer completes; None when others make them.
 
+        What :meth:`LineBuilder.build` raises is in the part.
+
         Raises
         ------
         FormatError
-            As :meth:`LineBuilder.build` does; TM4061 for a sequence number that was there before.
+            TM4061 for a sequence number that was there before.
         """
         buffer = settled.what
         _, count, first, last = buffer.summary.from_state(settled.state)
@@ -135,8 +154,14 @@ class UnorderedReader:
             return None
         row_ends = count - (0 if claim.leading else 1) + (1 if claim.trailing else 0) if count else 1
         own = buffer.data[claim.own_begin : claim.own_end]
-        position = buffer.position + claim.own_begin - sum(map(len, claim.before))
-        return self._part(claim, own, position, row_ends, buffer.summary.quotes)
+        before = sum(map(len, claim.before))
+        # The first row of all may be of another split.
+        skipped = 0
+        if not self._owned and claim.leading and claim.first_sequence == 1:
+            skipped = before + first + 1 if count else before + own.size + sum(map(len, claim.after))
+            row_ends -= 1
+        position = buffer.position + claim.own_begin - before
+        return self._part(claim, own, position, row_ends, buffer.summary.quotes, skipped)
 
     def end(self, last_sequence: int, size: int) -> Part | None:
         """Tell the number of the last buffer and how many bytes there are in all.
@@ -148,18 +173,37 @@ class UnorderedReader:
             return None
         return self._part(claim, _NOTHING, size - sum(map(len, claim.before)), 1, False)
 
+    def leave(self, last_sequence: int, offset: int) -> OpenRow:
+        """The row that is open behind the last buffer, at a byte; for who reads on there. All buffers have been built.
+
+        Raises
+        ------
+        FormatError
+            TM4062 when buffers are missing.
+        """
+        claim = self._shredder.end(last_sequence)
+        self._shredder.validate()
+        owned = self._owned or claim is None or claim.first_sequence > 1
+        data = _NOTHING if claim is None or not owned else np.frombuffer(b"".join(claim.before), np.uint8)
+        return OpenRow(offset, self._frontier.state, offset - data.size, owned, data, self._seen_quotes)
+
     def validate(self) -> None:
         """Check that all bytes have been given out; TM4062 when buffers are missing."""
         self._shredder.validate()
 
-    def _part(self, claim: Claim, own: Bytes, position: int, row_ends: int, quotes: bool) -> Part:
+    def _part(self, claim: Claim, own: Bytes, position: int, row_ends: int, quotes: bool, skipped: int = 0) -> Part:
         data = own
         if claim.before or claim.after:
             quotes = quotes or self._seen_quotes
             data = np.frombuffer(b"".join((*claim.before, own.data, *claim.after)), np.uint8)
         unterminated = claim.ends_stream and self._frontier.state in self._automaton.open_at_end
-        rows = self._builder.build(data, position, row_ends, quotes, unterminated)
-        return Part(claim.first_sequence, claim.last_sequence, position, position + data.size, rows)
+        rows = data[skipped:]
+        made: Rows | FormatError
+        try:
+            made = self._builder.build(rows, position + skipped, row_ends if rows.size else 0, quotes, unterminated)
+        except FormatError as error:
+            made = error
+        return Part(claim.first_sequence, claim.last_sequence, position, position + data.size, made)
 
 
 def read_unordered(
@@ -192,7 +236,8 @@ def read_unordered(
     ------
     FormatError
         TM4063 when a fetch gives too few or too many bytes, TM4064 for a format that has no lines, and what the
-        format's own reader raises; of several errors in one object it may be any. Whatever else ``fetch`` raises.
+        format's own reader raises. Whatever else ``fetch`` raises. Of several errors it is the one that is first in
+        the object; before it come all rows before it, and perhaps others.
     """
     assert size >= 0 and threads >= 1 and buffer_bytes >= 1
     unordered = UnorderedReader(_builder_of(reader, fetch, size))
@@ -206,18 +251,24 @@ def read_unordered(
         for sequence in range(1, count + 1):
             for settled in look(sequence):
                 if (part := unordered.build(settled)) is not None:
-                    yield part
+                    yield _sound(part)
     else:
-        yield from _Crew(look, unordered.build, count, threads).parts()
+        yield from _Crew(look, unordered.build, count, threads, buffer_bytes).parts()
     if (part := unordered.end(count, size)) is not None:
-        yield part
+        yield _sound(part)
     unordered.validate()
 
 
-def in_order(parts: Iterable[Part]) -> Iterator[Part]:
-    """The parts of an object in the order of its bytes; keeps those that come early."""
+def _sound(part: Part) -> Part:
+    """A part; raises what went wrong with its bytes."""
+    _ = part.rows
+    return part
+
+
+def in_order(parts: Iterable[Part], begin: int = 0) -> Iterator[Part]:
+    """The parts of an object, from a byte on, in the order of its bytes; keeps those that come early."""
     early: dict[int, Part] = {}
-    at = 0
+    at = begin
     for part in parts:
         early[part.begin] = part
         while (following := early.pop(at, None)) is not None:
@@ -227,7 +278,10 @@ def in_order(parts: Iterable[Part]) -> Iterator[Part]:
 
 
 class _Crew:
-    """Threads that look at buffers and build them, no further ahead of the first one not built than a window."""
+    """Threads that look at buffers and build them, no further ahead of the first one not built than a window.
+
+    When something goes wrong all buffers up to there are still built, because an earlier one may have an error too.
+    """
 
     def __init__(
         self,
@@ -235,10 +289,13 @@ class _Crew:
         build: Callable[[Settled[_Buffer]], Part | None],
         count: int,
         threads: int,
+        buffer_bytes: int,
     ) -> None:
         self._look = look
         self._build = build
+        # Buffers that are still wanted.
         self._count = count
+        self._buffer_bytes = buffer_bytes
         self._window = threads * AHEAD
         self._changed = threading.Condition()
         self._next = 1
@@ -247,6 +304,8 @@ class _Crew:
         self._low = 1
         self._built: set[int] = set()
         self._parts: deque[Part] = deque()
+        # The first thing in the object that went wrong, and where.
+        self._failed_at = -1
         self._failure: BaseException | None = None
         self._stopped = False
         self._threads = [threading.Thread(target=self._work, daemon=True) for _ in range(min(threads, count))]
@@ -267,20 +326,24 @@ class _Crew:
 
     def _take(self) -> Part | None:
         with self._changed:
-            while not self._parts and self._low <= self._count and self._failure is None:
+            while not self._parts and self._low <= self._count and not self._stopped:
                 self._changed.wait()
+            if self._parts and not self._stopped:
+                self._changed.notify_all()
+                return self._parts.popleft()
             if self._failure is not None:
                 raise self._failure
-            if not self._parts:
-                return None
-            self._changed.notify_all()
-            return self._parts.popleft()
+            return None
 
     def _work(self) -> None:
         try:
             while (task := self._task()) is not None:
                 if isinstance(task, int):
-                    settled = self._look(task)
+                    try:
+                        settled = self._look(task)
+                    except Exception as error:
+                        self._fail((task - 1) * self._buffer_bytes, error, task - 1)
+                        continue
                     if not settled:
                         continue
                     task, *others = settled
@@ -291,7 +354,7 @@ class _Crew:
                 self._put(task.sequence, self._build(task))
         except BaseException as error:
             with self._changed:
-                self._failure = self._failure or error
+                self._failure = error
                 self._stopped = True
                 self._changed.notify_all()
 
@@ -309,6 +372,9 @@ class _Crew:
             return None
 
     def _put(self, sequence: int, part: Part | None) -> None:
+        if part is not None and isinstance(part.made, FormatError):
+            self._fail(part.begin, part.made, sequence)
+            part = None
         with self._changed:
             if part is not None:
                 self._parts.append(part)
@@ -316,6 +382,14 @@ class _Crew:
             while self._low in self._built:
                 self._built.remove(self._low)
                 self._low += 1
+            self._changed.notify_all()
+
+    def _fail(self, position: int, error: Exception, wanted: int) -> None:
+        """Something went wrong at a byte: buffers up to ``wanted`` may still have what comes before it."""
+        with self._changed:
+            self._count = min(self._count, wanted)
+            if self._failure is None or position < self._failed_at:
+                self._failed_at, self._failure = position, error
             self._changed.notify_all()
 
 

@@ -16,9 +16,10 @@ from tidemill.formats.csv.changes import DELETES_OPTION
 from tidemill.formats.debezium.format import KEY_OPTION, OPERATION
 from tidemill.formats.inference.infer import INFERABLE
 from tidemill.formats.inference.options import INFERENCE_OPTIONS
-from tidemill.formats.options import check_options
+from tidemill.formats.options import check_options, parse_size
 from tidemill.formats.orderbook.format import parse_rules
 from tidemill.formats.orderbook.rules import MESSAGES
+from tidemill.formats.read_modes import READ_OPTIONS, check_read_mode
 from tidemill.formats.registry import lookup
 from tidemill.formats.rescue.options import RESCUE_OPTIONS
 from tidemill.plan import codec
@@ -44,7 +45,7 @@ _OWN_OPTIONS = frozenset({"path", "opcolumn", "opinsert", "opdelete", "maxfilesp
     "maxerrorratio",
     *INFERENCE_OPTIONS,
 }
-"""Options of any table that its format is not told of; those of codecs it is."""
+"""Options of any table that its format is not told of; those of codecs and of how to read it is."""
 
 CHANGEABLE = {name.lower(): name for name in (*BUDGET_OPTIONS, "maxFilesPerTrigger", "maxBytesPerTrigger")}
 """Options of a table that can be changed: they say when its rows are admitted, and nothing about what they are."""
@@ -507,7 +508,7 @@ def _table_from_json(data: Mapping[str, Any]) -> Table:
 
 def _check_table(table: Table, statement: CreateTable) -> None:
     format_ = lookup(table.format)
-    known = _OWN_OPTIONS | CODEC_OPTIONS | format_.option_names | RESCUE_OPTIONS
+    known = _OWN_OPTIONS | CODEC_OPTIONS | READ_OPTIONS | format_.option_names | RESCUE_OPTIONS
     check_options(table.format, statement.options, known)
     if table.keyed and table.watermark is not None:
         raise TidemillError(
@@ -544,6 +545,7 @@ def _check_table(table: Table, statement: CreateTable) -> None:
         )
     format_.validate(source.schema, dict(source.options))
     parse_codec_options(table.options)
+    check_read_mode(table.format, format_.reader(source.schema, dict(source.options), ()), table.options)
     _ = table.broadcast  # raises for a bad value
     _check_limits(table)
     next(files.listing(table.path), None)
@@ -554,25 +556,3 @@ def _check_limits(table: Table) -> None:
     for name in ("maxFilesPerTrigger", "maxBytesPerTrigger"):
         table.limit(name)
     _ = table.budget
-
-
-def parse_size(name: str, text: str) -> int:
-    """A count or a size such as ``1000``, ``64k``, ``16m`` or ``1g``, in bytes.
-
-    Raises
-    ------
-    TidemillError
-        TM4003 when it is not a positive number.
-    """
-    factors = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
-    lowered = text.strip().lower().removesuffix("b")
-    factor = factors.get(lowered[-1:], 1)
-    digits = lowered[:-1] if factor > 1 else lowered
-    if not digits.isdigit() or int(digits) == 0:
-        raise TidemillError(
-            "TM4003",
-            f"bad value for option {name}",
-            got=text,
-            hint="a positive number, with k, m or g for bytes",
-        )
-    return int(digits) * factor

@@ -96,10 +96,18 @@ def missing(path: str) -> TidemillError:
 
 
 class FileReader:
-    """Fetches the bytes of one split: ``open``, ``fill`` until it gives nothing, ``close``."""
+    """Fetches the bytes of one split: ``open``, ``fill`` until it gives nothing or ``read_at``, ``close``.
 
-    def __init__(self, split: Split) -> None:
+    Parameters
+    ----------
+    split : Split
+    buffer_bytes : int
+        Most bytes of one ``fill``.
+    """
+
+    def __init__(self, split: Split, buffer_bytes: int = BUFFER_BYTES) -> None:
         self.split = split
+        self._buffer_bytes = buffer_bytes
         self._file: IO[bytes] | None = None
         self._position = 0
 
@@ -133,7 +141,7 @@ class FileReader:
         return self._file
 
     def fill(self) -> bytes:
-        """The next bytes, at most ``BUFFER_BYTES``; empty at the end of the file.
+        """The next bytes, at most ``buffer_bytes``; empty at the end of the file.
 
         Raises
         ------
@@ -141,11 +149,30 @@ class FileReader:
             TM5003 when the file ends before the size it was listed with.
         """
         assert self._file is not None
-        data = self._file.read(BUFFER_BYTES)
+        data = self._file.read(self._buffer_bytes)
         if not data and self._position < self.split.size:
             raise self._changed(os.fstat(self._file.fileno()))
         self._position += len(data)
         return data
+
+    def read_at(self, position: int, length: int) -> bytes:
+        """The bytes there, all of them. Several threads may call it while the file is open.
+
+        Raises
+        ------
+        TidemillError
+            TM5003 when the file has become shorter than it was listed with.
+        """
+        assert self._file is not None
+        pieces: list[bytes] = []
+        while length:
+            piece = os.pread(self._file.fileno(), length, position)
+            if not piece:
+                raise self._changed(os.fstat(self._file.fileno()))
+            pieces.append(piece)
+            position += len(piece)
+            length -= len(piece)
+        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
     def _changed(self, status: os.stat_result) -> TidemillError:
         found, listed = status.st_size, self.split.size

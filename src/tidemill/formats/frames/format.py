@@ -12,6 +12,7 @@ from tidemill.formats.frames.rows import FrameBuilder
 from tidemill.formats.malformed import Mode, parse_mode
 from tidemill.formats.native.layout import is_big
 from tidemill.formats.options import bad_option, check_options, positive
+from tidemill.formats.read_modes import READ_OPTIONS
 from tidemill.formats.sized_records import SizedSplitReader, SizeRules
 from tidemill.schema import Schema
 
@@ -51,7 +52,7 @@ class FramesFormat:
         parse_sizes(options)
         payload = _payload(options)
         known = _OWN | payload.option_names
-        check_options(self.name, [n for n in options if not n.startswith("__")], known | CODEC_OPTIONS)
+        check_options(self.name, [n for n in options if not n.startswith("__")], known | CODEC_OPTIONS | READ_OPTIONS)
         inner = payload.reader(schema, _inner_options(options), ())
         if not isinstance(inner, RowReader) or inner.header_bytes_needed():
             raise bad_option("payload", payload.name, "a format without a header, read as a stream of bytes")
@@ -124,7 +125,7 @@ def _payload(options: Mapping[str, str]) -> Format:
 
 def _inner_options(options: Mapping[str, str]) -> dict[str, str]:
     """Options of the payload. FAILFAST is left to the frames, which know positions in the file."""
-    given = {name.lower(): value for name, value in options.items() if name.lower() not in CODEC_OPTIONS}
+    given = {name.lower(): value for name, value in options.items() if name.lower() not in CODEC_OPTIONS | READ_OPTIONS}
     if parse_mode(given) is Mode.FAILFAST:
         given["mode"] = Mode.DROPMALFORMED.value
     if given["payload"].lower() == "json":

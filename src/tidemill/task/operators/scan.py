@@ -14,9 +14,10 @@ import pyarrow.compute as pc
 from tidemill.errors import FormatError
 from tidemill.formats.base import FileRowReader, RowError, RowReader, Rows, SplitReader, has_lines
 from tidemill.formats.codecs import parse_codec_options
-from tidemill.formats.feeding import FileBytes, feed, open_split
+from tidemill.formats.feeding import FileBytes, feed, file_bytes, open_split
 from tidemill.formats.line_numbers import LineNumbers
 from tidemill.formats.malformed import parse_mode
+from tidemill.formats.read_modes import parse_read_mode
 from tidemill.formats.registry import lookup
 from tidemill.formats.rescue.new_columns import NewColumnsError
 from tidemill.sources.files import FileReader
@@ -32,7 +33,7 @@ _SHOWN = 100
 
 
 class ScanOperator(SourceOperator):
-    """Reads splits in the order given, one buffer at a time.
+    """Reads splits in the order given; rows come in the order of their file.
 
     Only the columns in use are parsed. Malformed fields and rows go to the table's errors table. Once
     the barrier is reached every split has been reported with its quote parity.
@@ -185,7 +186,8 @@ class _OpenSplit:
             self._file = _seekable(split, options)
             self._parts = reader.rows(self._file.open(0), start=split.start, end=split.end, file_size=split.size)
         else:
-            self._file = FileBytes(FileReader(split), split.path, split.size, options)
+            file = FileReader(split, parse_read_mode(options).buffer_bytes)
+            self._file = file_bytes(file, split.path, split.size, split.end, options)
             place = {"start": split.start, "end": split.end, "size": split.size}
             with _naming(split):
                 self._reader = open_split(reader, self._file, **place, in_quotes=split.in_quotes)
@@ -193,12 +195,16 @@ class _OpenSplit:
 
     def read(self) -> Rows | None:
         """Rows of the next buffer (perhaps none), or None after the last."""
-        with _naming(self.split):
-            rows = next(self._parts, None)
+        rows = None
+        try:
+            with _naming(self.split):
+                rows = next(self._parts, None)
+        finally:
+            if rows is None:
+                self._file.close()
+                if self._lines is not None:
+                    self._lines.close()
         if rows is None:
-            self._file.close()
-            if self._lines is not None:
-                self._lines.close()
             return None
         self.rows_read += rows.count + len({e.position for e in rows.errors if e.dropped})
         for error in rows.errors:
