@@ -66,6 +66,8 @@ class Rows:
         Ordered by position, then by column in schema order (errors of the whole row first).
     raw : callable
         The row of a number as it stands in the file; valid until the next buffer is fed.
+    passed_over : int
+        Rows that are left out because nobody wants them, see :mod:`tidemill.formats.row_filter`.
     """
 
     batch: pa.RecordBatch
@@ -73,6 +75,7 @@ class Rows:
     positions: npt.NDArray[np.int64]
     errors: tuple[RowError, ...]
     raw: Callable[[int], bytes] = _unknown
+    passed_over: int = 0
 
 
 class SplitReader(Protocol):

@@ -67,4 +67,4 @@ class _ChangeBuilder(RowBuilder):
 
 def change_builder(builder: RowBuilder, deletes: DeleteRule) -> RowBuilder:
     """The same builder, lenient with what a deletion says beside its key."""
-    return _ChangeBuilder(builder.options, builder.layout, builder.columns, builder.needed, deletes)
+    return _ChangeBuilder(builder.options, builder.layout, builder.columns, builder.needed, None, deletes)

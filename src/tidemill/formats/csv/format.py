@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from copy import copy
 
 from tidemill.errors import FormatError, TidemillError
 from tidemill.formats.base import RowReader
@@ -15,6 +16,7 @@ from tidemill.formats.delimiter_split import DelimiterSplitReader, line_reader
 from tidemill.formats.line_split import LineSplitReader
 from tidemill.formats.malformed import Mode
 from tidemill.formats.rescue.options import RESCUE_OPTIONS, parse_rules
+from tidemill.formats.row_filter import RowFilter
 from tidemill.formats.values.chosen import column_parsers
 from tidemill.formats.values.columns import ColumnParser
 from tidemill.schema import Schema, type_to_ddl
@@ -105,6 +107,15 @@ class CsvRowReader:
         self._options = options
         self._columns = columns
         self._needed = needed
+        self._filter: RowFilter | None = None
+
+    def filtered(self, condition: RowFilter) -> CsvRowReader:
+        """See :class:`tidemill.formats.row_filter.FilteringReader`: only where malformed rows are kept anyway."""
+        if self._options.mode is not Mode.PERMISSIVE or self._deletes is not None:
+            return self
+        reader = copy(self)
+        reader._filter = condition
+        return reader
 
     def header_bytes_needed(self) -> bool:
         """See :meth:`tidemill.formats.base.RowReader.header_bytes_needed`."""
@@ -115,7 +126,7 @@ class CsvRowReader:
     ) -> LineSplitReader | DelimiterSplitReader:
         """See :meth:`tidemill.formats.base.RowReader.split`."""
         layout = self.layout(header, file_size, start, end)
-        builder = RowBuilder(self._options, layout, self._columns, self._needed)
+        builder = RowBuilder(self._options, layout, self._columns, self._needed, self._filter)
         if self._deletes is not None:
             builder = change_builder(builder, self._deletes)
         return line_reader(builder, start=start, end=end, file_size=file_size, in_quotes=in_quotes)

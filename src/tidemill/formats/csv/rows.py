@@ -16,7 +16,7 @@ from tidemill.formats.csv.header import Layout
 from tidemill.formats.csv.options import CsvOptions
 from tidemill.formats.csv.spellings import plain_texts
 from tidemill.formats.delimiters import Delimiters
-from tidemill.formats.field_index import FieldOffsets
+from tidemill.formats.field_index import FieldOffsets, Offsets
 from tidemill.formats.line_ends import (
     BYTE_ORDER_MARK,
     CARRIAGE_RETURN,
@@ -27,6 +27,7 @@ from tidemill.formats.line_ends import (
     find_row_end,
 )
 from tidemill.formats.malformed import Flaw, Mode, check_size, fail_fast, first_bad_byte
+from tidemill.formats.row_filter import WORTHWHILE, RowFilter
 from tidemill.formats.values.columns import ColumnParser, ParsedColumn
 from tidemill.formats.values.field_text import NULL, TRIM_LEADING, VALID, TextRules
 
@@ -43,12 +44,15 @@ class RowBuilder:
         The needed columns first, in the order of the output.
     needed : int
         How many of ``columns`` go into the batch.
+    filter : RowFilter or None
+        Rows that need not be kept.
     """
 
     options: CsvOptions
     layout: Layout
     columns: tuple[CheckedColumn[ColumnParser], ...]
     needed: int
+    filter: RowFilter | None
 
     @property
     def lines(self) -> LineRules | Delimiters:
@@ -69,13 +73,58 @@ class RowBuilder:
             np.frombuffer(self.options.null_text, np.uint8),
         )
         texts, starts, ends = plain_texts(data, fields, self.options, [column.field.type for column in self.columns])
-        parsed = [
-            column.parser.parse(texts, starts[slot], ends[slot], rules) for slot, column in enumerate(self.columns)
-        ]
+        starts, ends = list(starts), list(ends)
+        kept = None
+        if self.filter is None:
+            parsed = [self._parse(texts, starts, ends, rules, slot) for slot in range(len(self.columns))]
+        else:
+            parsed, kept = self._parse_wanted(self.filter, texts, starts, ends, rules)
         flaws = self._flaws(fields, parsed, unterminated)
         errors, dropped = self._judge(data, position, fields, flaws)
-        rows = self._collect(position, fields, parsed, errors, dropped)
+        rows = self._collect(position, fields, parsed, errors, dropped, kept)
         return replace(rows, raw=lambda row: self._raw(data, position, int(rows.positions[row]) - position))
+
+    def _parse(
+        self, texts: Bytes, starts: list[Offsets], ends: list[Offsets], rules: TextRules, slot: int
+    ) -> ParsedColumn:
+        return self.columns[slot].parser.parse(texts, starts[slot], ends[slot], rules)
+
+    def _parse_wanted(
+        self, condition: RowFilter, texts: Bytes, starts: list[Offsets], ends: list[Offsets], rules: TextRules
+    ) -> tuple[list[ParsedColumn], npt.NDArray[np.int64] | None]:
+        """Parse what decides first, and the rest only of rows that are wanted.
+
+        Returns
+        -------
+        tuple
+            Columns of which the arrays hold the rows that are wanted, and the status all rows; and which these are,
+            None for all.
+        """
+        slots = range(len(self.columns))
+        first = {s: self._parse(texts, starts, ends, rules, s) for s in slots if self._decides(s, condition)}
+        asked = [first[slot].array for slot in condition.columns]
+        count = len(starts[0])
+        wanted = condition.test(make_batch([self.columns[s].field for s in condition.columns], asked, count))
+        if not count or wanted.true_count > WORTHWHILE * count:
+            return [first.get(s) or self._parse(texts, starts, ends, rules, s) for s in slots], None
+        kept = np.flatnonzero(wanted.to_numpy(zero_copy_only=False))
+        parsed = []
+        for slot in slots:
+            if slot in first:
+                parsed.append(replace(first[slot], array=first[slot].array.filter(wanted)))
+                continue
+            starts[slot], ends[slot] = starts[slot][kept], ends[slot][kept]
+            values = self._parse(texts, starts, ends, rules, slot)
+            status = None
+            if values.status is not None:
+                status = np.zeros(count, np.uint8)
+                status[kept] = values.status
+            parsed.append(replace(values, status=status))
+        return parsed, kept
+
+    def _decides(self, slot: int, condition: RowFilter) -> bool:
+        """Whether a column must be known of every row: it is filtered by, or its NULLs drop rows."""
+        return slot in condition.columns or not self.columns[slot].field.nullable
 
     def _index(self, data: Bytes, position: int, row_ends: int, quotes: bool, field: int = -1) -> FieldOffsets:
         """Where the fields of all columns are, or, if that is not negative, those of one number."""
@@ -184,13 +233,19 @@ class RowBuilder:
         parsed: list[ParsedColumn],
         errors: tuple[RowError, ...],
         dropped: set[int],
+        kept: npt.NDArray[np.int64] | None,
     ) -> Rows:
         positions: npt.NDArray[np.int64] = fields.row_starts.astype(np.int64) + position
         arrays = [values.array for values in parsed[: self.needed]]
-        if dropped:
-            keep = np.ones(positions.size, np.bool_)
+        keep = np.ones(positions.size, np.bool_) if dropped else None
+        if keep is not None:
             keep[list(dropped)] = False
+        passed_over = 0
+        if kept is not None:
+            passed_over = positions.size - len({*kept.tolist(), *dropped}) if dropped else positions.size - kept.size
+            positions, keep = positions[kept], None if keep is None else keep[kept]
+        if keep is not None:
             positions = positions[keep]
             arrays = [array.filter(pa.array(keep)) for array in arrays]
         batch = make_batch([c.field for c in self.columns[: self.needed]], arrays, positions.size)
-        return Rows(batch, positions.size, positions, errors)
+        return Rows(batch, positions.size, positions, errors, passed_over=passed_over)

@@ -126,7 +126,13 @@ class OrderBookReader:
             assert parser is not None
             columns.append(CheckedColumn(i, field, parser))
         builder = _MessageBuilder(
-            self._options, layout_by_position(MESSAGES), tuple(columns), len(columns), self._rules.insert, self._needed
+            self._options,
+            layout_by_position(MESSAGES),
+            tuple(columns),
+            len(columns),
+            None,
+            self._rules.insert,
+            self._needed,
         )
         return LineSplitReader(builder, start=start, end=end, file_size=file_size, in_quotes=in_quotes)
 

@@ -162,7 +162,7 @@ def parse_decimals(buf, starts, ends, quote, trim, null_text, precision, scale, 
         Number of rows whose outcome is not ``VALID``.
     """
     failures = 0
-    possible = lanes_apply(buf, null_text)
+    possible = lanes_apply(buf, quote, null_text)
     words = np.empty(BLOCK, np.uint64)
     tails = np.empty(BLOCK, np.uint64)
     lengths = np.empty(BLOCK, np.uint64)

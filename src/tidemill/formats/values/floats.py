@@ -181,7 +181,7 @@ def parse_floats(buf, starts, ends, quote, trim, null_text, single, out, status)
     """
     failures = 0
     inexact = 0
-    possible = lanes_apply(buf, null_text)
+    possible = lanes_apply(buf, quote, null_text)
     words = np.empty(BLOCK, np.uint64)
     tails = np.empty(BLOCK, np.uint64)
     lengths = np.empty(BLOCK, np.uint64)

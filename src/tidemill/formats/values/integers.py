@@ -35,7 +35,7 @@ def parse_integers(buf, starts, ends, quote, trim, null_text, highest, out, stat
     """
     size = np.int64(buf.size)
     failures = 0
-    possible = lanes_apply(buf, null_text)
+    possible = lanes_apply(buf, quote, null_text)
     words = np.empty(BLOCK, np.uint64)
     tails = np.empty(BLOCK, np.uint64)
     lengths = np.empty(BLOCK, np.uint64)

@@ -3,8 +3,8 @@
 A column is parsed in blocks of rows. First the bytes of the fields are gathered into arrays, a word or two of eight
 bytes each; then plain arithmetic over these arrays reads the common shapes of a type (digits with a sign and a point)
 and marks every other field ``UNDECIDED``, which the parser of the type then reads on its own. A shape that is read
-here means the same under all options, so these have no part in it; only where a NULL marker could be read as a number
-must lanes not be used (:func:`lanes_apply`).
+here means the same under all options, so these have no part in it; only where a quote or a NULL marker could be read as
+part of a number must lanes not be used (:func:`lanes_apply`).
 
 The arithmetic on eight digits is that of :mod:`tidemill.formats.values.digits`.
 """
@@ -43,14 +43,18 @@ _LEAST_SIZE = 8
 
 
 @inlined
-def lanes_apply(buf, null_text):
-    """Whether a column may be read in lanes: the buffer holds a word, and no marker of NULL looks like a number."""
-    if buf.size < _LEAST_SIZE:
+def lanes_apply(buf, quote, null_text):
+    """Whether a column may be read in lanes: the buffer holds a word, and neither the quote nor what a marker of NULL
+    begins with occurs in numbers and times."""
+    if buf.size < _LEAST_SIZE or _in_numbers(quote):
         return False
-    if null_text.size == 0:
-        return True
-    first = byte_at(null_text, 0)
-    return first != 45 and first != 46 and (first < 48 or first > 57)
+    return null_text.size == 0 or not _in_numbers(byte_at(null_text, 0))
+
+
+@inlined
+def _in_numbers(c):
+    """Whether a byte is a digit, a sign, a point, a colon or the ``T`` of a time."""
+    return 45 <= c <= 58 or c == 43 or c == 84
 
 
 @kernel

@@ -242,7 +242,7 @@ def parse_dates(buf, starts, ends, quote, trim, null_text, pattern, out, status)
         Number of rows whose outcome is not ``VALID``.
     """
     failures = 0
-    possible = pattern.shape[0] == 0 and lanes_apply(buf, null_text)
+    possible = pattern.shape[0] == 0 and lanes_apply(buf, quote, null_text)
     heads = np.empty(BLOCK, np.uint64)
     dates = np.empty(BLOCK, np.uint64)
     times = np.empty(BLOCK, np.uint64)
@@ -301,7 +301,7 @@ def parse_timestamps(buf, starts, ends, quote, trim, null_text, pattern, zone, o
         Number of rows whose outcome is not ``VALID``.
     """
     failures = 0
-    possible = pattern.shape[0] == 0 and lanes_apply(buf, null_text)
+    possible = pattern.shape[0] == 0 and lanes_apply(buf, quote, null_text)
     heads = np.empty(BLOCK, np.uint64)
     dates = np.empty(BLOCK, np.uint64)
     times = np.empty(BLOCK, np.uint64)

@@ -20,10 +20,13 @@ from tidemill.formats.malformed import parse_mode
 from tidemill.formats.read_modes import parse_read_mode
 from tidemill.formats.registry import lookup
 from tidemill.formats.rescue.new_columns import NewColumnsError
+from tidemill.formats.row_filter import FilteringReader, RowFilter
 from tidemill.sources.files import FileReader
 from tidemill.sources.split import Split, SplitResult
 from tidemill.state.columns import column
 from tidemill.state.keys import encode
+from tidemill.task.expressions import Expression, references, remap
+from tidemill.task.functions.evaluate import filter_mask
 from tidemill.task.operator import Output, SourceOperator
 from tidemill.task.program import ScanStep
 from tidemill.task.streams import Delta, batch_of
@@ -51,7 +54,7 @@ class ScanOperator(SourceOperator):
         self._needed = needed
         self._options = dict(source.options)
         format_ = lookup(source.format)
-        self._reader = format_.reader(source.schema, self._options, needed)
+        self._reader = _filtered(format_.reader(source.schema, self._options, needed), operation.condition)
         self._has_lines = has_lines(format_)
         self._queue: deque[Split | None] = deque()
         self._open: _OpenSplit | None = None
@@ -88,7 +91,7 @@ class ScanOperator(SourceOperator):
                 continue
             split = self._open.split
             delta = self._delta(split, rows)
-            self._open.rows += len(delta)
+            self._open.rows += len(delta) + rows.passed_over
             self._errors += [(split, e) for e in self._open.take_errors()]
             if len(delta):
                 return Output(delta)
@@ -160,6 +163,15 @@ class ScanOperator(SourceOperator):
             error = RowError(int(rows.positions[row]), source.op_column, "bad_operation", raw, True)
             self._open.reject(error)
         return weights, known
+
+
+def _filtered(reader: RowReader | FileRowReader, condition: Expression | None) -> RowReader | FileRowReader:
+    """The reader, told what all its readers ask of a row if it can make use of that."""
+    if condition is None or not isinstance(reader, FilteringReader):
+        return reader
+    columns = sorted(references(condition))
+    asked = remap(condition, {column: place for place, column in enumerate(columns)})
+    return reader.filtered(RowFilter(tuple(columns), lambda batch: filter_mask(asked, batch)))
 
 
 class _OpenSplit:
