@@ -279,13 +279,7 @@ class Mill:
         return self._open().snapshot().status()
 
     def _describe(self, name: str) -> DataFrame:
-        catalog = self._open().catalog
-        if name in catalog.tables:
-            schema = catalog.tables[name].schema
-        elif name in catalog.views:
-            schema = catalog.views[name].root.schema
-        else:
-            raise catalog.unknown(name)
+        schema, _ = self._open().catalog.described(name)
         rows = [(f.name, type_to_ddl(f.type), f.nullable) for f in schema]
         return self.spark.createDataFrame(rows, "col_name string, data_type string, nullable boolean")
 

@@ -140,6 +140,37 @@ def below_mask(typing_context: Any, array: Any, index: Any, byte: Any) -> Any:
 
 
 @intrinsic
+def move_32(typing_context: Any, array: Any, index: Any, out: Any, at: Any, byte: Any) -> Any:
+    """Copy ``array[index : index + 32]`` to ``out[at : at + 32]``.
+
+    Returns
+    -------
+    uint64
+        Bit ``k`` tells whether byte ``k`` is ``byte``, bit ``32 + k`` whether it is not ASCII.
+    """
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        vector = ir.VectorType(_I8, 32)
+        half = ir.IntType(32)
+        source = _address(context, builder, signature.args[0], args[0], args[1])
+        target = _address(context, builder, signature.args[2], args[2], args[3])
+        loaded = builder.load(builder.bitcast(source, vector.as_pointer()), align=1)
+        builder.store(loaded, builder.bitcast(target, vector.as_pointer()), align=1)
+        single = builder.insert_element(
+            ir.Constant(vector, ir.Undefined), builder.trunc(args[4], _I8), ir.Constant(half, 0)
+        )
+        lanes = ir.Constant(ir.VectorType(half, 32), [0] * 32)
+        splat = builder.shuffle_vector(single, ir.Constant(vector, ir.Undefined), lanes)
+        equal = builder.zext(builder.bitcast(builder.icmp_unsigned("==", loaded, splat), half), _I64)
+        zeros = ir.Constant(vector, [0] * 32)
+        high = builder.zext(builder.bitcast(builder.icmp_signed("<", loaded, zeros), half), _I64)
+        mask = builder.or_(equal, builder.shl(high, ir.Constant(_I64, 32)))
+        return impl_ret_untracked(context, builder, signature.return_type, mask)
+
+    return types.uint64(array, types.int64, out, types.int64, types.int64), generate
+
+
+@intrinsic
 def trailing_zeros(typing_context: Any, word: Any) -> Any:
     """Index (int64) of the lowest set bit; 64 for zero."""
 

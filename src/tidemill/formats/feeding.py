@@ -13,6 +13,8 @@ from tidemill.formats.line_split import LineSplitReader
 from tidemill.formats.malformed import Mode, fail_fast
 from tidemill.formats.range_reads import RangeFile, ReadAhead
 from tidemill.formats.read_modes import parse_read_mode
+from tidemill.formats.rescue.options import rescue_column
+from tidemill.formats.rescue.paths import with_file_path
 from tidemill.formats.split_unordered import feed_unordered
 
 _HEADER_BYTES = 1 << 16
@@ -61,6 +63,9 @@ class FileBytes:
 
     Attributes
     ----------
+    path : str
+    rescued : str or None
+        The column in which texts name the file.
     compressed : bool
         The file can only be read from its beginning, and its decoded size is not known before its end.
     position : int
@@ -74,6 +79,8 @@ class FileBytes:
     def __init__(self, file: RawFile, path: str, size: int, options: Mapping[str, str]) -> None:
         self._file = file
         self.size = size
+        self.path = path
+        self.rescued = rescue_column(options)
         rules = parse_codec_options(options)
         self._codec = rules.of(path)
         self._most = rules.most_decoded(size)
@@ -159,7 +166,8 @@ def feed(reader: SplitReader, file: FileBytes, mode: Mode) -> Iterator[Rows]:
     Rows come in the order of the file, and what is raised is what comes first in it, whatever the mode of reading.
     """
     if file.ahead is not None and isinstance(reader, LineSplitReader):
-        yield from feed_unordered(reader, file.ahead, file.size)
+        for rows in feed_unordered(reader, file.ahead, file.size):
+            yield rows if file.rescued is None else with_file_path(rows, file.rescued, file.path)
         return
     file.open(reader.read_from)
     more = file.compressed or not reader.done
@@ -170,5 +178,5 @@ def feed(reader: SplitReader, file: FileBytes, mode: Mode) -> Iterator[Rows]:
             flaw = RowError(file.position, None, file.damage, b"", True)
             fail_fast(mode, [flaw])
             rows = replace(rows, errors=(*rows.errors, flaw))
-        yield rows
+        yield rows if file.rescued is None else with_file_path(rows, file.rescued, file.path)
         more = not file.ended and (file.compressed or not reader.done)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import pyarrow as pa
 
@@ -20,11 +19,11 @@ from tidemill.formats.line_numbers import LineNumbers
 from tidemill.formats.malformed import parse_mode
 from tidemill.formats.options import check_options
 from tidemill.formats.registry import lookup
+from tidemill.formats.rescue.options import rescuing
+from tidemill.formats.whole_source import Source, WholeSource, seekable
 from tidemill.schema import Field, Schema, nullable_type
 
 _BUFFER_BYTES = 1 << 20
-
-Source = bytes | bytearray | memoryview | str | Path
 
 
 class OpenFormat:
@@ -93,11 +92,11 @@ class OpenFormat:
         path = str(source) if isinstance(source, str | Path) else ""
         if isinstance(reader, FileRowReader):
             parse_codec_options(self.options).refuse(path)
-            with _seekable(source) as file:
+            with seekable(source) as file:
                 size = file.seek(0, 2)
                 yield from reader.rows(file, start=0, end=size, file_size=size)
             return
-        raw = _Whole(source, buffer_bytes)
+        raw = WholeSource(source, buffer_bytes)
         with ExitStack() as stack:
             stack.callback(raw.end)
             whole = FileBytes(raw, path, raw.size, self.options)
@@ -112,7 +111,7 @@ class OpenFormat:
             for rows in parts:
                 if rows.errors:
                     if lines is None:
-                        again = _Whole(source, _BUFFER_BYTES)
+                        again = WholeSource(source, _BUFFER_BYTES)
                         stack.callback(again.end)
                         lines = LineNumbers(FileBytes(again, path, again.size, self.options))
                     rows = replace(rows, errors=lines.numbered(rows.errors))
@@ -159,9 +158,9 @@ def open_format(name: str, schema: Schema | pa.Schema | str, **options: Any) -> 
     {'a': [1, 2], 'b': ['x', 'y']}
     """
     format_ = lookup(name)
-    given = {key.lower(): _text(value) for key, value in options.items()}
+    given = {key.lower(): option_text(value) for key, value in options.items()}
     check_options(name, given, format_.option_names | CODEC_OPTIONS)
-    return OpenFormat(format_, _schema(schema), given)
+    return OpenFormat(format_, *rescuing(_schema(schema), given, inferred=False))
 
 
 def _schema(schema: Schema | pa.Schema | str) -> Schema:
@@ -172,40 +171,6 @@ def _schema(schema: Schema | pa.Schema | str) -> Schema:
     return schema
 
 
-def _text(value: Any) -> str:
+def option_text(value: Any) -> str:
+    """The value of an option as a table has it."""
     return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def _seekable(source: Source) -> IO[bytes]:
-    if isinstance(source, str | Path):
-        return Path(source).open("rb")
-    return io.BytesIO(source)
-
-
-class _Whole:
-    """A source as :class:`tidemill.formats.feeding.RawFile`, in pieces of at most ``buffer_bytes``."""
-
-    def __init__(self, source: Source, buffer_bytes: int) -> None:
-        self._file = _seekable(source)
-        self._piece = buffer_bytes
-        self.size = self._file.seek(0, 2)
-
-    def open(self, position: int) -> None:
-        self._file.seek(position)
-
-    def fill(self) -> bytes:
-        left = self.size - self._file.tell()
-        piece = self._file.read(min(self._piece, left))
-        if len(piece) < min(1, left):
-            raise OSError("the file became shorter while it was read")
-        return piece
-
-    def first_bytes(self, count: int) -> bytes:
-        self._file.seek(0)
-        return self._file.read(count)
-
-    def close(self) -> None:
-        """Nothing: it may be opened again. It is closed by :meth:`end`."""
-
-    def end(self) -> None:
-        self._file.close()

@@ -42,6 +42,7 @@ from tidemill.plan.join_steps import Joins
 from tidemill.plan.keyed_tables import append_only, contents_plan, message_key, message_steps
 from tidemill.plan.pair_accumulators import pair_accumulators
 from tidemill.plan.placement import NOWHERE, ONE_PLACE, Placement, after_calculation
+from tidemill.plan.raw_filters import with_raw_filters
 from tidemill.plan.small_sides import SmallSides
 from tidemill.plan.static_sides import StaticSides
 from tidemill.plan.traverse import map_children
@@ -132,7 +133,7 @@ class Assembler:
             self._lowered.clear()  # each view notes for itself what it depends on
             self._sinks[view.name] = []
             self._keep(self._store(view))
-        steps = self._with_views()
+        steps = with_raw_filters(self._with_views())
         return Program(steps, fingerprint_program(steps))
 
     def retention(self) -> dict[str, tuple[Lag, ...]]:

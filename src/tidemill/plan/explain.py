@@ -217,7 +217,8 @@ def describe(operation: Operation, inputs: Sequence[Names], own: Names) -> str:
 
     match operation:
         case ScanStep():
-            return f"Scan {operation.source.name} {listed(range(len(own)), own)}"
+            kept = "" if operation.condition is None else f" where {show(operation.condition, own)}"
+            return f"Scan {operation.source.name} {listed(range(len(own)), own)}{kept}"
         case ViewSnapshot():
             return f"Snapshot of {operation.view}"
         case Calculate():

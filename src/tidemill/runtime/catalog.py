@@ -14,16 +14,20 @@ from tidemill.formats.base import WholeFiles
 from tidemill.formats.codecs import CODEC_OPTIONS, parse_codec_options
 from tidemill.formats.csv.changes import DELETES_OPTION
 from tidemill.formats.debezium.format import KEY_OPTION, OPERATION
+from tidemill.formats.inference.infer import INFERABLE
+from tidemill.formats.inference.options import INFERENCE_OPTIONS
 from tidemill.formats.options import check_options, parse_size
 from tidemill.formats.orderbook.format import parse_rules
 from tidemill.formats.orderbook.rules import MESSAGES
 from tidemill.formats.read_modes import READ_OPTIONS, check_read_mode
 from tidemill.formats.registry import lookup
+from tidemill.formats.rescue.options import RESCUE_OPTIONS
 from tidemill.plan import codec
 from tidemill.plan.algebra import Node, relations
 from tidemill.plan.assemble import ViewDefinition
 from tidemill.plan.statements import CreateTable
 from tidemill.runtime.error_budget import BUDGET_OPTIONS, ErrorBudget, parse_budget
+from tidemill.runtime.inferred_tables import format_options, with_columns
 from tidemill.runtime.primary_key import DEBEZIUM, ORDER_BOOK, with_primary_key
 from tidemill.runtime.static_tables import parse_static
 from tidemill.runtime.watermark import Watermark, parse_watermark
@@ -39,6 +43,7 @@ _OWN_OPTIONS = frozenset({"path", "opcolumn", "opinsert", "opdelete", "maxfilesp
     "broadcast",
     "maxerrors",
     "maxerrorratio",
+    *INFERENCE_OPTIONS,
 }
 """Options of any table that its format is not told of; those of codecs and of how to read it is."""
 
@@ -75,7 +80,8 @@ class Table:
     ``schema`` is that of its rows. ``uid`` never names another table, not even a later one of the same name.
     ``options`` have lower-case names; ``path`` is the option of that name made absolute, so that a mill may be
     restarted from another directory. A table with a ``primary_key`` is *keyed*: its rows come from messages in
-    their order, and are kept from its creation after epoch ``born`` on, whether or not a view reads it.
+    their order, and are kept from its creation after epoch ``born`` on, whether or not a view reads it. The columns
+    of an ``inferred`` table come from its files; ``added`` are columns that it got later (``runtime/evolution.py``).
     """
 
     name: str
@@ -86,6 +92,8 @@ class Table:
     path: str
     primary_key: tuple[str, ...] = ()
     born: int = 0
+    inferred: bool = False
+    added: tuple[str, ...] = ()
 
     @property
     def keyed(self) -> bool:
@@ -137,15 +145,19 @@ class Table:
         return parse_budget(self.options)
 
     def same_but_for_limits(self, statement: CreateTable) -> bool:
-        """Whether a statement would create this table, perhaps with other values of options that can be changed."""
-        keyed = with_primary_key(statement)
+        """Whether a statement would create this table, perhaps with other values of options that can be changed.
+
+        Columns that were inferred or added later do not count.
+        """
         given = {k.lower(): v for k, v in statement.options.items()}
         fixed = [{k: v for k, v in options.items() if k not in CHANGEABLE} for options in (self.options, given)]
-        return fixed[0] == fixed[1] and (self.declared, self.format, self.primary_key) == (
-            keyed.schema,
-            keyed.format,
-            keyed.primary_key,
-        )
+        if fixed[0] != fixed[1] or self.format != statement.format:
+            return False
+        if self.inferred and not len(statement.schema):
+            return {n.lower() for n in statement.primary_key} == {n.lower() for n in self.primary_key}
+        made = with_primary_key(with_columns(statement))
+        first = Schema(tuple(f for f in self.declared if f.name not in self.added))
+        return not self.inferred and (first, self.primary_key) == (made.schema, made.primary_key)
 
     def limit(self, name: str) -> int | None:
         """``maxFilesPerTrigger`` or ``maxBytesPerTrigger``."""
@@ -167,7 +179,8 @@ class Table:
         fields = self.declared.fields
         if self.op_column is not None and self.op_column not in self.declared.names:
             fields = (*fields, Field(self.op_column, pa.string()))
-        options = tuple(sorted((k, v) for k, v in self.options.items() if k not in _OWN_OPTIONS))
+        given = format_options(self.format, self.options, self.inferred)
+        options = tuple(sorted((k, v) for k, v in given.items() if k not in _OWN_OPTIONS))
         values = (self.options.get("opinsert", "I"), self.options.get("opdelete", "D"))
         errors = multiset_table(f"errors:{self.uid}", STORED_ERRORS.types, 2)
         schema, op_column = Schema(fields), self.op_column
@@ -254,12 +267,21 @@ class Catalog:
             TM5001 and TM5002 for the path; as :func:`with_primary_key` for the key.
         """
         self._check_free(statement.name)
-        statement = with_primary_key(statement)
+        inferred = not len(statement.schema) and statement.format in INFERABLE
+        statement = with_primary_key(with_columns(statement))
         options = {k.lower(): v for k, v in statement.options.items()}
         path = files.local_pattern(options["path"]) if "path" in options else ""
         uid = f"{statement.name}#{self.next_uid}"
         table = Table(
-            statement.name, uid, statement.format, statement.schema, options, path, statement.primary_key, born
+            statement.name,
+            uid,
+            statement.format,
+            statement.schema,
+            options,
+            path,
+            statement.primary_key,
+            born,
+            inferred,
         )
         _check_table(table, statement)
         return replace(self, tables={**self.tables, table.name: table}, next_uid=self.next_uid + 1)
@@ -386,6 +408,14 @@ class Catalog:
         """The views that a query reads itself."""
         return set(relations(root)) & self.everything.keys()
 
+    def described(self, name: str) -> tuple[Schema, str]:
+        """Columns and uid of a table or view. TM2012 when there is none."""
+        if name in self.tables:
+            return self.tables[name].schema, self.tables[name].uid
+        if name in self.views:
+            return self.views[name].root.schema, self.views[name].uid
+        raise self.unknown(name)
+
     def unknown(self, name: str, kind: str = "table or view") -> TidemillError:
         """TM2012: no such table or view."""
         names = {"table": self.tables, "view": self.views}.get(kind, {**self.tables, **self.views})
@@ -472,13 +502,13 @@ def check_properties(properties: Mapping[str, str]) -> None:
 
 
 def _table_from_json(data: Mapping[str, Any]) -> Table:
-    key = tuple(data.get("primary_key", ()))
-    return Table(**{**data, "declared": codec.decode(data["declared"]), "primary_key": key})
+    names = {n: tuple(data.get(n, ())) for n in ("primary_key", "added")}
+    return Table(**{**data, "declared": codec.decode(data["declared"]), **names})
 
 
 def _check_table(table: Table, statement: CreateTable) -> None:
     format_ = lookup(table.format)
-    known = _OWN_OPTIONS | CODEC_OPTIONS | READ_OPTIONS | format_.option_names
+    known = _OWN_OPTIONS | CODEC_OPTIONS | READ_OPTIONS | format_.option_names | RESCUE_OPTIONS
     check_options(table.format, statement.options, known)
     if table.keyed and table.watermark is not None:
         raise TidemillError(

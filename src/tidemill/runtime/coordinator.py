@@ -20,6 +20,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from tidemill.config import Settings
 from tidemill.errors import TidemillError
+from tidemill.formats.rescue.new_columns import NewColumnsError
 from tidemill.plan.algebra import Node
 from tidemill.plan.assemble import Assembler, ViewDefinition
 from tidemill.plan.catalyst import Catalyst
@@ -27,7 +28,7 @@ from tidemill.plan.catalyst_frames import marked_frame, struct, unreadable_frame
 from tidemill.plan.explain import QUERY, explain
 from tidemill.plan.rules import rewrite
 from tidemill.plan.statements import CreateTable, CreateView
-from tidemill.runtime import replacements, small_tables
+from tidemill.runtime import evolution, replacements, small_tables
 from tidemill.runtime.admission import Admission
 from tidemill.runtime.catalog import NEXT, Catalog, View, check_properties
 from tidemill.runtime.checkpoints import Checkpoints, InUse, Sealed
@@ -226,8 +227,7 @@ class Coordinator:
         self._change(self._noting_whole(catalog))
 
     def _size_of(self, table: str) -> int | None:
-        """The bytes of a table that may be the small side of a join; None when it may not."""
-        return self._intake.size(table, self.settings.broadcast_bytes)
+        return self._intake.size(table, self.settings.broadcast_bytes)  # None: it may be no small side of a join
 
     def _uid(self, name: str) -> str | None:
         view = self.catalog.everything.get(name)
@@ -308,27 +308,16 @@ class Coordinator:
     def relation(self, name: str) -> DataFrame:
         """A table or view as a DataFrame to build queries of, which does not read. TM2012 when there is none."""
         with self._lock:
-            found = self.catalog.tables.get(name)
-            if found is not None:
-                schema, uid = found.schema, found.uid
-            elif name in self.catalog.views:
-                schema, uid = self.catalog.views[name].root.schema, self.catalog.views[name].uid
-            else:
-                raise self.catalog.unknown(name)
+            schema, uid = self.catalog.described(name)
             return unreadable_frame(self.spark, name, struct(self.spark, schema), self.catalyst.mark(name, uid))
 
     def view_frame(self, session: SparkSession, snapshot: Snapshot, name: str, epoch: int | None = None) -> DataFrame:
         """A view as a DataFrame that can be read and that queries of views can be built of. Errors as reading it."""
         frame = view_frame(session, snapshot, name, epoch)
-        view, table = snapshot.catalog.views.get(name), snapshot.catalog.tables.get(name)
-        if (view is None and table is None) or epoch is not None:
+        if epoch is not None or not {name} & (snapshot.catalog.views.keys() | snapshot.catalog.tables.keys()):
             return frame
-        if view is not None:
-            marked = marked_frame(frame, name, view.root.schema, self.catalyst.mark(name, view.uid))
-        else:
-            assert table is not None
-            marked = marked_frame(frame, name, table.schema, self.catalyst.mark(name, table.uid))
-        return pinning(marked, snapshot)
+        schema, uid = snapshot.catalog.described(name)
+        return pinning(marked_frame(frame, name, schema, self.catalyst.mark(name, uid)), snapshot)
 
     def snapshot(self, durable: bool = False) -> Snapshot:
         """The newest sealed version, or the newest that a crash cannot take back."""
@@ -389,10 +378,11 @@ class Coordinator:
 
     def _epoch(self, started: float) -> EpochReport | None:
         """Run an epoch; after the loss of what was not durable, go back to what is, and run one from there."""
+        attempt = partial(evolution.repeating, partial(self._attempt, started), self._grow)
         with self._lock:
             for _ in range(_ATTEMPTS):
                 try:
-                    return self._attempt(started)
+                    return attempt()
                 except TidemillError as error:
                     if error.number == "TM1019" and not self._scattered:
                         self._scattered = True
@@ -400,7 +390,16 @@ class Coordinator:
                         self._roll_back(error)
                     else:
                         raise
-            return self._attempt(started)
+            return attempt()
+
+    def _grow(self, error: NewColumnsError) -> None:
+        """Give a table the columns of a file, durably, or raise the error if it takes none."""
+        catalog, said = evolution.with_new_columns(self.catalog, error)
+        with self._all_or_nothing():
+            self._intake.change_table(catalog.tables[error.table])
+            self._change(catalog)
+        self.catalyst.register(error.table, catalog.tables[error.table].schema)
+        self._warnings.append(said.message())
 
     def _roll_back(self, error: TidemillError) -> None:
         """As after a crash: take up the last durable epoch. What was admitted after it waits to be admitted again."""

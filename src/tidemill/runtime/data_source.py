@@ -31,6 +31,8 @@ from tidemill.formats.codecs import CODEC_OPTIONS, parse_codec_options
 from tidemill.formats.delimiter_split import DelimiterSplitReader
 from tidemill.formats.delimiters import Delimiters
 from tidemill.formats.feeding import feed, file_bytes, open_split
+from tidemill.formats.inference.infer import INFERABLE, infer_columns
+from tidemill.formats.inference.options import INFERENCE_OPTIONS
 from tidemill.formats.line_ends import Bytes, LineRules
 from tidemill.formats.line_split import NOTHING, LineSplitReader
 from tidemill.formats.malformed import Mode, parse_mode
@@ -62,7 +64,7 @@ def register(spark: SparkSession) -> None:
 
     Options: ``format`` (``csv``, ``json``, ...: as written in ``USING``), those of that format, of codecs and of modes
     of reading; ``maxPartitionBytes`` (128m), the size of parts of files; ``errorsPath``, a directory that receives what
-    is malformed. The schema must be given.
+    is malformed. Without a schema the columns are inferred, where the format allows.
     """
     spark.dataSource.register(TidemillSource)
 
@@ -81,7 +83,7 @@ class TidemillSource(DataSource):  # type: ignore[misc]  # PySpark has no types 
                 got=repr(name),
                 hint=f"{nearest(name, rows)}; changelogs and order books are read by a mill",
             )
-        known = lookup(name).option_names | CODEC_OPTIONS | READ_OPTIONS | _OWN_OPTIONS
+        known = lookup(name).option_names | CODEC_OPTIONS | READ_OPTIONS | INFERENCE_OPTIONS | _OWN_OPTIONS
         check_options(name, self.given, known)
         parse_size("maxPartitionBytes", self.given.get("maxpartitionbytes", DEFAULT_PARTITION))
         if not _paths(self.given):
@@ -94,11 +96,25 @@ class TidemillSource(DataSource):  # type: ignore[misc]  # PySpark has no types 
         """As in ``spark.read.format``."""
         return NAME
 
-    def schema(self) -> StructType:
-        """Called when none is given. Raises TM4071."""
-        raise TidemillError(
-            "TM4071", "the columns must be given", got="no schema", hint='.schema("a BIGINT, b STRING") before .load'
-        )
+    def schema(self) -> str:
+        """The columns that a sample of the files has, where none are given.
+
+        Raises
+        ------
+        TidemillError
+            TM4073 for a format whose columns cannot be inferred, TM4071 when there is no row, and what
+            :func:`tidemill.formats.inference.infer.infer_columns` raises.
+        """
+        name = self.given["format"].lower()
+        if name not in INFERABLE:
+            raise TidemillError(
+                "TM4073",
+                "the columns of this format cannot be inferred",
+                got=name,
+                hint='.schema("a BIGINT, b STRING") before .load',
+            )
+        found = [file.path for path in _paths(self.given) for file in listing(local_pattern(path)) if file.size]
+        return infer_columns(name, found, self.given).to_ddl()
 
     def reader(self, schema: StructType) -> TidemillReader:
         """Errors as :meth:`tidemill.formats.base.Format.validate`."""
@@ -124,7 +140,7 @@ class TidemillReader(DataSourceReader):  # type: ignore[misc]
 
     def __init__(self, given: Mapping[str, str], columns: StructType) -> None:
         self._format = given["format"]
-        self._options = {name: value for name, value in given.items() if name not in _OWN_OPTIONS}
+        self._options = {name: value for name, value in given.items() if name not in _OWN_OPTIONS | INFERENCE_OPTIONS}
         self._given = dict(given)
         self._columns = columns
         self._schema = Schema(

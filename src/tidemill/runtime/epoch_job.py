@@ -120,7 +120,7 @@ def run_certainly(
             reports = jobs.run(plan, program.supersteps, work)
         except TidemillError as error:
             certain = [s for s in splits if s.in_quotes is not None and s.base == 0]
-            if error.number != "TM4020" or len(certain) == len(splits):
+            if error.number not in ("TM4020", "TM4074") or len(certain) == len(splits):
                 raise
             splits, redone = certain, redone + 1  # it may come from a wrong guess: read less, but surely
             continue

@@ -85,7 +85,7 @@ class Intake:
         self._live[table.name] = Progress(table.name, None)
 
     def change_table(self, table: Table) -> None:
-        """Follow a table with other options than before."""
+        """Follow a table with other options or columns than before."""
         self._tables[table.name] = table
 
     def drop_table(self, table: Table) -> set[str]:

@@ -97,11 +97,14 @@ class ScanStep:
 
     With ``sequenced`` the rows are messages: two int64 columns follow, 1 or -1 by the operation, and the row's
     place in the epoch.
+
+    A row of which ``condition``, over ``columns``, is not true may be left out: no reader wants it.
     """
 
     source: TableSource
     columns: tuple[str, ...]
     sequenced: bool = False
+    condition: Expression | None = None
 
 
 @dataclass(frozen=True)

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from tidemill.errors import FormatError, TidemillError
-from tidemill.formats.base import SplitReader
+from tidemill.formats.base import RowReader
 from tidemill.formats.csv.changes import DeleteRule, change_builder, parse_delete_rule
-from tidemill.formats.csv.header import layout_by_header, layout_by_position
+from tidemill.formats.csv.header import Layout, layout_by_header, layout_by_position
 from tidemill.formats.csv.options import OPTION_NAMES, CsvOptions, parse_options
 from tidemill.formats.csv.rows import CheckedColumn, RowBuilder
-from tidemill.formats.delimiter_split import line_reader
+from tidemill.formats.delimiter_split import DelimiterSplitReader, line_reader
+from tidemill.formats.line_split import LineSplitReader
 from tidemill.formats.malformed import Mode
+from tidemill.formats.rescue.options import RESCUE_OPTIONS, parse_rules
 from tidemill.formats.values.chosen import column_parsers
 from tidemill.formats.values.columns import ColumnParser
 from tidemill.schema import Schema, type_to_ddl
@@ -52,7 +54,7 @@ class CsvFormat:
 
     name = "csv"
     is_text = True
-    option_names = OPTION_NAMES
+    option_names = OPTION_NAMES | RESCUE_OPTIONS
 
     def validate(self, schema: Schema, options: Mapping[str, str]) -> None:
         """See :meth:`tidemill.formats.base.Format.validate`."""
@@ -73,11 +75,16 @@ class CsvFormat:
                     hint="use string, or a format with nested types",
                 )
 
-    def reader(self, schema: Schema, options: Mapping[str, str], needed: Sequence[str]) -> CsvRowReader:
+    def reader(self, schema: Schema, options: Mapping[str, str], needed: Sequence[str]) -> RowReader:
         """See :meth:`tidemill.formats.base.Format.reader`."""
         self.validate(schema, options)
+        rules = parse_rules(schema, options)
+        if rules is not None:
+            from tidemill.formats.csv.rescue import RescuingCsvReader  # it reads with the reader below
+
+            return RescuingCsvReader(schema, options, needed, rules)
         parsed = parse_options(options)
-        columns = _checked_columns(schema, parsed, needed, _parsers(schema, options, parsed))
+        columns = checked_columns(schema, parsed, needed, _parsers(schema, options, parsed))
         return CsvRowReader(schema, parsed, columns, len(needed), parse_delete_rule(schema, options))
 
 
@@ -104,30 +111,33 @@ class CsvRowReader:
 
     def split(
         self, *, start: int, end: int, file_size: int, in_quotes: bool | None, header: bytes | None
-    ) -> SplitReader:
+    ) -> LineSplitReader | DelimiterSplitReader:
         """See :meth:`tidemill.formats.base.RowReader.split`."""
+        layout = self.layout(header, file_size, start, end)
+        builder = RowBuilder(self._options, layout, self._columns, self._needed)
+        if self._deletes is not None:
+            builder = change_builder(builder, self._deletes)
+        return line_reader(builder, start=start, end=end, file_size=file_size, in_quotes=in_quotes)
+
+    def layout(self, header: bytes | None, file_size: int, start: int, end: int) -> Layout:
+        """Where a file keeps the columns. Errors as :meth:`split`."""
         if not self._options.header:
-            layout = layout_by_position(self._schema)
-        elif header is None:
+            return layout_by_position(self._schema)
+        if header is None:
             raise FormatError(
                 "TM4012",
                 "the head of the file was not given",
                 got=f"split {start} to {end}",
                 hint="with header=true every split needs the first line of its file",
             )
-        else:
-            layout = layout_by_header(self._schema, self._options, header, file_size)
-        builder = RowBuilder(self._options, layout, self._columns, self._needed)
-        if self._deletes is not None:
-            builder = change_builder(builder, self._deletes)
-        return line_reader(builder, start=start, end=end, file_size=file_size, in_quotes=in_quotes)
+        return layout_by_header(self._schema, self._options, header, file_size)
 
 
 def _parsers(schema: Schema, options: Mapping[str, str], parsed: CsvOptions) -> tuple[ColumnParser | None, ...]:
     return column_parsers(schema, {name.lower(): value for name, value in options.items()}, parsed.patterns)
 
 
-def _checked_columns(
+def checked_columns(
     schema: Schema, options: CsvOptions, needed: Sequence[str], parsers: Sequence[ColumnParser | None]
 ) -> tuple[CheckedColumn, ...]:
     """The needed columns, then those that decide whether a row is kept."""

@@ -1,6 +1,10 @@
 """Phase 1 of CSV: where fields lie in a buffer of complete rows; where these end is told by
 :mod:`tidemill.formats.line_ends`.
 
+First every separator and line end outside quotes is found, 64 bytes at a time, and noted as a flat list of marks. Where
+all rows have as many fields as the file has columns, the ends of a field are every ``width``-th mark, and so are read
+off it without looking at a row; else the marks are walked row by row.
+
 Plain twin: :mod:`tidemill.formats.csv.reference`.
 """
 
@@ -9,64 +13,68 @@ from __future__ import annotations
 # mypy: allow-untyped-defs
 import numpy as np
 
-from tidemill.formats.byte_masks import block_mask, byte_at, count_bits, kernel, prefix_xor, trailing_zeros
+from tidemill.formats.byte_masks import (
+    block_mask,
+    byte_at,
+    count_bits,
+    equal_mask,
+    item_at,
+    kernel,
+    prefix_xor,
+    trailing_zeros,
+)
 from tidemill.formats.line_ends import CARRIAGE_RETURN, NEWLINE, OPEN, QUOTED, careful_block
 
 _ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
 _ONE = np.uint64(1)
+MARK_SLACK = 66
+"""Marks that the output of :func:`find_marks` must have room for beyond those expected."""
+_BLOCK = 512
 
 
 @kernel
-def index_fields(
-    buf, begin, separator, quote, leading, comment, skip_before, slot_of, starts, ends, row_starts, counts, broken
-):
-    """Index the rows of a buffer that starts at a row and holds complete rows only.
-
-    The end of the buffer ends the last row even without a newline.
+def find_marks(buf, begin, separator, quote, leading, marks):
+    """Find the separators and line ends outside quotes.
 
     Parameters
     ----------
     buf : ndarray of uint8
+        Complete rows; the end of the buffer ends the last one even without a newline, or inside an open quote.
     begin : int
-        First byte to read: 0, or 3 behind a byte order mark. The first row starts at 0 all the same.
-    separator, quote, comment : int
-        Bytes; ``NO_BYTE`` when switched off.
+        First byte to read, where a row begins.
+    separator, quote : int
+        Bytes; the quote may be ``NO_BYTE``.
     leading : int
-        As in :func:`scan_row_ends`.
-    skip_before : int
-        Rows that start before this offset are skipped (the header).
-    slot_of : ndarray of int32, shape (width,)
-        For each field of the file its row in ``starts`` and ``ends``, or -1 when it is not needed.
-    starts, ends, row_starts, counts, broken : ndarray of int32
-        Outputs, see :class:`FieldOffsets`; large enough for every row end plus one.
+        As in :func:`~tidemill.formats.line_ends.scan_row_ends`.
+    marks : ndarray of int32
+        Receives offsets, ascending; the size of the buffer stands for the end of a row without a newline.
 
     Returns
     -------
     tuple of int
-        Number of rows and of broken comments written.
+        Number of marks and number of line ends among them; -1 for the first when the room does not do.
     """
     size = np.int64(buf.size)
-    width = np.int64(slot_of.size)
-    last_needed = width - 1
-    while last_needed >= 0 and slot_of[last_needed] < 0:
-        last_needed -= 1
-    row = np.int64(0)
-    broken_count = np.int64(0)
-    field = np.int64(0)
-    field_start = np.int64(begin)
-    line_start = np.int64(0)
-    text_start = np.int64(begin)
+    room = np.int64(marks.size) - MARK_SLACK
+    count = np.int64(0)
+    lines = np.int64(0)
     carry = np.uint64(0)
     state = np.int64(OPEN)
-    known_at = np.int64(0)
-    for base in range(0, size + 1, 64):
-        newlines = block_mask(buf, base, size, NEWLINE)
-        marks = newlines | block_mask(buf, base, size, separator)
+    known_at = np.int64(begin)
+    for base in range(begin, size, 64):
+        if count > room:
+            return np.int64(-1), lines
+        if base + 64 <= size:
+            newlines = equal_mask(buf, base, NEWLINE)
+            found = newlines | equal_mask(buf, base, separator)
+        else:
+            newlines = block_mask(buf, base, size, NEWLINE)
+            found = newlines | block_mask(buf, base, size, separator)
         if quote >= 0:
             quotes = block_mask(buf, base, size, quote)
             if quotes != 0 or leading != 0:
                 quoted = prefix_xor(quotes) ^ carry
-                misplaced = quotes & quoted & ~((marks | quotes) << _ONE)
+                misplaced = quotes & quoted & ~((found | quotes) << _ONE)
                 carry_in = carry
                 carry = np.uint64(np.int64(quoted) >> 63)
                 if misplaced != 0 or leading != 0:
@@ -77,65 +85,164 @@ def index_fields(
                     if state >= 0:
                         known_at = np.int64(base + 64)
                         carry = _ALL if state == QUOTED else np.uint64(0)
-                marks &= ~quoted
+                found &= ~quoted
                 newlines &= ~quoted
             else:
-                marks &= ~carry
+                found &= ~carry
                 newlines &= ~carry
-        if base + 64 > size and line_start < size:
-            # A virtual newline behind the last byte, even inside an open quote.
-            at_end = _ONE << np.uint64(size - base)
-            tail = size - 1
-            if line_start < size and (byte_at(buf, tail) != NEWLINE or carry != 0):
-                marks |= at_end
-                newlines |= at_end
-        while marks != 0:
-            if field > last_needed:
-                # Nothing of this row is needed any more: count its fields and go to its end.
-                if newlines == 0:
-                    field += count_bits(marks)
-                    break
-                before = (newlines & (~newlines + _ONE)) - _ONE
-                field += count_bits(marks & before)
-                marks &= ~before
-            bit = marks & (~marks + _ONE)
-            at = base + trailing_zeros(marks)
-            marks ^= bit
-            if newlines & bit == 0:
+        lines += count_bits(newlines)
+        ahead = count
+        count += count_bits(found)
+        # Eight at once and no branch between them; what is noted beyond the last is overwritten.
+        while True:
+            for k in range(8):
+                marks[ahead + k] = base + trailing_zeros(found)
+                found &= found - _ONE
+            ahead += 8
+            if ahead >= count:
+                break
+    if size > begin and (carry != 0 or byte_at(buf, size - 1) != NEWLINE):
+        marks[count] = size
+        count += 1
+        lines += 1
+    return count, lines
+
+
+@kernel
+def regular_fields(buf, begin, marks, lines, comment, width, slot_of, starts, ends, row_starts):
+    """The fields of a buffer all of whose rows have ``width`` of them, and none of which is empty or a comment.
+
+    Parameters
+    ----------
+    buf, begin, marks
+        As :func:`find_marks` had and left them, the latter cut to what it holds.
+    lines : int
+        Number of line ends among the marks.
+    comment : int
+        Byte, or ``NO_BYTE``.
+    width : int
+        Fields of a row.
+    slot_of : ndarray of int32, shape (width,)
+        For each field of the file its row in ``starts`` and ``ends``, or -1 when it is not needed.
+    starts, ends, row_starts : ndarray of int32
+        Outputs, see :class:`~tidemill.formats.field_index.FieldOffsets`; large enough for ``lines`` rows.
+
+    Returns
+    -------
+    bool
+        False when the buffer is not so; what was written is then of no use.
+    """
+    size = np.int64(buf.size)
+    if marks.size != lines * width:
+        return False
+    start = np.int64(begin)
+    returns = np.int64(0)
+    for row in range(lines):
+        end = item_at(marks, row * width + width - 1)
+        if end < size and byte_at(buf, end) != NEWLINE:
+            return False
+        row_starts[row] = start
+        if start == end or byte_at(buf, start) == comment:
+            return False
+        if byte_at(buf, end - 1) == CARRIAGE_RETURN:
+            returns += 1
+            if start == end - 1:
+                return False
+        start = end + 1
+    for base in range(0, lines, _BLOCK):
+        stop = min(base + _BLOCK, lines)
+        for field in range(width):
+            slot = np.int64(slot_of[field])
+            if slot < 0:
+                continue
+            into = ends[slot]
+            at = base * width + field
+            for row in range(base, stop):
+                into[row] = item_at(marks, at)
+                at += width
+            into = starts[slot]
+            if field == 0:
+                into[base:stop] = row_starts[base:stop]
+            else:
+                at = base * width + field - 1
+                for row in range(base, stop):
+                    into[row] = item_at(marks, at) + 1
+                    at += width
+    last = np.int64(slot_of[width - 1])
+    if last >= 0 and returns != 0:
+        for row in range(lines):
+            end = np.int64(ends[last, row])
+            # The end of the file without a newline ends a row too, and a carriage return before it is data there.
+            if end < size and byte_at(buf, end - 1) == CARRIAGE_RETURN:
+                ends[last, row] = end - 1
+    if lines > 0:
+        row_starts[0] = 0  # also behind a byte order mark
+    return True
+
+
+@kernel
+def walk_fields(buf, begin, marks, comment, skip_before, slot_of, starts, ends, row_starts, counts, broken):
+    """The fields of a buffer whose rows may have any number of them; empty rows and comments are left out.
+
+    Parameters
+    ----------
+    buf, begin, marks, comment, slot_of, starts, ends, row_starts
+        As for :func:`regular_fields`.
+    skip_before : int
+        Rows that start before this offset are skipped (the header).
+    counts, broken : ndarray of int32
+        Outputs, see :class:`~tidemill.formats.field_index.FieldOffsets`; large enough for every line end.
+
+    Returns
+    -------
+    tuple of int
+        Number of rows and of broken comments written.
+    """
+    size = np.int64(buf.size)
+    width = np.int64(slot_of.size)
+    row = np.int64(0)
+    broken_count = np.int64(0)
+    field = np.int64(0)
+    field_start = np.int64(begin)
+    line_start = np.int64(0)
+    text_start = np.int64(begin)
+    for i in range(marks.size):
+        at = np.int64(marks[i])
+        if at < size and byte_at(buf, at) != NEWLINE:
+            if field < width:
                 slot = slot_of[field]
                 if slot >= 0:
                     starts[slot, row] = field_start
                     ends[slot, row] = at
-                field += 1
-                field_start = at + 1
-                continue
-            newlines ^= bit
-            text_end = at
-            if at < size and at > text_start and byte_at(buf, at - 1) == CARRIAGE_RETURN:
-                text_end -= 1
-            if text_end > text_start and line_start >= skip_before:
-                if byte_at(buf, text_start) == comment:
-                    for i in range(text_start, text_end):
-                        if byte_at(buf, i) == NEWLINE:
-                            broken[broken_count] = line_start
-                            broken_count += 1
-                            break
-                else:
-                    row_starts[row] = line_start
-                    counts[row] = field + 1
-                    if field <= last_needed:
-                        slot = slot_of[field]
-                        if slot >= 0:
-                            starts[slot, row] = field_start
-                            ends[slot, row] = text_end
-                        for missing in range(field + 1, last_needed + 1):
-                            slot = slot_of[missing]
-                            if slot >= 0:
-                                starts[slot, row] = 0
-                                ends[slot, row] = -1
-                    row += 1
-            field = np.int64(0)
-            line_start = at + 1
-            text_start = line_start
-            field_start = line_start
+            field += 1
+            field_start = at + 1
+            continue
+        text_end = at
+        if at < size and at > text_start and byte_at(buf, at - 1) == CARRIAGE_RETURN:
+            text_end -= 1
+        if text_end > text_start and line_start >= skip_before:
+            if byte_at(buf, text_start) == comment:
+                for k in range(text_start, text_end):
+                    if byte_at(buf, k) == NEWLINE:
+                        broken[broken_count] = line_start
+                        broken_count += 1
+                        break
+            else:
+                row_starts[row] = line_start
+                counts[row] = field + 1
+                if field < width:
+                    slot = slot_of[field]
+                    if slot >= 0:
+                        starts[slot, row] = field_start
+                        ends[slot, row] = text_end
+                for missing in range(field + 1, width):
+                    slot = slot_of[missing]
+                    if slot >= 0:
+                        starts[slot, row] = 0
+                        ends[slot, row] = -1
+                row += 1
+        field = np.int64(0)
+        line_start = at + 1
+        text_start = line_start
+        field_start = line_start
     return row, broken_count

@@ -10,9 +10,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tidemill.formats.base import RowError, Rows
-from tidemill.formats.csv.general_index import delimited_row_end, index_delimited
+from tidemill.formats.csv.buffer_index import index_buffer
+from tidemill.formats.csv.general_index import delimited_row_end
 from tidemill.formats.csv.header import Layout
-from tidemill.formats.csv.index import index_fields
 from tidemill.formats.csv.options import CsvOptions
 from tidemill.formats.csv.spellings import plain_texts
 from tidemill.formats.delimiters import Delimiters
@@ -96,44 +96,16 @@ class RowBuilder:
     def _index(self, data: Bytes, position: int, row_ends: int, quotes: bool, field: int = -1) -> FieldOffsets:
         """Where the fields of all columns are, or, if that is not negative, those of one number."""
         if field >= 0:
-            slots, slot_of = 1, np.full(field + 1, -1, np.int32)
+            slot_of = np.full(field + 1, -1, np.int32)
             slot_of[field] = 0
         else:
-            slots, slot_of = len(self.columns), np.full(self.layout.width, -1, np.int32)
+            slot_of = np.full(self.layout.width, -1, np.int32)
             for slot, column in enumerate(self.columns):
                 slot_of[self.layout.field_of[column.ordinal]] = slot
-        starts = np.empty((slots, row_ends), np.int32)
-        ends = np.empty((slots, row_ends), np.int32)
-        row_starts = np.empty(row_ends, np.int32)
-        counts = np.empty(row_ends, np.int32)
-        broken = np.empty(row_ends if self.options.comment != NO_BYTE else 0, np.int32)
         marked = position == 0 and data[:3].tobytes() == BYTE_ORDER_MARK
         begin = len(BYTE_ORDER_MARK) if marked else 0
         skip_before = max(0, min(self.layout.data_start - position, data.size))
-        outputs = (slot_of, starts, ends, row_starts, counts, broken)
-        if self.options.delimiters is not None:
-            rows, broken_count = index_delimited(
-                data, begin, self.options.delimiters, self.options.comment, skip_before, outputs
-            )
-        else:
-            rows, broken_count = index_fields(
-                data,
-                begin,
-                self.options.separator,
-                self.options.quote if quotes else NO_BYTE,
-                self.options.trim & TRIM_LEADING,
-                self.options.comment,
-                skip_before,
-                *outputs,
-            )
-        return FieldOffsets(
-            row_starts=row_starts[:rows],
-            field_counts=counts[:rows],
-            starts=starts[:, :rows],
-            ends=ends[:, :rows],
-            has_quotes=quotes,
-            broken_comments=broken[:broken_count],
-        )
+        return index_buffer(data, begin, self.options, row_ends, quotes, skip_before, slot_of)
 
     def _reaches_end(self, data: Bytes, position: int, fields: FieldOffsets) -> bool:
         """Whether the last row is what the file ends in, and not a comment behind it."""

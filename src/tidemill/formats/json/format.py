@@ -18,6 +18,7 @@ from tidemill.formats.line_ends import BYTE_ORDER_MARK
 from tidemill.formats.line_split import LineSplitReader
 from tidemill.formats.malformed import Mode
 from tidemill.formats.options import bad_option
+from tidemill.formats.rescue.options import RESCUE_OPTIONS, parse_rules
 from tidemill.schema import Schema, type_to_ddl
 
 
@@ -56,7 +57,7 @@ class JsonFormat:
 
     name = "json"
     is_text = True
-    option_names = OPTION_NAMES
+    option_names = OPTION_NAMES | RESCUE_OPTIONS
 
     def validate(self, schema: Schema, options: Mapping[str, str]) -> None:
         """See :meth:`tidemill.formats.base.Format.validate`."""
@@ -65,6 +66,11 @@ class JsonFormat:
     def reader(self, schema: Schema, options: Mapping[str, str], needed: Sequence[str]) -> JsonReader:
         """See :meth:`tidemill.formats.base.Format.reader`."""
         self.validate(schema, options)
+        rules = parse_rules(schema, options)
+        if rules is not None:
+            from tidemill.formats.json.rescue import RescuingJsonReader  # it is a reader of this format
+
+            return RescuingJsonReader(schema, options, needed, rules)
         return JsonReader(schema, parse_options(schema, options), needed, parse_delete_rule(schema, options))
 
 
@@ -72,10 +78,15 @@ class JsonReader:
     """See :class:`tidemill.formats.base.RowReader`."""
 
     def __init__(
-        self, schema: Schema, options: JsonOptions, needed: Sequence[str], deletes: DeleteRule | None = None
+        self,
+        schema: Schema,
+        options: JsonOptions,
+        needed: Sequence[str],
+        deletes: DeleteRule | None = None,
+        further: Sequence[CheckedColumn] = (),
     ) -> None:
         self._multi_line = options.multi_line
-        self._builder = _builder(schema, options, needed, deletes)
+        self._builder = _builder(schema, options, needed, deletes, further)
 
     def header_bytes_needed(self) -> bool:
         """See :meth:`tidemill.formats.base.RowReader.header_bytes_needed`."""
@@ -114,8 +125,14 @@ def _ambiguous(schema: Schema, options: JsonOptions, ordinals: Sequence[int]) ->
     return bad_option(f"field.{name}", path, "one object cannot be read as a map and by its fields")
 
 
-def _builder(schema: Schema, options: JsonOptions, needed: Sequence[str], deletes: DeleteRule | None) -> RecordBuilder:
-    """The needed columns, then those that decide whether a row is kept."""
+def _builder(
+    schema: Schema,
+    options: JsonOptions,
+    needed: Sequence[str],
+    deletes: DeleteRule | None,
+    further: Sequence[CheckedColumn] = (),
+) -> RecordBuilder:
+    """The needed columns and further ones for the batch, then those that decide whether a row is kept."""
     ordinal_of = {name: i for i, name in enumerate(schema.names)}
     ordinals = [ordinal_of[name] for name in needed]
     for ordinal, field in enumerate(schema):
@@ -144,5 +161,6 @@ def _builder(schema: Schema, options: JsonOptions, needed: Sequence[str], delete
                 hint="the keys of a map must be STRING, and a struct needs fields",
             )
         columns.append(CheckedColumn(ordinal, field, build, node))
+    columns[len(needed) : len(needed)] = further
     order = tuple(number_nodes(root))
-    return RecordBuilder(options, tuple(columns), len(needed), order, build_tree(order), deletes)
+    return RecordBuilder(options, tuple(columns), len(needed) + len(further), order, build_tree(order), deletes)

@@ -7,7 +7,8 @@ import numpy as np
 
 from tidemill.formats.byte_masks import byte_at, inlined, kernel
 from tidemill.formats.values.digits import TENS, digits_value
-from tidemill.formats.values.field_text import BAD_VALUE, NULL, VALID, is_null, text_bounds
+from tidemill.formats.values.field_text import BAD_VALUE, NULL, UNDECIDED, VALID, is_null, text_bounds
+from tidemill.formats.values.lanes import BLOCK, decimal_lanes, gather, lanes_apply
 
 _LOW_HALF = np.uint64(0xFFFFFFFF)
 _HALF = np.uint64(32)
@@ -120,6 +121,26 @@ def _unscaled(buf, start, end, power, precision, scale):
 
 
 @kernel
+def _scale_lanes(mantissas, behind, negatives, precision, scale, out, status):
+    """From what :func:`~tidemill.formats.values.lanes.decimal_lanes` read to unscaled values that fit 63 bits without
+    rounding; returns how many are left ``UNDECIDED``."""
+    undecided = np.int64(0)
+    most = min(precision, 18)
+    for i in range(status.size):
+        shift = scale - np.int64(behind[i])
+        good = 0 <= shift <= most
+        shift = shift if good else 0
+        good &= mantissas[i] < TENS[most - shift]
+        sign = -np.int64(negatives[i])
+        value = (np.int64(mantissas[i] * TENS[shift]) ^ sign) - sign
+        out[2 * i] = np.uint64(value)
+        out[2 * i + 1] = np.uint64(value >> 63)
+        status[i] = VALID if good else UNDECIDED
+        undecided += np.int64(not good)
+    return undecided
+
+
+@kernel
 def parse_decimals(buf, starts, ends, quote, trim, null_text, precision, scale, out, status):
     """Parse one column of decimals.
 
@@ -141,48 +162,68 @@ def parse_decimals(buf, starts, ends, quote, trim, null_text, precision, scale, 
         Number of rows whose outcome is not ``VALID``.
     """
     failures = 0
-    for row in range(starts.size):
-        start, end, quoted = text_bounds(buf, np.int64(starts[row]), np.int64(ends[row]), quote, trim)
-        high = np.uint64(0)
-        low = np.uint64(0)
-        outcome = VALID
-        if is_null(buf, start, end, quoted, null_text):
-            outcome = NULL
-        else:
-            negative = False
-            if start < end:
-                sign = byte_at(buf, start)
-                if sign == 45 or sign == 43:
-                    negative = sign == 45
-                    start += 1
-            done = False
-            # The common shape, digits.digits with all of the scale written and room to spare.
-            point = end - scale - 1
-            fits = scale > 0 and start < point and end - start <= 18 and point - start + scale <= precision
-            if fits and byte_at(buf, point) == 46:
-                whole, good = digits_value(buf, start, point)
-                fraction, also_good = digits_value(buf, point + 1, end)
-                if good and also_good:
-                    low = whole * TENS[scale] + fraction
-                    done = True
-            if not done:
-                first, digits_end, power, _, good = decimal_syntax(buf, start, end)
-                if good:
-                    high, low, good = _unscaled(buf, first, digits_end, power, precision, scale)
-                if not good:
-                    outcome = BAD_VALUE
-                    high = np.uint64(0)
-                    low = np.uint64(0)
-            if negative:
-                high = ~high
-                low = ~low + np.uint64(1)
-                if low == 0:
-                    high += np.uint64(1)
-        if outcome != VALID:
+    possible = lanes_apply(buf, null_text)
+    words = np.empty(BLOCK, np.uint64)
+    tails = np.empty(BLOCK, np.uint64)
+    lengths = np.empty(BLOCK, np.uint64)
+    mantissas = np.empty(BLOCK, np.uint64)
+    behind = np.empty(BLOCK, np.uint64)
+    negatives = np.empty(BLOCK, np.uint64)
+    for base in range(0, starts.size, BLOCK):
+        stop = min(base + BLOCK, starts.size)
+        in_lanes = possible
+        if possible:
+            longest, long = gather(buf, starts[base:stop], ends[base:stop], words, tails, lengths)
+            in_lanes = 2 * long <= stop - base
+            if in_lanes:
+                decimal_lanes(words, tails, lengths, longest, stop - base, mantissas, behind, negatives)
+                into = out[2 * base : 2 * stop]
+                if _scale_lanes(mantissas, behind, negatives, precision, scale, into, status[base:stop]) == 0:
+                    continue
+        for row in range(base, stop):
+            if in_lanes and status[row] == VALID:
+                continue
+            start, end, quoted = text_bounds(buf, np.int64(starts[row]), np.int64(ends[row]), quote, trim)
             high = np.uint64(0)
             low = np.uint64(0)
-            failures += 1
-        out[2 * row] = low
-        out[2 * row + 1] = high
-        status[row] = outcome
+            outcome = VALID
+            if is_null(buf, start, end, quoted, null_text):
+                outcome = NULL
+            else:
+                negative = False
+                if start < end:
+                    sign = byte_at(buf, start)
+                    if sign == 45 or sign == 43:
+                        negative = sign == 45
+                        start += 1
+                done = False
+                # The common shape, digits.digits with all of the scale written and room to spare.
+                point = end - scale - 1
+                fits = scale > 0 and start < point and end - start <= 18 and point - start + scale <= precision
+                if fits and byte_at(buf, point) == 46:
+                    whole, good = digits_value(buf, start, point)
+                    fraction, also_good = digits_value(buf, point + 1, end)
+                    if good and also_good:
+                        low = whole * TENS[scale] + fraction
+                        done = True
+                if not done:
+                    first, digits_end, power, _, good = decimal_syntax(buf, start, end)
+                    if good:
+                        high, low, good = _unscaled(buf, first, digits_end, power, precision, scale)
+                    if not good:
+                        outcome = BAD_VALUE
+                        high = np.uint64(0)
+                        low = np.uint64(0)
+                if negative:
+                    high = ~high
+                    low = ~low + np.uint64(1)
+                    if low == 0:
+                        high += np.uint64(1)
+            if outcome != VALID:
+                high = np.uint64(0)
+                low = np.uint64(0)
+                failures += 1
+            out[2 * row] = low
+            out[2 * row + 1] = high
+            status[row] = outcome
     return failures

@@ -20,7 +20,9 @@ BAD_VALUE = 2
 BAD_UTF8 = 3
 BAD_QUOTE = 4
 INEXACT = 5
-"""Outcome of one field. ``INEXACT`` is transient: right syntax, but the value needs the exact slow parser."""
+UNDECIDED = 6
+"""Outcome of one field. Two are transient: ``INEXACT`` for the right syntax whose value needs the exact slow parser,
+``UNDECIDED`` for a field that lanes do not read (:mod:`tidemill.formats.values.lanes`)."""
 
 TRIM_LEADING = 1
 TRIM_TRAILING = 2

@@ -21,12 +21,14 @@ from tidemill.formats.values.field_text import (
     BAD_VALUE,
     INEXACT,
     NULL,
+    UNDECIDED,
     VALID,
     find_text,
     is_null,
     spells,
     text_bounds,
 )
+from tidemill.formats.values.lanes import BLOCK, decimal_lanes, gather, lanes_apply
 
 _POWERS = 10.0 ** np.arange(23)
 _EXACT_MANTISSA = np.uint64(1 << 53)
@@ -134,6 +136,29 @@ def _short_decimal(buf, start, end):
 
 
 @kernel
+def _round_lanes(mantissas, behind, negatives, single, out, status):
+    """From what :func:`~tidemill.formats.values.lanes.decimal_lanes` read to doubles, where one division is exact;
+    returns how many are left ``UNDECIDED``."""
+    undecided = np.int64(0)
+    for i in range(out.size):
+        places = behind[i]
+        divisor = 10.0 if places & np.uint64(1) != 0 else 1.0
+        divisor *= 100.0 if places & np.uint64(2) != 0 else 1.0
+        divisor *= 1e4 if places & np.uint64(4) != 0 else 1.0
+        divisor *= 1e8 if places & np.uint64(8) != 0 else 1.0
+        value = float(np.int64(mantissas[i])) / divisor
+        refused = (places > np.uint64(15)) | (mantissas[i] > _EXACT_MANTISSA)
+        if single:
+            midpoint = bits_of_float(value) & _FLOAT32_TAIL == _FLOAT32_MIDPOINT
+            # At most 15 digits behind the point and 16 in all: never denormal, never too great.
+            refused |= midpoint
+        out[i] = value * (1.0 - 2.0 * float(np.int64(negatives[i])))
+        status[i] = UNDECIDED if refused else VALID
+        undecided += np.int64(refused)
+    return undecided
+
+
+@kernel
 def parse_floats(buf, starts, ends, quote, trim, null_text, single, out, status):
     """Parse one column of floats.
 
@@ -156,62 +181,81 @@ def parse_floats(buf, starts, ends, quote, trim, null_text, single, out, status)
     """
     failures = 0
     inexact = 0
-    for row in range(starts.size):
-        start, end, quoted = text_bounds(buf, np.int64(starts[row]), np.int64(ends[row]), quote, trim)
-        if is_null(buf, start, end, quoted, null_text):
-            out[row] = 0.0
-            status[row] = NULL
-            failures += 1
-            continue
-        negative = False
-        if start < end:
-            first = byte_at(buf, start)
-            if first == 45 or first == 43:
-                negative = first == 45
-                start += 1
-        mantissa = np.uint64(0)
-        power = 0
-        left_out = False
-        good = False
-        if start < end <= start + 19:
-            mantissa, behind, good = _short_decimal(buf, start, end)
-            power = -behind
-        if not good:
-            mantissa, power, left_out, good = float_parts(buf, start, end)
-        value = 0.0
-        outcome = VALID
-        if good:
-            if mantissa == 0 and not left_out:
-                value = 0.0
-            elif mantissa <= _EXACT_MANTISSA and -22 <= power <= 22 and not left_out:
-                value = float(mantissa)
-                if power < 0:
-                    value /= _POWERS[-power]
+    possible = lanes_apply(buf, null_text)
+    words = np.empty(BLOCK, np.uint64)
+    tails = np.empty(BLOCK, np.uint64)
+    lengths = np.empty(BLOCK, np.uint64)
+    mantissas = np.empty(BLOCK, np.uint64)
+    behind = np.empty(BLOCK, np.uint64)
+    negatives = np.empty(BLOCK, np.uint64)
+    for base in range(0, starts.size, BLOCK):
+        stop = min(base + BLOCK, starts.size)
+        in_lanes = possible
+        if possible:
+            longest, long = gather(buf, starts[base:stop], ends[base:stop], words, tails, lengths)
+            in_lanes = 2 * long <= stop - base
+            if in_lanes:
+                decimal_lanes(words, tails, lengths, longest, stop - base, mantissas, behind, negatives)
+                if _round_lanes(mantissas, behind, negatives, single, out[base:stop], status[base:stop]) == 0:
+                    continue
+        for row in range(base, stop):
+            if in_lanes and status[row] == VALID:
+                continue
+            start, end, quoted = text_bounds(buf, np.int64(starts[row]), np.int64(ends[row]), quote, trim)
+            if is_null(buf, start, end, quoted, null_text):
+                out[row] = 0.0
+                status[row] = NULL
+                failures += 1
+                continue
+            negative = False
+            if start < end:
+                first = byte_at(buf, start)
+                if first == 45 or first == 43:
+                    negative = first == 45
+                    start += 1
+            mantissa = np.uint64(0)
+            power = 0
+            left_out = False
+            good = False
+            if start < end <= start + 19:
+                mantissa, places, good = _short_decimal(buf, start, end)
+                power = -places
+            if not good:
+                mantissa, power, left_out, good = float_parts(buf, start, end)
+            value = 0.0
+            outcome = VALID
+            if good:
+                if mantissa == 0 and not left_out:
+                    value = 0.0
+                elif mantissa <= _EXACT_MANTISSA and -22 <= power <= 22 and not left_out:
+                    value = float(mantissa)
+                    if power < 0:
+                        value /= _POWERS[-power]
+                    else:
+                        value *= _POWERS[power]
                 else:
-                    value *= _POWERS[power]
+                    value, known = nearest_double_of(mantissa, power)
+                    if known and left_out:
+                        above, known = nearest_double_of(mantissa + np.uint64(1), power)
+                        known = known and above == value
+                    if not known:
+                        outcome = INEXACT
+                if single and outcome == VALID and value != 0.0:
+                    midpoint = bits_of_float(value) & _FLOAT32_TAIL == _FLOAT32_MIDPOINT
+                    if midpoint or value < _FLOAT32_LEAST_NORMAL or value > _FLOAT32_GREATEST:
+                        outcome = INEXACT
+            elif spells(buf, start, end, _INFINITY) or spells(buf, start, end, _INFINITY[:3]):
+                value = np.inf
+            elif spells(buf, start, end, _NAN):
+                value = np.nan
             else:
-                value, known = nearest_double_of(mantissa, power)
-                if known and left_out:
-                    above, known = nearest_double_of(mantissa + np.uint64(1), power)
-                    known = known and above == value
-                if not known:
-                    outcome = INEXACT
-            if single and outcome == VALID and value != 0.0:
-                midpoint = bits_of_float(value) & _FLOAT32_TAIL == _FLOAT32_MIDPOINT
-                if midpoint or value < _FLOAT32_LEAST_NORMAL or value > _FLOAT32_GREATEST:
-                    outcome = INEXACT
-        elif spells(buf, start, end, _INFINITY) or spells(buf, start, end, _INFINITY[:3]):
-            value = np.inf
-        elif spells(buf, start, end, _NAN):
-            value = np.nan
-        else:
-            outcome = BAD_VALUE
-        out[row] = -value if negative else value
-        status[row] = outcome
-        if outcome != VALID:
-            failures += 1
-            if outcome == INEXACT:
-                inexact += 1
+                outcome = BAD_VALUE
+            out[row] = -value if negative else value
+            status[row] = outcome
+            if outcome != VALID:
+                failures += 1
+                if outcome == INEXACT:
+                    inexact += 1
     return failures, inexact
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 # mypy: allow-untyped-defs
 import numpy as np
 
-from tidemill.formats.byte_masks import byte_at, inlined, kernel, load_word, store_word
+from tidemill.formats.byte_masks import byte_at, inlined, kernel, move_32, trailing_zeros
 from tidemill.formats.values.field_text import (
     BAD_QUOTE,
     BAD_UTF8,
@@ -15,9 +15,10 @@ from tidemill.formats.values.field_text import (
     is_null,
     text_bounds,
 )
+from tidemill.formats.values.lanes import BLOCK
 
-_HIGH_BITS = np.uint64(0x8080808080808080)
-SLACK = 8
+_HALF = np.uint64(32)
+SLACK = 64
 """Bytes that the output of :func:`copy_texts` must have beyond the sum of the field lengths."""
 
 
@@ -48,20 +49,27 @@ def is_utf8(data, start, end):
 
 
 @inlined
+def _lowest(count):
+    """A mask of the lowest bits: ``count`` of them (0 to 32)."""
+    return (np.uint64(1) << np.uint64(count)) - np.uint64(1)
+
+
+@inlined
 def _copy_unquoted(buf, start, end, out, cursor):
-    """Copy bytes, eight at a time; returns the words read, OR-ed (the last may reach past the end)."""
+    """Copy bytes, 32 at a time; returns whether one is not ASCII (0 for none)."""
     seen = np.uint64(0)
     size = np.int64(buf.size)
-    while start < end and start + 8 <= size:
-        word = load_word(buf, start)
-        store_word(out, cursor, word)
-        seen |= word
-        start += 8
-        cursor += 8
+    while start + 32 <= size:
+        mask = move_32(buf, start, out, cursor, 0) >> _HALF
+        if end - start <= 32:
+            return seen | (mask & _lowest(end - start))
+        seen |= mask
+        start += 32
+        cursor += 32
     while start < end:
         c = byte_at(buf, start)
         out[cursor] = c
-        seen |= np.uint64(c)
+        seen |= np.uint64(c >> 7)
         start += 1
         cursor += 1
     return seen
@@ -69,17 +77,91 @@ def _copy_unquoted(buf, start, end, out, cursor):
 
 @inlined
 def _copy_quoted(buf, start, end, quote, out, cursor):
-    """Copy the inside of a quoted field, ``""`` as one quote; returns the new cursor, -1 for a lone quote."""
+    """Copy the inside of a quoted field, ``""`` as one quote; returns the new cursor, -1 for a lone quote, and whether
+    a byte is not ASCII (0 for none)."""
+    seen = np.uint64(0)
+    size = np.int64(buf.size)
     while start < end:
-        c = byte_at(buf, start)
-        if c == quote:
+        if start + 32 <= size:
+            width = min(end - start, 32)
+            mask = move_32(buf, start, out, cursor, quote)
+            found = mask & _lowest(width)
+            if found == 0:
+                seen |= (mask >> _HALF) & _lowest(width)
+                start += width
+                cursor += width
+                continue
+            before = trailing_zeros(found)
+            seen |= (mask >> _HALF) & _lowest(before)
+            start += before + 1
+            cursor += before + 1
+        else:
+            c = byte_at(buf, start)
+            out[cursor] = c
+            seen |= np.uint64(c >> 7)
             start += 1
-            if start == end or byte_at(buf, start) != quote:
-                return np.int64(-1)
-        out[cursor] = c
-        cursor += 1
+            cursor += 1
+            if c != quote:
+                continue
+        # A quote was copied; another one must follow.
+        if start == end or byte_at(buf, start) != quote:
+            return np.int64(-1), seen
         start += 1
-    return cursor
+    return cursor, seen
+
+
+@kernel
+def _plain_block(buf, starts, ends, quote, out, cursor, offsets, status):
+    """Copy a block of fields that are neither empty nor missing, of at most 64 bytes, all ASCII; one may stand in
+    quotes, but hold none.
+
+    Returns
+    -------
+    int
+        Where the next value goes in ``out``, or -1 when the block is not so.
+    """
+    last = np.int64(buf.size) - 66
+    longest = np.int64(0)
+    shortest = np.int64(1)
+    furthest = np.int64(0)
+    for i in range(starts.size):
+        start = np.int64(starts[i])
+        length = np.int64(ends[i]) - start
+        furthest = max(furthest, start)
+        longest = max(longest, length)
+        shortest = min(shortest, length)
+    if shortest < 1 or longest > 64 or furthest > last:
+        return np.int64(-1)
+    wrong = np.uint64(0)
+    if longest <= 32:
+        for i in range(starts.size):
+            start, length, strange = _inside(buf, np.int64(starts[i]), np.int64(ends[i]), quote)
+            mask = move_32(buf, start, out, cursor, quote)
+            wrong |= strange | ((mask | (mask >> _HALF)) & _lowest(length))
+            cursor += length
+            offsets[i] = cursor
+            status[i] = VALID
+    else:
+        for i in range(starts.size):
+            start, length, strange = _inside(buf, np.int64(starts[i]), np.int64(ends[i]), quote)
+            mask = move_32(buf, start, out, cursor, quote)
+            wrong |= strange | ((mask | (mask >> _HALF)) & _lowest(min(length, 32)))
+            mask = move_32(buf, start + 32, out, cursor + 32, quote)
+            wrong |= (mask | (mask >> _HALF)) & _lowest(max(length - 32, 0))
+            cursor += length
+            offsets[i] = cursor
+            status[i] = VALID
+    return cursor if wrong == 0 else np.int64(-1)
+
+
+@inlined
+def _inside(buf, start, end, quote):
+    """Where the text of a field of at least a byte starts, its length, and not 0 if it is a case of its own: it opens
+    with a quote and does not end in one, or there is nothing inside."""
+    quoted = np.int64(byte_at(buf, start) == quote)
+    length = end - start - 2 * quoted
+    strange = np.uint64(quoted) & np.uint64(byte_at(buf, end - 1) != quote) | np.uint64(length < 1)
+    return start + quoted, max(length, 0), strange
 
 
 @kernel
@@ -106,30 +188,46 @@ def copy_texts(buf, starts, ends, quote, trim, null_text, utf8, out, offsets, st
     failures = 0
     cursor = np.int64(0)
     offsets[0] = 0
-    for row in range(starts.size):
-        start, end, quoted = text_bounds(buf, np.int64(starts[row]), np.int64(ends[row]), quote, trim)
-        outcome = VALID
-        if is_null(buf, start, end, quoted, null_text):
-            outcome = NULL
-        elif quoted == 2:
-            outcome = BAD_QUOTE
-        else:
-            if quoted == 1:
-                stop = _copy_quoted(buf, start, end, quote, out, cursor)
-                seen = _HIGH_BITS
-            else:
-                seen = _copy_unquoted(buf, start, end, out, cursor)
-                stop = cursor + end - start
-            if stop < 0:
+    plain = trim == 0 and null_text.size == 0
+    for base in range(0, starts.size, BLOCK):
+        stop = min(base + BLOCK, starts.size)
+        if plain:
+            behind = _plain_block(
+                buf,
+                starts[base:stop],
+                ends[base:stop],
+                quote,
+                out,
+                cursor,
+                offsets[base + 1 : stop + 1],
+                status[base:stop],
+            )
+            if behind >= 0:
+                cursor = behind
+                continue
+        for row in range(base, stop):
+            start, end, quoted = text_bounds(buf, np.int64(starts[row]), np.int64(ends[row]), quote, trim)
+            outcome = VALID
+            if is_null(buf, start, end, quoted, null_text):
+                outcome = NULL
+            elif quoted == 2:
                 outcome = BAD_QUOTE
-            elif utf8 and seen & _HIGH_BITS != 0 and not is_utf8(out, cursor, stop):
-                outcome = BAD_UTF8
             else:
-                cursor = stop
-        offsets[row + 1] = cursor
-        status[row] = outcome
-        if outcome != VALID:
-            failures += 1
+                if quoted == 1:
+                    stop, seen = _copy_quoted(buf, start, end, quote, out, cursor)
+                else:
+                    seen = _copy_unquoted(buf, start, end, out, cursor)
+                    stop = cursor + end - start
+                if stop < 0:
+                    outcome = BAD_QUOTE
+                elif utf8 and seen != 0 and not is_utf8(out, cursor, stop):
+                    outcome = BAD_UTF8
+                else:
+                    cursor = stop
+            offsets[row + 1] = cursor
+            status[row] = outcome
+            if outcome != VALID:
+                failures += 1
     return failures
 
 

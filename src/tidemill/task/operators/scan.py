@@ -19,6 +19,7 @@ from tidemill.formats.line_numbers import LineNumbers
 from tidemill.formats.malformed import parse_mode
 from tidemill.formats.read_modes import parse_read_mode
 from tidemill.formats.registry import lookup
+from tidemill.formats.rescue.new_columns import NewColumnsError
 from tidemill.sources.files import FileReader
 from tidemill.sources.split import Split, SplitResult
 from tidemill.state.columns import column
@@ -271,6 +272,8 @@ def _naming(split: Split) -> Iterator[None]:
     """Errors of formats name the table and the file they are about."""
     try:
         yield
+    except NewColumnsError as error:
+        raise error.at(split.table, split.path) from error
     except FormatError as error:
         got = f"{split.path} of table {split.table}: {error.got}"
         raise FormatError(error.number, error.what, got, error.hint) from error

@@ -1,0 +1,83 @@
+"""Phase 1 of CSV for a buffer: which kernels find its fields, by the dialect and by what the buffer holds."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from tidemill.formats.csv.general_index import index_delimited
+from tidemill.formats.csv.index import MARK_SLACK, find_marks, regular_fields, walk_fields
+from tidemill.formats.csv.options import CsvOptions
+from tidemill.formats.field_index import FieldOffsets, Offsets
+from tidemill.formats.line_ends import NO_BYTE, Bytes
+from tidemill.formats.values.field_text import TRIM_LEADING
+
+_NONE = np.empty(0, np.int32)
+
+
+def index_buffer(
+    data: Bytes, begin: int, options: CsvOptions, row_ends: int, quotes: bool, skip_before: int, slot_of: Offsets
+) -> FieldOffsets:
+    """Find the rows of a buffer, and of each the fields that are needed.
+
+    Parameters
+    ----------
+    data : ndarray of uint8
+        Complete rows.
+    begin : int
+        First byte to read: 0, or 3 behind a byte order mark. The first row starts at 0 all the same.
+    row_ends : int
+        Upper limit of the number of rows.
+    quotes : bool
+        Whether a quote character occurs in the buffer.
+    skip_before : int
+        Rows that start before this offset are skipped (the header).
+    slot_of : ndarray of int32
+        For each field of the file its row in ``starts`` and ``ends``, or -1 when it is not needed.
+    """
+    slots = int(np.count_nonzero(slot_of >= 0))
+    starts = np.empty((slots, row_ends), np.int32)
+    ends = np.empty((slots, row_ends), np.int32)
+    row_starts = np.empty(row_ends, np.int32)
+    comment = options.comment
+    if options.delimiters is None:
+        width = slot_of.size
+        marks, lines = _marks(data, begin, options, row_ends * width, quotes)
+        if regular_fields(data, begin, marks, lines, comment, width, slot_of, starts, ends, row_starts):
+            skipped = int(np.searchsorted(row_starts[:lines], skip_before)) if skip_before else 0
+            return FieldOffsets(
+                row_starts=row_starts[skipped:lines],
+                field_counts=np.full(lines - skipped, width, np.int32),
+                starts=starts[:, skipped:lines],
+                ends=ends[:, skipped:lines],
+                has_quotes=quotes,
+                broken_comments=_NONE,
+            )
+    counts = np.empty(row_ends, np.int32)
+    broken = np.empty(row_ends if comment != NO_BYTE else 0, np.int32)
+    outputs = (slot_of, starts, ends, row_starts, counts, broken)
+    if options.delimiters is None:
+        rows, broken_count = walk_fields(data, begin, marks, comment, skip_before, *outputs)
+    else:
+        rows, broken_count = index_delimited(data, begin, options.delimiters, comment, skip_before, outputs)
+    return FieldOffsets(
+        row_starts=row_starts[:rows],
+        field_counts=counts[:rows],
+        starts=starts[:, :rows],
+        ends=ends[:, :rows],
+        has_quotes=quotes,
+        broken_comments=broken[:broken_count],
+    )
+
+
+def _marks(
+    data: Bytes, begin: int, options: CsvOptions, expected: int, quotes: bool
+) -> tuple[npt.NDArray[np.int32], int]:
+    """Separators and line ends outside quotes, and how many of them are line ends."""
+    quote = options.quote if quotes else NO_BYTE
+    for room in (expected, data.size + 1):
+        marks = np.empty(room + MARK_SLACK, np.int32)
+        count, lines = find_marks(data, begin, options.separator, quote, options.trim & TRIM_LEADING, marks)
+        if count >= 0:
+            break
+    return marks[:count], lines

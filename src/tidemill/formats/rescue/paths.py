@@ -1,0 +1,22 @@
+"""Where rescued data came from: ``_file_path`` in each text."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pyarrow.compute as pc
+
+from tidemill.formats.base import Rows
+from tidemill.formats.json.leftovers import json_text
+
+FILE_PATH = "_file_path"
+
+
+def with_file_path(rows: Rows, column: str, path: str) -> Rows:
+    """The rows with the path of their file put into every text of a column, which are JSON objects with a key."""
+    place = rows.batch.schema.get_field_index(column)
+    if place < 0 or not path or rows.batch.column(place).null_count == rows.count:
+        return rows
+    last = f',"{FILE_PATH}":{json_text(path)}}}'
+    texts = pc.binary_replace_slice(rows.batch.column(place).cast("binary"), -1, 1 << 62, last.encode()).cast("string")
+    return replace(rows, batch=rows.batch.set_column(place, rows.batch.schema.field(place), texts))

@@ -1,0 +1,50 @@
+"""Bytes, or a file by its path, as formats read them without a mill."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+from typing import IO
+
+Source = bytes | bytearray | memoryview | str | Path
+"""The bytes themselves, or where the file is."""
+
+
+def seekable(source: Source) -> IO[bytes]:
+    """The bytes as a file that can seek."""
+    if isinstance(source, str | Path):
+        return Path(source).open("rb")
+    return io.BytesIO(source)
+
+
+class WholeSource:
+    """A source as :class:`tidemill.formats.feeding.RawFile`, in pieces of at most ``buffer_bytes``."""
+
+    def __init__(self, source: Source, buffer_bytes: int) -> None:
+        self._file = seekable(source)
+        self._piece = buffer_bytes
+        self.size = self._file.seek(0, 2)
+
+    def open(self, position: int) -> None:
+        """Begin at a byte."""
+        self._file.seek(position)
+
+    def fill(self) -> bytes:
+        """The next bytes; empty at the end. OSError for a file that became shorter."""
+        left = self.size - self._file.tell()
+        piece = self._file.read(min(self._piece, left))
+        if len(piece) < min(1, left):
+            raise OSError("the file became shorter while it was read")
+        return piece
+
+    def first_bytes(self, count: int) -> bytes:
+        """The first bytes, at most so many."""
+        self._file.seek(0)
+        return self._file.read(count)
+
+    def close(self) -> None:
+        """Nothing: it may be opened again. It is closed by :meth:`end`."""
+
+    def end(self) -> None:
+        """Close the file for good."""
+        self._file.close()
