@@ -85,12 +85,12 @@ schemas = st.lists(st.tuples(st.sampled_from(TYPES), st.integers(0, 9)), min_siz
 option_sets = st.fixed_dictionaries(
     {},
     optional={
-        "nullValue": st.sampled_from(["NA", "1", ""]),
+        "nullValue": st.sampled_from(["NA", "1", "-12.5", ""]),
         "comment": st.just("#"),
         "mode": st.sampled_from(["PERMISSIVE", "DROPMALFORMED"]),
         "ignoreLeadingWhiteSpace": st.just("true"),
         "ignoreTrailingWhiteSpace": st.just("TRUE"),
-        "quote": st.sampled_from(['"', "", "'"]),
+        "quote": st.sampled_from(['"', '"', "", "'", "1", "-", ":"]),
         "sep": st.sampled_from([",", ";", "a"]),
     },
 )

@@ -171,7 +171,8 @@ def feed(reader: SplitReader, file: FileBytes, mode: Mode) -> Iterator[Rows]:
 
 def _rows(reader: SplitReader, file: FileBytes, mode: Mode) -> Iterator[Rows]:
     if file.ahead is not None and isinstance(reader, LineSplitReader):
-        yield from feed_unordered(reader, file.ahead, file.size)
+        for rows in feed_unordered(reader, file.ahead, file.size):
+            yield rows if file.rescued is None else with_file_path(rows, file.rescued, file.path)
         return
     file.open(reader.read_from)
     more = file.compressed or not reader.done

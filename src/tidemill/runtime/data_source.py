@@ -64,8 +64,7 @@ def register(spark: SparkSession) -> None:
 
     Options: ``format`` (``csv``, ``json``, ...: as written in ``USING``), those of that format, of codecs and of modes
     of reading; ``maxPartitionBytes`` (128m), the size of parts of files; ``errorsPath``, a directory that receives what
-    is malformed. Without a schema the columns are inferred from a
-    sample, for the formats that can.
+    is malformed. Without a schema the columns are inferred, where the format allows.
     """
     spark.dataSource.register(TidemillSource)
 
@@ -98,24 +97,24 @@ class TidemillSource(DataSource):  # type: ignore[misc]  # PySpark has no types 
         return NAME
 
     def schema(self) -> str:
-        """The columns that a sample of the files has; called when none are given.
+        """The columns that a sample of the files has, where none are given.
 
         Raises
         ------
         TidemillError
-            TM4076 for a format whose columns are not inferred, and those of
-            :func:`tidemill.formats.inference.infer.infer_columns`.
+            TM4073 for a format whose columns cannot be inferred, TM4071 when there is no row, and what
+            :func:`tidemill.formats.inference.infer.infer_columns` raises.
         """
-        format_ = self.given["format"].lower()
-        if format_ not in INFERABLE:
+        name = self.given["format"].lower()
+        if name not in INFERABLE:
             raise TidemillError(
-                "TM4076",
-                "the columns must be given",
-                got=f"no schema for {format_}",
+                "TM4073",
+                "the columns of this format cannot be inferred",
+                got=name,
                 hint='.schema("a BIGINT, b STRING") before .load',
             )
-        files = [file.path for path in _paths(self.given) for file in listing(local_pattern(path))]
-        return infer_columns(format_, files, self.given).to_ddl()
+        found = [file.path for path in _paths(self.given) for file in listing(local_pattern(path)) if file.size]
+        return infer_columns(name, found, self.given).to_ddl()
 
     def reader(self, schema: StructType) -> TidemillReader:
         """Errors as :meth:`tidemill.formats.base.Format.validate`."""
@@ -141,7 +140,7 @@ class TidemillReader(DataSourceReader):  # type: ignore[misc]
 
     def __init__(self, given: Mapping[str, str], columns: StructType) -> None:
         self._format = given["format"]
-        self._options = {name: value for name, value in given.items() if name not in _OWN_OPTIONS}
+        self._options = {name: value for name, value in given.items() if name not in _OWN_OPTIONS | INFERENCE_OPTIONS}
         self._given = dict(given)
         self._columns = columns
         self._schema = Schema(

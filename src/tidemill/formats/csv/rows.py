@@ -72,8 +72,8 @@ class RowBuilder:
             self.options.trim,
             np.frombuffer(self.options.null_text, np.uint8),
         )
-        texts, starts, ends = plain_texts(data, fields, self.options, [column.field.type for column in self.columns])
-        starts, ends = list(starts), list(ends)
+        texts, all_starts, all_ends = plain_texts(data, fields, self.options, [c.field.type for c in self.columns])
+        starts, ends = list(all_starts), list(all_ends)
         kept = None
         if self.filter is None:
             parsed = [self._parse(texts, starts, ends, rules, slot) for slot in range(len(self.columns))]
