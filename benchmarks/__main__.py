@@ -13,6 +13,7 @@ from pathlib import Path
 
 NAMES = (
     "formats_csv",
+    "generated_rows",
     "shredder",
     "formats_json",
     "state_kernels",
