@@ -1,8 +1,8 @@
 """CSV of numbers: columns in lanes, as Tidemill reads them, beside a kernel that is generated for the schema.
 
-The generated kernel (decision 0009) is one loop over rows, whose body is written out field by field: it takes the end of
-each field from the marks and parses it where it stands, so nothing is written down between the phases but the marks. It
-knows only numbers without quotes, NULLs, errors or blanks, which is in its favour.
+The generated kernel (decision 0009) is one loop over rows, whose body is written out field by field: it takes the end
+of each field from the marks and parses it where it stands, so nothing is written down between the phases but the marks.
+It knows only numbers without quotes, NULLs, errors or blanks, which is in its favour.
 
 Run ``python -m benchmarks.generated_rows [--megabytes N]``; processor time, medians of turns, and the compile time.
 """
