@@ -222,7 +222,7 @@ def shares(case: Case) -> tuple[float, float, float]:
             begin = time.process_time()
             lines, _, _, quotes, _ = scan_row_ends(data, 0, ord(","), ord('"'), 0, 0)
             scanned = time.process_time()
-            fields = builder._index(data, at, lines, quotes > 0)
+            fields = builder.index(data, at, lines, quotes > 0)
             indexed = time.process_time()
             rules = TextRules(ord('"') if quotes else NO_BYTE, 0, np.empty(0, np.uint8))
             for slot, column in enumerate(builder.columns):

@@ -62,7 +62,7 @@ class RowBuilder:
     def build(self, data: Bytes, position: int, row_ends: int, quotes: bool, unterminated: bool) -> Rows:
         """See :meth:`tidemill.formats.line_split.LineBuilder.build`."""
         check_size(data.size, position)
-        fields = self._index(data, position, row_ends, quotes)
+        fields = self.index(data, position, row_ends, quotes)
         if unterminated and self._reaches_end(data, position, fields):
             self._clear_last_row(fields)
         else:
@@ -126,8 +126,11 @@ class RowBuilder:
         """Whether a column must be known of every row: it is filtered by, or its NULLs drop rows."""
         return slot in condition.columns or not self.columns[slot].field.nullable
 
-    def _index(self, data: Bytes, position: int, row_ends: int, quotes: bool, field: int = -1) -> FieldOffsets:
-        """Where the fields of all columns are, or, if that is not negative, those of one number."""
+    def index(self, data: Bytes, position: int, row_ends: int, quotes: bool, field: int = -1) -> FieldOffsets:
+        """Phase 1: where the fields of all columns are, or, if that is not negative, those of one number.
+
+        A format of other lines need define only this (``examples/fixed_width.py``).
+        """
         if field >= 0:
             slot_of = np.full(field + 1, -1, np.int32)
             slot_of[field] = 0
@@ -211,8 +214,8 @@ class RowBuilder:
             number = self.layout.width
             row = data[start : start + len(raw)]
             if flaw.reason == "unterminated_quote":
-                number = int(self._index(row, position + start, 1, True, 0).field_counts[0]) - 1
-            found = self._index(row, position + start, 1, True, number)
+                number = int(self.index(row, position + start, 1, True, 0).field_counts[0]) - 1
+            found = self.index(row, position + start, 1, True, number)
             return position + start + int(found.starts[0, 0])
         slot = next(i for i, c in enumerate(self.columns) if c.ordinal == flaw.ordinal)
         begin, end = int(fields.starts[slot, flaw.row]), int(fields.ends[slot, flaw.row])
