@@ -15,6 +15,7 @@ import pytest
 from binary_reading import read_binary
 from csv_reading import columns
 
+import tidemill.formats
 from tidemill.errors import FormatError, TidemillError
 from tidemill.formats.native.reference import plain_native
 from tidemill.formats.registry import lookup
@@ -247,3 +248,17 @@ def test_bad_options(options: dict[str, str], number: str) -> None:
 def test_types_without_a_width() -> None:
     with pytest.raises(TidemillError, match="TM4004"):
         lookup("native").validate(columns(i=pa.list_(pa.int64())), {})
+
+
+def test_times_beyond_the_years_1_to_9999():
+    errors = []
+    days = [-719_162, 2_932_896, -719_163, 2_932_897, 2**31 - 1]
+    data = b"".join(d.to_bytes(4, "little", signed=True) for d in days)
+    opened = tidemill.formats.open("native", "d DATE NOT NULL", nullBitmap=False)
+    assert [str(v) for v in opened.read(data, errors=errors).column("d").to_pylist()] == ["0001-01-01", "9999-12-31"]
+    assert [e.reason for e in errors] == 3 * ["null_in_not_null"]
+    micros = [2_932_897 * 86_400_000_000 - 1, 2_932_897 * 86_400_000_000]
+    data = b"".join(m.to_bytes(8, "little", signed=True) for m in micros)
+    errors.clear()
+    tidemill.formats.open("native", "t TIMESTAMP NOT NULL", nullBitmap=False).read(data, errors=errors)
+    assert [(e.position, e.column) for e in errors] == [(8, "t")]

@@ -56,3 +56,11 @@ def test_a_broken_package(offer):
         registry.lookup("hl7")
     assert caught.value.number == "TM4002"
     assert "no.such.module:Thing" in caught.value.got
+
+
+def test_a_package_offers_something_else(offer):
+    offer("odd", "builtins:dict")
+    with pytest.raises(TidemillError) as caught:
+        registry.lookup("odd")
+    assert caught.value.number == "TM4002"
+    assert "option_names" in caught.value.got or "name" in caught.value.got

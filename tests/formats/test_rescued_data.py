@@ -291,3 +291,14 @@ def test_new_columns_alone(mode: str, names: list[str]) -> None:
         tidemill.formats.open("csv", "a INT", **given).read(b"1\n1,,x\n1,\n", names)
     assert list(error.value.columns) == ["_c1", "_c2"]
     assert tidemill.formats.open("csv", "a INT", **given).read(b"1,\n", names).num_rows == 1
+
+
+@pytest.mark.parametrize("data", [b"1,x\r\r\n2,y\r\n", b"1,x,\r\r\n", b'1,"x"\r\r\n3\n'])
+def test_carriage_returns_before_line_ends(data: bytes) -> None:
+    opened = tidemill.formats.open("csv", "a STRING", rescuedDataColumn="r")
+    found = [
+        [t for part in opened.rows(data, None, n) for t in part.batch.column("r").to_pylist()] for n in range(1, 20)
+    ]
+    assert all(texts == found[0] for texts in found)
+    if data.startswith(b"1,x\r"):
+        assert found[0][0] == '{"_c1":"x\\r"}'

@@ -225,3 +225,9 @@ def test_errors() -> None:
     raised("TM4005", "json", b"", schemaHint="a INT")
     raised("TM4003", "json", b"", schemaInferenceSampleFiles=0)
     raised("TM4041", "parquet", b"no parquet")
+
+
+def test_keys_that_are_no_text() -> None:
+    assert infer_schema("json", b'{"b":2}\n{"\\ud83d":1,"c":{"\\udc00":1,"d":2}}\n').to_ddl() == (
+        "`b` bigint, `c` struct<`d`:bigint>"
+    )

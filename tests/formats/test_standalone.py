@@ -118,3 +118,32 @@ def test_options_are_checked() -> None:
         assert raised.value.number == number
     with pytest.raises(TidemillError, match="TM4001"):
         tidemill.formats.open("cvs", COLUMNS)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: tidemill.formats.open("csv", "a INT, a INT"),
+        lambda: tidemill.formats.open("json", "a INT, A INT"),
+        lambda: tidemill.formats.open("csv", "a INT").read(b"1\n", ["a", "a"]),
+        lambda: list(tidemill.formats.open("csv", "a INT").rows(b"1\n", buffer_bytes=0)),
+        lambda: tidemill.formats.open("csv", "a INT").read(None),
+    ],
+)
+def test_calls_that_make_no_sense(call):
+    with pytest.raises(TidemillError, match="TM4003"):
+        call()
+
+
+def test_none_is_an_option_not_given():
+    opened = tidemill.formats.open("csv", "a STRING, b STRING", sep=None, nullValue=None)
+    assert opened.read(b"None,x\n").to_pydict() == {"a": ["None"], "b": ["x"]}
+
+
+def test_without_a_schema_in_buffers():
+    opened = tidemill.formats.open("csv", header=True)
+    parts = list(opened.rows(b"a,b\n1,x\n2,y\n", buffer_bytes=3))
+    assert [row for part in parts for row in part.batch.to_pylist()] == [
+        {"a": 1, "b": "x", "_rescued_data": None},
+        {"a": 2, "b": "y", "_rescued_data": None},
+    ]

@@ -15,7 +15,7 @@ from tidemill.formats.inference.options import INFERENCE_OPTIONS, parse_inferenc
 from tidemill.formats.options import check_options
 from tidemill.formats.registry import lookup
 from tidemill.formats.rescue.options import RESCUE_OPTIONS, RESCUED_FORMATS, rescuing
-from tidemill.formats.standalone import OpenFormat, option_text
+from tidemill.formats.standalone import BUFFER_BYTES, OpenFormat, given_options
 from tidemill.formats.whole_source import Source
 from tidemill.schema import Schema
 
@@ -40,16 +40,18 @@ class InferringFormat:
         """All rows of a source, with its own columns. Parameters and errors as :meth:`OpenFormat.read`."""
         return self.of(source).read(source, columns, errors)
 
-    def rows(self, source: Source, columns: Sequence[str] | None = None) -> Iterator[Rows]:
+    def rows(
+        self, source: Source, columns: Sequence[str] | None = None, buffer_bytes: int = BUFFER_BYTES
+    ) -> Iterator[Rows]:
         """The rows buffer by buffer. Parameters and errors as :meth:`OpenFormat.rows`."""
-        return self.of(source).rows(source, columns)
+        return self.of(source).rows(source, columns, buffer_bytes)
 
 
 def open_inferring(name: str, options: dict[str, Any]) -> InferringFormat:
     """What :func:`tidemill.formats.open` gives without a schema."""
     format_ = lookup(name)
     lowered = name.lower()
-    given = {key.lower(): option_text(value) for key, value in options.items()}
+    given = given_options(options)
     if lowered not in INFERABLE:
         raise TidemillError(
             "TM4073",

@@ -53,6 +53,8 @@ def _load(name: str) -> Format:
         raise TidemillError("TM4001", "unknown format", got=name, hint=nearest(name, [*_BUILT_IN, *offered]))
     try:
         plugin: Format = offered[name].load()()
+        for part in ("name", "option_names", "validate", "reader"):
+            getattr(plugin, part)
     except Exception as error:
         raise TidemillError(
             "TM4002",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -17,13 +17,13 @@ from tidemill.formats.codecs import CODEC_OPTIONS, parse_codec_options
 from tidemill.formats.feeding import FileBytes, feed, open_split
 from tidemill.formats.line_numbers import LineNumbers
 from tidemill.formats.malformed import parse_mode
-from tidemill.formats.options import check_options
+from tidemill.formats.options import bad_option, check_options
 from tidemill.formats.registry import lookup
 from tidemill.formats.rescue.options import rescuing
 from tidemill.formats.whole_source import Source, WholeSource, seekable
 from tidemill.schema import Field, Schema, nullable_type
 
-_BUFFER_BYTES = 1 << 20
+BUFFER_BYTES = 1 << 20
 
 
 class OpenFormat:
@@ -82,12 +82,14 @@ class OpenFormat:
         return pa.Table.from_batches(batches, pa.schema([types[name] for name in wanted]))
 
     def rows(
-        self, source: Source, columns: Sequence[str] | None = None, buffer_bytes: int = _BUFFER_BYTES
+        self, source: Source, columns: Sequence[str] | None = None, buffer_bytes: int = BUFFER_BYTES
     ) -> Iterator[Rows]:
         """The rows that each buffer completes, with their positions and what is malformed; memory for one buffer.
 
         Parameters and errors as :meth:`read`.
         """
+        if buffer_bytes < 1:
+            raise bad_option("buffer_bytes", str(buffer_bytes), "at least 1")
         reader = self.reader(columns)
         path = str(source) if isinstance(source, str | Path) else ""
         if isinstance(reader, FileRowReader):
@@ -111,7 +113,7 @@ class OpenFormat:
             for rows in parts:
                 if rows.errors:
                     if lines is None:
-                        again = WholeSource(source, _BUFFER_BYTES)
+                        again = WholeSource(source, BUFFER_BYTES)
                         stack.callback(again.end)
                         lines = LineNumbers(FileBytes(again, path, again.size, self.options))
                     rows = replace(rows, errors=lines.numbered(rows.errors))
@@ -129,6 +131,8 @@ class OpenFormat:
                 raise TidemillError(
                     "TM4006", "there is no column of this name", got=name, hint=nearest(name, self.schema.names)
                 )
+        if len(set(columns)) < len(columns):
+            raise bad_option("columns", ", ".join(columns), "each column once")
         return tuple(columns)
 
 
@@ -158,19 +162,29 @@ def open_format(name: str, schema: Schema | pa.Schema | str, **options: Any) -> 
     {'a': [1, 2], 'b': ['x', 'y']}
     """
     format_ = lookup(name)
-    given = {key.lower(): option_text(value) for key, value in options.items()}
+    given = given_options(options)
     check_options(name, given, format_.option_names | CODEC_OPTIONS)
     return OpenFormat(format_, *rescuing(_schema(schema), given, inferred=False))
 
 
 def _schema(schema: Schema | pa.Schema | str) -> Schema:
     if isinstance(schema, str):
-        return parse_columns(schema)
-    if isinstance(schema, pa.Schema):
-        return Schema(tuple(Field(f.name, nullable_type(f.type), f.nullable) for f in schema))
-    return schema
+        found = parse_columns(schema)
+    elif isinstance(schema, pa.Schema):
+        found = Schema(tuple(Field(f.name, nullable_type(f.type), f.nullable) for f in schema))
+    else:
+        found = schema
+    if len({name.lower() for name in found.names}) < len(found):
+        raise bad_option(
+            "schema", ", ".join(found.names), "each column needs a name of its own, in any case of letters"
+        )
+    return found
 
 
-def option_text(value: Any) -> str:
-    """The value of an option as a table has it."""
-    return str(value).lower() if isinstance(value, bool) else str(value)
+def given_options(options: Mapping[str, Any]) -> dict[str, str]:
+    """Options as a table has them: names in lower case, values as texts; None stands for not given."""
+    return {
+        name.lower(): str(value).lower() if isinstance(value, bool) else str(value)
+        for name, value in options.items()
+        if value is not None
+    }

@@ -6,14 +6,18 @@ import io
 from pathlib import Path
 from typing import IO
 
+from tidemill.formats.options import bad_option
+
 Source = bytes | bytearray | memoryview | str | Path
 """The bytes themselves, or where the file is."""
 
 
 def seekable(source: Source) -> IO[bytes]:
-    """The bytes as a file that can seek."""
+    """The bytes as a file that can seek. TM4003 for what is neither bytes nor a path."""
     if isinstance(source, str | Path):
         return Path(source).open("rb")
+    if not isinstance(source, bytes | bytearray | memoryview):
+        raise bad_option("source", type(source).__name__, "bytes, or the path of a file")
     return io.BytesIO(source)
 
 

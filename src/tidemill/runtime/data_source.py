@@ -36,9 +36,10 @@ from tidemill.formats.inference.options import INFERENCE_OPTIONS
 from tidemill.formats.line_ends import Bytes, LineRules
 from tidemill.formats.line_split import NOTHING, LineSplitReader
 from tidemill.formats.malformed import Mode, parse_mode
-from tidemill.formats.options import check_options, parse_size
+from tidemill.formats.options import bad_option, check_options, parse_size
 from tidemill.formats.read_modes import READ_OPTIONS, check_read_mode, parse_read_mode
 from tidemill.formats.registry import built_in, lookup
+from tidemill.formats.rescue.options import rescue_column, rescuing
 from tidemill.schema import Field, Schema, type_from_spark
 from tidemill.sources.files import FileReader, listing, local_pattern
 from tidemill.sources.split import Split
@@ -114,7 +115,7 @@ class TidemillSource(DataSource):  # type: ignore[misc]  # PySpark has no types 
                 hint='.schema("a BIGINT, b STRING") before .load',
             )
         found = [file.path for path in _paths(self.given) for file in listing(local_pattern(path)) if file.size]
-        return infer_columns(name, found, self.given).to_ddl()
+        return rescuing(infer_columns(name, found, self.given), self.given, inferred=False)[0].to_ddl()
 
     def reader(self, schema: StructType) -> TidemillReader:
         """Errors as :meth:`tidemill.formats.base.Format.validate`."""
@@ -146,6 +147,9 @@ class TidemillReader(DataSourceReader):  # type: ignore[misc]
         self._schema = Schema(
             tuple(Field(f.name, type_from_spark(f.dataType.jsonValue()), f.nullable) for f in columns.fields)
         )
+        column = rescue_column(self._options)
+        if column is not None and column.lower() not in map(str.lower, self._schema.names):
+            raise bad_option("rescuedDataColumn", column, f"add it to the schema: .schema('..., {column} STRING')")
         format_ = lookup(self._format)
         format_.validate(self._schema, self._options)
         check_read_mode(self._format, self._reader(), self._options)

@@ -218,9 +218,9 @@ def field_texts(raws: Sequence[bytes], options: Mapping[str, str], width: int) -
     rows = [raw.removeprefix(BYTE_ORDER_MARK) for raw in raws]
     starts = np.cumsum([0, *(len(row) + 1 for row in rows)])[:-1]
     found = _read(b"\n".join(rows), options, width)
-    if np.array_equal(found.positions, starts):
+    if np.array_equal(found.positions, starts) and not any(row.endswith(b"\r") for row in rows):
         return _texts_of(found)
-    # Other line ends, or a row that takes in the next one.
+    # Other line ends, or a row that takes in the next one, or whose last byte would be part of the line end.
     parts = [_texts_of(_read(row, options, width)) for row in rows]
     return [part[0] if part else [] for part in parts]
 

@@ -44,6 +44,11 @@ class _Elements(frozenset[Any]):
     """An array: the shapes of its elements."""
 
 
+def _can_be_named(name: str) -> bool:
+    """Whether a key can be the name of a column: half of a surrogate pair is no character."""
+    return not any("\ud800" <= c <= "\udfff" for c in name)
+
+
 @dataclass
 class Seen:
     """What was seen of the values in one place.
@@ -64,6 +69,8 @@ class Seen:
         if isinstance(shape, _Fields):
             self.objects = True
             for name, below in shape:
+                if not _can_be_named(name):
+                    continue
                 self.counts[name] += times
                 self.fields.setdefault(name, Seen()).add(below, times)
         elif isinstance(shape, _Elements):

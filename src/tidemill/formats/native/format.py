@@ -36,8 +36,9 @@ class NativeFormat:
     **Splits.** Without ``size`` a split owns the rows whose first byte lies in it, and these are multiples of the
     row's width. With it a file is one split.
 
-    **Malformed rows.** Reasons: ``bad_bool``, ``bad_decimal`` (more than p digits), ``bad_utf8``, ``bad_offset``
-    (all of them NULL), ``null_in_not_null`` (the row is dropped), ``truncated_row`` (the file ends within a row),
+    **Malformed rows.** Reasons: ``bad_bool``, ``bad_decimal`` (more than p digits), ``bad_date``, ``bad_timestamp`` and
+    ``bad_timestamp_ntz`` (outside the years 1 to 9999), ``bad_utf8``, ``bad_offset`` (all of them NULL),
+    ``null_in_not_null`` (the row is dropped), ``truncated_row`` (the file ends within a row),
     ``bad_size`` (less than the fields need, or more than ``maxRowBytes``, 16 MiB unless given: the rest of the file is
     one malformed row), ``truncated_record``. Modes as in CSV files.
     """

@@ -124,9 +124,13 @@ def _value(body: bytes, place: Place, layout: Layout) -> Any:
         if abs(number) >= 10**type_.precision:
             raise ValueError("bad_decimal")
         return Decimal((int(number < 0), tuple(map(int, str(abs(number)))), -type_.scale))
-    if type_ == pa.date32():
-        return date(1970, 1, 1) + timedelta(days=number)
-    if type_ in (TIMESTAMP, TIMESTAMP_NTZ):
-        zone = UTC if type_ == TIMESTAMP else None
-        return datetime(1970, 1, 1, tzinfo=zone) + timedelta(microseconds=number)
+    try:
+        if type_ == pa.date32():
+            return date(1970, 1, 1) + timedelta(days=number)
+        if type_ in (TIMESTAMP, TIMESTAMP_NTZ):
+            zone = UTC if type_ == TIMESTAMP else None
+            return datetime(1970, 1, 1, tzinfo=zone) + timedelta(microseconds=number)
+    except OverflowError as error:
+        names = {TIMESTAMP: "bad_timestamp", TIMESTAMP_NTZ: "bad_timestamp_ntz"}
+        raise ValueError(names.get(type_, "bad_date")) from error
     return number

@@ -20,8 +20,16 @@ from tidemill.formats.native.layout import SIZE_BYTES, Layout, Place
 from tidemill.formats.sized_records import Bytes, Places
 from tidemill.formats.values.field_text import BAD_UTF8, BAD_VALUE, NULL, VALID
 from tidemill.formats.values.texts import SLACK, copy_texts
+from tidemill.formats.values.times import FIRST_MICROS, LAST_MICROS, MICROS_PER_DAY
+from tidemill.schema import TIMESTAMP, TIMESTAMP_NTZ
 
 _NO_TEXT = np.empty(0, np.uint8)
+_TIMES = {
+    pa.date32(): (FIRST_MICROS // MICROS_PER_DAY, LAST_MICROS // MICROS_PER_DAY, "bad_date"),
+    TIMESTAMP: (FIRST_MICROS, LAST_MICROS, "bad_timestamp"),
+    TIMESTAMP_NTZ: (FIRST_MICROS, LAST_MICROS, "bad_timestamp_ntz"),
+}
+"""First and last value of a type, and the reason why another one is malformed: the years 1 to 9999."""
 Status = npt.NDArray[np.uint8]
 
 
@@ -184,6 +192,10 @@ class NativeBuilder:
         else:
             kind = "f" if pa.types.is_floating(type_) else "i"
             values = buffer.field(place.offset, self._dtype(kind, place.width))
+            if type_ in _TIMES:
+                first, last, reason = _TIMES[type_]
+                status[((values < first) | (values > last)) & ~null] = BAD_VALUE
+                reasons = {BAD_VALUE: reason}
         valid = _validity(status)
         return pa.Array.from_buffers(type_, status.size, [valid, pa.py_buffer(values.data)]), status, reasons
 
