@@ -15,7 +15,7 @@ from json_reading import assert_same, comparable, read
 from tidemill.formats.json.reference import MalformedError, PlainJson, parse_record, plain_table
 from tidemill.schema import TIMESTAMP, TIMESTAMP_NTZ, Field, Schema
 
-EXAMPLES = settings(max_examples=200, deadline=None)
+EXAMPLES = settings(max_examples=100, deadline=None)
 LEAVES = [
     pa.bool_(),
     pa.int8(),

@@ -322,3 +322,13 @@ def test_more_elements_than_the_buffers_before_had():
 def test_where_a_number_is_that_its_column_does_not_hold():
     (error,) = read(b'{"a":1}\n{"b":"x","a":3000000000}', columns(a=pa.int32())).errors
     assert (error.reason, error.at) == ("bad_int32", 8 + 13)
+
+
+def test_a_value_within_is_told_beside_rows_that_are_null():
+    schema = Schema((Field("b", pa.struct([pa.field("a", pa.bool_())]), False),))
+    found = read(b'{"b":{"a":"1"}}\n{"b":null}\n{"b":{"a":true}}\n', schema)
+    assert [(e.position, e.reason, e.dropped) for e in found.errors] == [
+        (0, "bad_bool", False),
+        (16, "null_in_not_null", True),
+    ]
+    assert len(found.rows) == 2

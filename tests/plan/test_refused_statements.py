@@ -213,7 +213,7 @@ REFUSED = {
     # tables
     "table taken": ("CREATE TABLE u (k INT) USING csv OPTIONS (path '{data}')", "TM2010", "u"),
     "table without format": ("CREATE TABLE new (k INT)", "TM2007", "CREATE TABLE new"),
-    "table without columns": ("CREATE TABLE new USING csv OPTIONS (path '{data}')", "TM2009", "new"),
+    "table without columns": ("CREATE TABLE new USING native OPTIONS (path '{data}')", "TM2009", "new"),
     "table of a type": ("CREATE TABLE new (k INTERVAL) USING csv OPTIONS (path '{data}')", "TM2002", "interval"),
     "same column twice": ("CREATE TABLE new (k INT, K INT) USING csv OPTIONS (path '{data}')", "TM2005", "k"),
     "unknown format": ("CREATE TABLE new (k INT) USING cvs OPTIONS (path '{data}')", "TM4001", "csv"),

@@ -99,15 +99,15 @@ class RecordBuilder:
         ]
         for column, values in zip(self.columns, built, strict=True):
             name = column.field.name
+            missing: set[int] = set()
             if not column.field.nullable and values.array.null_count:
-                nulls = np.flatnonzero(pc.is_null(values.array).to_numpy(zero_copy_only=False))
-                flaws += [Flaw(int(row), column.ordinal, name, "null_in_not_null", True) for row in nulls]
-                continue
+                missing.update(np.flatnonzero(pc.is_null(values.array).to_numpy(zero_copy_only=False)).tolist())
+                flaws += [Flaw(row, column.ordinal, name, "null_in_not_null", True) for row in sorted(missing)]
             reasons: dict[int, str] = {}
             for rows, reason in values.wrong:
                 for row in rows.tolist():
                     reasons.setdefault(row, reason)
-            flaws += [Flaw(row, column.ordinal, name, reason, False) for row, reason in reasons.items()]
+            flaws += [Flaw(r, column.ordinal, name, why, False) for r, why in reasons.items() if r not in missing]
         if flaws and self.deletes is not None:
             flaws = self._that_count(flaws, self.deletes, built)
         return flaws
