@@ -38,14 +38,3 @@ def kill_workers(spark: SparkSession) -> list[int]:
         except ProcessLookupError:
             continue
     return found
-
-
-def failed_tasks(spark: SparkSession) -> int:
-    """Failed task attempts of all jobs that Spark remembers."""
-    tracker = spark.sparkContext.statusTracker()
-    failed = 0
-    for job in tracker.getJobIdsForGroup(None):
-        info = tracker.getJobInfo(job)
-        stages = [tracker.getStageInfo(s) for s in info.stageIds] if info else []
-        failed += sum(s.numFailedTasks for s in stages if s is not None)
-    return failed

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from job_status import jobs_so_far
 
 from tidemill.errors import TidemillError
 from tidemill.mill import Mill
@@ -42,25 +43,21 @@ def admitted(mill: Mill) -> list[list[str]]:
     return [[Path(path).name for _, path, _, _ in report.read] for report in mill.drain()]
 
 
-def jobs(mill: Mill) -> list[int]:
-    return sorted(mill.spark.sparkContext.statusTracker().getJobIdsForGroup(None))
-
-
 def test_nothing_to_do_runs_no_job(mill_factory: Opener, data: Path) -> None:
     mill = create(mill_factory(), data)
-    before = jobs(mill)
+    before = jobs_so_far(mill.spark)
     assert mill.advance() is None
     put(data, "a.csv", 1)
     assert mill.advance() is not None
-    busy = jobs(mill)
-    assert len(busy) == len(before) + 1, "one job an epoch"
+    busy = jobs_so_far(mill.spark)
+    assert busy == before + 1, "one job an epoch"
     for _ in range(3):
         assert mill.advance() is None
     put(data, "_hidden.csv", 2)
     put(data, ".hidden.csv", 2)
     (data / "empty.csv").touch()
     assert mill.advance() is None
-    assert (jobs(mill), mill.epoch, rows(mill)) == (busy, 1, [1])
+    assert (jobs_so_far(mill.spark), mill.epoch, rows(mill)) == (busy, 1, [1])
 
 
 def test_files_that_appear_later_are_read_once(mill_factory: Opener, data: Path) -> None:

@@ -247,6 +247,7 @@ def test_a_disk_that_may_have_lost_bytes_stops_it(
 def test_garbage_goes_and_what_is_needed_stays(root: Root, open_checkpoints: Opener) -> None:
     checkpoints = open_checkpoints(seconds=1000.0)
     checkpoints.flush(root.seal())
+    checkpoints.close()  # its thread collects too
     orphan = root.store.write(1, [("t", root.store.open(root.version.runs("t")[0]), SUM)], "failed attempt")[0].file
     later = root.store.write(9, [("t", root.store.open(root.version.runs("t")[0]), SUM)], "attempt in flight")[0].file
     assert checkpoints.collect_garbage() == 1
