@@ -27,10 +27,11 @@ from numba.np.arrayobj import make_array
 
 from tidemill.kernel_cache import njit
 
-kernel: Callable[..., Any] = njit(nogil=True)
-"""Decorator of every compiled function here: cached on disk, releases the GIL, starts no thread."""
+kernel: Callable[..., Any] = njit(nogil=True, error_model="numpy")
+"""Decorator of every compiled function here: cached on disk, releases the GIL, starts no thread. A division looks for
+no zero, which would be a branch that keeps loops from becoming vector instructions."""
 
-inlined: Callable[..., Any] = njit(nogil=True, forceinline=True)
+inlined: Callable[..., Any] = njit(nogil=True, forceinline=True, error_model="numpy")
 """Like ``kernel`` for a small function that must melt into its caller's loop."""
 
 intrinsic: Callable[..., Any] = _numba_intrinsic
@@ -104,18 +105,18 @@ def store_word(typing_context: Any, array: Any, index: Any, word: Any) -> Any:
     return types.void(array, types.int64, types.uint64), generate
 
 
-def _compared(builder: Any, address: Any, operator: str, byte: Any, folded: bool = False) -> Any:
+def _splat(builder: Any, byte: Any, width: int) -> Any:
+    """A vector of the low byte of an integer."""
+    vector, place = ir.VectorType(_I8, width), ir.IntType(32)
+    single = builder.insert_element(ir.Constant(vector, ir.Undefined), builder.trunc(byte, _I8), ir.Constant(place, 0))
+    lanes = ir.Constant(ir.VectorType(place, width), [0] * width)
+    return builder.shuffle_vector(single, ir.Constant(vector, ir.Undefined), lanes)
+
+
+def _compared(builder: Any, address: Any, operator: str, byte: Any) -> Any:
     """Which of the 64 bytes at an address stand in a relation to one byte, as a 64-bit mask."""
-    vector = ir.VectorType(_I8, 64)
-    loaded = builder.load(builder.bitcast(address, vector.as_pointer()), align=1)
-    if folded:
-        loaded = builder.or_(loaded, ir.Constant(vector, [0x20] * 64))
-    single = builder.insert_element(
-        ir.Constant(vector, ir.Undefined), builder.trunc(byte, _I8), ir.Constant(ir.IntType(32), 0)
-    )
-    lanes = ir.Constant(ir.VectorType(ir.IntType(32), 64), [0] * 64)
-    splat = builder.shuffle_vector(single, ir.Constant(vector, ir.Undefined), lanes)
-    return builder.bitcast(builder.icmp_unsigned(operator, loaded, splat), _I64)
+    loaded = builder.load(builder.bitcast(address, ir.VectorType(_I8, 64).as_pointer()), align=1)
+    return builder.bitcast(builder.icmp_unsigned(operator, loaded, _splat(builder, byte, 64)), _I64)
 
 
 @intrinsic
@@ -124,18 +125,6 @@ def equal_mask(typing_context: Any, array: Any, index: Any, byte: Any) -> Any:
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         mask = _compared(builder, _address(context, builder, signature.args[0], args[0], args[1]), "==", args[2])
-        return impl_ret_untracked(context, builder, signature.return_type, mask)
-
-    return types.uint64(array, types.int64, types.int64), generate
-
-
-@intrinsic
-def folded_mask(typing_context: Any, array: Any, index: Any, byte: Any) -> Any:
-    """Like :func:`equal_mask` for ``array[index + k] | 0x20 == byte``: one comparison for ``[`` and ``{``."""
-
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        address = _address(context, builder, signature.args[0], args[0], args[1])
-        mask = _compared(builder, address, "==", args[2], folded=True)
         return impl_ret_untracked(context, builder, signature.return_type, mask)
 
     return types.uint64(array, types.int64, types.int64), generate
@@ -152,35 +141,46 @@ def below_mask(typing_context: Any, array: Any, index: Any, byte: Any) -> Any:
     return types.uint64(array, types.int64, types.int64), generate
 
 
-@intrinsic
-def move_32(typing_context: Any, array: Any, index: Any, out: Any, at: Any, byte: Any) -> Any:
-    """Copy ``array[index : index + 32]`` to ``out[at : at + 32]``.
+def _move(width: int) -> Callable[..., Any]:
+    def typed(typing_context: Any, array: Any, index: Any, out: Any, at: Any, byte: Any) -> Any:
+        """Copy ``array[index : index + width]`` to ``out[at : at + width]``.
 
-    Returns
-    -------
-    uint64
-        Bit ``k`` tells whether byte ``k`` is ``byte``, bit ``32 + k`` whether it is not ASCII.
-    """
+        Returns
+        -------
+        tuple of uint64
+            Bit ``k`` of the first tells whether byte ``k`` is ``byte``, that of the second whether it is not ASCII.
+        """
+        pair = types.UniTuple(types.uint64, 2)
+
+        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            vector, bits = ir.VectorType(_I8, width), ir.IntType(width)
+            source = _address(context, builder, signature.args[0], args[0], args[1])
+            target = _address(context, builder, signature.args[2], args[2], args[3])
+            loaded = builder.load(builder.bitcast(source, vector.as_pointer()), align=1)
+            builder.store(loaded, builder.bitcast(target, vector.as_pointer()), align=1)
+            equal = builder.icmp_unsigned("==", loaded, _splat(builder, args[4], width))
+            high = builder.icmp_signed("<", loaded, ir.Constant(vector, [0] * width))
+            masks = [builder.bitcast(found, bits) for found in (equal, high)]
+            words = [mask if width == 64 else builder.zext(mask, _I64) for mask in masks]
+            return impl_ret_untracked(context, builder, pair, context.make_tuple(builder, pair, words))
+
+        return pair(array, types.int64, out, types.int64, types.int64), generate
+
+    return typed
+
+
+move_32 = intrinsic(_move(32))
+move_64 = intrinsic(_move(64))
+
+
+@intrinsic
+def pointer_to(typing_context: Any, address: Any) -> Any:
+    """An address (uint64) as a pointer, for ``numba.carray``."""
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        vector = ir.VectorType(_I8, 32)
-        half = ir.IntType(32)
-        source = _address(context, builder, signature.args[0], args[0], args[1])
-        target = _address(context, builder, signature.args[2], args[2], args[3])
-        loaded = builder.load(builder.bitcast(source, vector.as_pointer()), align=1)
-        builder.store(loaded, builder.bitcast(target, vector.as_pointer()), align=1)
-        single = builder.insert_element(
-            ir.Constant(vector, ir.Undefined), builder.trunc(args[4], _I8), ir.Constant(half, 0)
-        )
-        lanes = ir.Constant(ir.VectorType(half, 32), [0] * 32)
-        splat = builder.shuffle_vector(single, ir.Constant(vector, ir.Undefined), lanes)
-        equal = builder.zext(builder.bitcast(builder.icmp_unsigned("==", loaded, splat), half), _I64)
-        zeros = ir.Constant(vector, [0] * 32)
-        high = builder.zext(builder.bitcast(builder.icmp_signed("<", loaded, zeros), half), _I64)
-        mask = builder.or_(equal, builder.shl(high, ir.Constant(_I64, 32)))
-        return impl_ret_untracked(context, builder, signature.return_type, mask)
+        return builder.inttoptr(args[0], _I8.as_pointer())
 
-    return types.uint64(array, types.int64, out, types.int64, types.int64), generate
+    return types.voidptr(types.uint64), generate
 
 
 @intrinsic

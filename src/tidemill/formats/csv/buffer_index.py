@@ -6,18 +6,16 @@ import numpy as np
 import numpy.typing as npt
 
 from tidemill.formats.csv.general_index import index_delimited
-from tidemill.formats.csv.index import MARK_SLACK, find_marks, regular_fields, walk_fields
+from tidemill.formats.csv.index import MARK_SLACK, find_marks, regular_rows, walk_fields
 from tidemill.formats.csv.options import CsvOptions
-from tidemill.formats.field_index import FieldOffsets, Offsets
+from tidemill.formats.field_index import FieldOffsets, MarkedFields, Offsets
 from tidemill.formats.line_ends import NO_BYTE, Bytes
 from tidemill.formats.values.field_text import TRIM_LEADING
-
-_NONE = np.empty(0, np.int32)
 
 
 def index_buffer(
     data: Bytes, begin: int, options: CsvOptions, row_ends: int, quotes: bool, skip_before: int, slot_of: Offsets
-) -> FieldOffsets:
+) -> FieldOffsets | MarkedFields:
     """Find the rows of a buffer, and of each the fields that are needed.
 
     Parameters
@@ -35,24 +33,28 @@ def index_buffer(
     slot_of : ndarray of int32
         For each field of the file its row in ``starts`` and ``ends``, or -1 when it is not needed.
     """
-    slots = int(np.count_nonzero(slot_of >= 0))
-    starts = np.empty((slots, row_ends), np.int32)
-    ends = np.empty((slots, row_ends), np.int32)
     row_starts = np.empty(row_ends, np.int32)
     comment = options.comment
     if options.delimiters is None:
         width = slot_of.size
         marks, lines = _marks(data, begin, options, row_ends * width, quotes)
-        if regular_fields(data, begin, marks, lines, comment, width, slot_of, starts, ends, row_starts):
+        returns = regular_rows(data, begin, marks, lines, comment, width, row_starts)
+        if returns >= 0:
             skipped = int(np.searchsorted(row_starts[:lines], skip_before)) if skip_before else 0
-            return FieldOffsets(
+            return MarkedFields(
+                data=data,
+                marks=marks,
+                width=width,
+                begin=begin,
+                first=skipped,
+                fields=_fields(slot_of),
+                crlf=returns > 0,
                 row_starts=row_starts[skipped:lines],
-                field_counts=np.full(lines - skipped, width, np.int32),
-                starts=starts[:, skipped:lines],
-                ends=ends[:, skipped:lines],
                 has_quotes=quotes,
-                broken_comments=_NONE,
             )
+    slots = int(np.count_nonzero(slot_of >= 0))
+    starts = np.empty((slots, row_ends), np.int32)
+    ends = np.empty((slots, row_ends), np.int32)
     counts = np.empty(row_ends, np.int32)
     broken = np.empty(row_ends if comment != NO_BYTE else 0, np.int32)
     outputs = (slot_of, starts, ends, row_starts, counts, broken)
@@ -68,6 +70,14 @@ def index_buffer(
         has_quotes=quotes,
         broken_comments=broken[:broken_count],
     )
+
+
+def _fields(slot_of: Offsets) -> npt.NDArray[np.int64]:
+    """The field of each slot."""
+    wanted = np.flatnonzero(slot_of >= 0)
+    fields = np.empty(wanted.size, np.int64)
+    fields[slot_of[wanted]] = wanted
+    return fields
 
 
 def _marks(

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 
 import pyarrow.compute as pc
 
-from tidemill.formats.csv.rows import RowBuilder
-from tidemill.formats.field_index import FieldOffsets
+from tidemill.formats.csv.rows import Fields, RowBuilder
 from tidemill.formats.malformed import Flaw
 from tidemill.formats.values.columns import ParsedColumn
 from tidemill.schema import Schema
@@ -50,7 +49,7 @@ def parse_delete_rule(schema: Schema, options: Mapping[str, str]) -> DeleteRule 
 class _ChangeBuilder(RowBuilder):
     deletes: DeleteRule
 
-    def _flaws(self, fields: FieldOffsets, parsed: list[ParsedColumn], unterminated: bool) -> list[Flaw]:
+    def _flaws(self, fields: Fields, parsed: list[ParsedColumn], unterminated: bool) -> list[Flaw]:
         flaws = super()._flaws(fields, parsed, unterminated)
         if not flaws:
             return flaws

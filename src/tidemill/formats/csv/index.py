@@ -2,8 +2,8 @@
 :mod:`tidemill.formats.line_ends`.
 
 First every separator and line end outside quotes is found, 64 bytes at a time, and noted as a flat list of marks. Where
-all rows have as many fields as the file has columns, the ends of a field are every ``width``-th mark, and so are read
-off it without looking at a row; else the marks are walked row by row.
+all rows have as many fields as the file has columns, the ends of a field are every ``width``-th mark, and phase 2 reads
+them off the list (:class:`~tidemill.formats.field_index.MarkedFields`); else the marks are walked row by row.
 
 Plain twin: :mod:`tidemill.formats.csv.reference`.
 """
@@ -29,7 +29,6 @@ _ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
 _ONE = np.uint64(1)
 MARK_SLACK = 66
 """Marks that the output of :func:`find_marks` must have room for beyond those expected."""
-_BLOCK = 512
 
 
 @kernel
@@ -109,8 +108,8 @@ def find_marks(buf, begin, separator, quote, leading, marks):
 
 
 @kernel
-def regular_fields(buf, begin, marks, lines, comment, width, slot_of, starts, ends, row_starts):
-    """The fields of a buffer all of whose rows have ``width`` of them, and none of which is empty or a comment.
+def regular_rows(buf, begin, marks, lines, comment, width, row_starts):
+    """Find out whether all rows of a buffer have ``width`` fields, and none is empty or a comment.
 
     Parameters
     ----------
@@ -120,64 +119,34 @@ def regular_fields(buf, begin, marks, lines, comment, width, slot_of, starts, en
         Number of line ends among the marks.
     comment : int
         Byte, or ``NO_BYTE``.
-    width : int
-        Fields of a row.
-    slot_of : ndarray of int32, shape (width,)
-        For each field of the file its row in ``starts`` and ``ends``, or -1 when it is not needed.
-    starts, ends, row_starts : ndarray of int32
-        Outputs, see :class:`~tidemill.formats.field_index.FieldOffsets`; large enough for ``lines`` rows.
+    row_starts : ndarray of int32
+        Receives where rows start; large enough for ``lines`` of them.
 
     Returns
     -------
-    bool
-        False when the buffer is not so; what was written is then of no use.
+    int
+        Rows that end in a carriage return, or -1 when the buffer is not so.
     """
     size = np.int64(buf.size)
     if marks.size != lines * width:
-        return False
+        return np.int64(-1)
     start = np.int64(begin)
     returns = np.int64(0)
     for row in range(lines):
         end = item_at(marks, row * width + width - 1)
         if end < size and byte_at(buf, end) != NEWLINE:
-            return False
+            return np.int64(-1)
         row_starts[row] = start
         if start == end or byte_at(buf, start) == comment:
-            return False
+            return np.int64(-1)
         if byte_at(buf, end - 1) == CARRIAGE_RETURN:
             returns += 1
             if start == end - 1:
-                return False
+                return np.int64(-1)
         start = end + 1
-    for base in range(0, lines, _BLOCK):
-        stop = min(base + _BLOCK, lines)
-        for field in range(width):
-            slot = np.int64(slot_of[field])
-            if slot < 0:
-                continue
-            into = ends[slot]
-            at = base * width + field
-            for row in range(base, stop):
-                into[row] = item_at(marks, at)
-                at += width
-            into = starts[slot]
-            if field == 0:
-                into[base:stop] = row_starts[base:stop]
-            else:
-                at = base * width + field - 1
-                for row in range(base, stop):
-                    into[row] = item_at(marks, at) + 1
-                    at += width
-    last = np.int64(slot_of[width - 1])
-    if last >= 0 and returns != 0:
-        for row in range(lines):
-            end = np.int64(ends[last, row])
-            # The end of the file without a newline ends a row too, and a carriage return before it is data there.
-            if end < size and byte_at(buf, end - 1) == CARRIAGE_RETURN:
-                ends[last, row] = end - 1
     if lines > 0:
         row_starts[0] = 0  # also behind a byte order mark
-    return True
+    return returns
 
 
 @kernel
@@ -187,7 +156,8 @@ def walk_fields(buf, begin, marks, comment, skip_before, slot_of, starts, ends, 
     Parameters
     ----------
     buf, begin, marks, comment, slot_of, starts, ends, row_starts
-        As for :func:`regular_fields`.
+        As for :func:`find_marks`, which left the marks; the others as in
+        :class:`~tidemill.formats.field_index.FieldOffsets`, large enough for every line end.
     skip_before : int
         Rows that start before this offset are skipped (the header).
     counts, broken : ndarray of int32

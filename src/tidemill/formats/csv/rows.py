@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +18,7 @@ from tidemill.formats.csv.header import Layout
 from tidemill.formats.csv.options import CsvOptions
 from tidemill.formats.csv.spellings import plain_texts
 from tidemill.formats.delimiters import Delimiters
-from tidemill.formats.field_index import FieldOffsets, Offsets
+from tidemill.formats.field_index import FieldOffsets, MarkedFields
 from tidemill.formats.line_ends import (
     BYTE_ORDER_MARK,
     CARRIAGE_RETURN,
@@ -28,8 +30,10 @@ from tidemill.formats.line_ends import (
 )
 from tidemill.formats.malformed import Flaw, Mode, check_size, fail_fast, first_bad_byte
 from tidemill.formats.row_filter import WORTHWHILE, RowFilter
-from tidemill.formats.values.columns import ColumnParser, ParsedColumn
+from tidemill.formats.values.columns import ColumnParser, ParsedColumn, parse_marked
 from tidemill.formats.values.field_text import NULL, TRIM_LEADING, VALID, TextRules
+
+Fields: TypeAlias = FieldOffsets | MarkedFields
 
 
 @dataclass(frozen=True)
@@ -64,6 +68,7 @@ class RowBuilder:
         check_size(data.size, position)
         fields = self.index(data, position, row_ends, quotes)
         if unterminated and self._reaches_end(data, position, fields):
+            fields = fields.offsets() if isinstance(fields, MarkedFields) else fields
             self._clear_last_row(fields)
         else:
             unterminated = False
@@ -72,25 +77,29 @@ class RowBuilder:
             self.options.trim,
             np.frombuffer(self.options.null_text, np.uint8),
         )
-        texts, all_starts, all_ends = plain_texts(data, fields, self.options, [c.field.type for c in self.columns])
-        starts, ends = list(all_starts), list(all_ends)
+        texts, plain = plain_texts(data, fields, self.options, [c.field.type for c in self.columns])
         kept = None
         if self.filter is None:
-            parsed = [self._parse(texts, starts, ends, rules, slot) for slot in range(len(self.columns))]
+            parsed = self._parse(texts, plain, rules, range(len(self.columns)))
         else:
-            parsed, kept = self._parse_wanted(self.filter, texts, starts, ends, rules)
+            parsed, kept = self._parse_wanted(self.filter, texts, plain, rules)
         flaws = self._flaws(fields, parsed, unterminated)
         errors, dropped = self._judge(data, position, fields, flaws)
         rows = self._collect(position, fields, parsed, errors, dropped, kept)
         return replace(rows, raw=lambda row: self._raw(data, position, int(rows.positions[row]) - position))
 
-    def _parse(
-        self, texts: Bytes, starts: list[Offsets], ends: list[Offsets], rules: TextRules, slot: int
-    ) -> ParsedColumn:
-        return self.columns[slot].parser.parse(texts, starts[slot], ends[slot], rules)
+    def _parse(self, texts: Bytes, fields: Fields, rules: TextRules, slots: Sequence[int]) -> list[ParsedColumn]:
+        """The columns of some slots."""
+        parsers = {slot: self.columns[slot].parser for slot in slots}
+        parsed = {}
+        if isinstance(fields, MarkedFields):
+            kinds = {slot: parser.kind for slot, parser in parsers.items() if parser.kind is not None}
+            columns = parse_marked(texts, fields, list(kinds), list(kinds.values()), rules)
+            parsed = dict(zip(kinds, columns, strict=True))
+        return [parsed.get(slot) or parsers[slot].parse(texts, *fields.bounds(slot), rules) for slot in slots]
 
     def _parse_wanted(
-        self, condition: RowFilter, texts: Bytes, starts: list[Offsets], ends: list[Offsets], rules: TextRules
+        self, condition: RowFilter, texts: Bytes, fields: Fields, rules: TextRules
     ) -> tuple[list[ParsedColumn], npt.NDArray[np.int64] | None]:
         """Parse what decides first, and the rest only of rows that are wanted.
 
@@ -101,20 +110,23 @@ class RowBuilder:
             None for all.
         """
         slots = range(len(self.columns))
-        first = {s: self._parse(texts, starts, ends, rules, s) for s in slots if self._decides(s, condition)}
+        deciding = [slot for slot in slots if self._decides(slot, condition)]
+        first = dict(zip(deciding, self._parse(texts, fields, rules, deciding), strict=True))
         asked = [first[slot].array for slot in condition.columns]
-        count = len(starts[0])
+        count = fields.row_starts.size
         wanted = condition.test(make_batch([self.columns[s].field for s in condition.columns], asked, count))
         if not count or wanted.true_count > WORTHWHILE * count:
-            return [first.get(s) or self._parse(texts, starts, ends, rules, s) for s in slots], None
+            others = [slot for slot in slots if slot not in first]
+            found = first | dict(zip(others, self._parse(texts, fields, rules, others), strict=True))
+            return [found[slot] for slot in slots], None
         kept = np.flatnonzero(wanted.to_numpy(zero_copy_only=False))
         parsed = []
         for slot in slots:
             if slot in first:
                 parsed.append(replace(first[slot], array=first[slot].array.filter(wanted)))
                 continue
-            starts[slot], ends[slot] = starts[slot][kept], ends[slot][kept]
-            values = self._parse(texts, starts, ends, rules, slot)
+            starts, ends = fields.bounds(slot)
+            values = self.columns[slot].parser.parse(texts, starts[kept], ends[kept], rules)
             status = None
             if values.status is not None:
                 status = np.zeros(count, np.uint8)
@@ -126,7 +138,7 @@ class RowBuilder:
         """Whether a column must be known of every row: it is filtered by, or its NULLs drop rows."""
         return slot in condition.columns or not self.columns[slot].field.nullable
 
-    def index(self, data: Bytes, position: int, row_ends: int, quotes: bool, field: int = -1) -> FieldOffsets:
+    def index(self, data: Bytes, position: int, row_ends: int, quotes: bool, field: int = -1) -> Fields:
         """Phase 1: where the fields of all columns are, or, if that is not negative, those of one number.
 
         A format of other lines need define only this (``examples/fixed_width.py``).
@@ -143,7 +155,7 @@ class RowBuilder:
         skip_before = max(0, min(self.layout.data_start - position, data.size))
         return index_buffer(data, begin, self.options, row_ends, quotes, skip_before, slot_of)
 
-    def _reaches_end(self, data: Bytes, position: int, fields: FieldOffsets) -> bool:
+    def _reaches_end(self, data: Bytes, position: int, fields: Fields) -> bool:
         """Whether the last row is what the file ends in, and not a comment behind it."""
         if not fields.row_starts.size:
             return False
@@ -165,7 +177,7 @@ class RowBuilder:
         fields.ends[:, -1] = -1
         fields.field_counts[-1] = self.layout.width
 
-    def _flaws(self, fields: FieldOffsets, parsed: list[ParsedColumn], unterminated: bool) -> list[Flaw]:
+    def _flaws(self, fields: Fields, parsed: list[ParsedColumn], unterminated: bool) -> list[Flaw]:
         flaws: list[Flaw] = []
         if unterminated:
             flaws.append(Flaw(fields.row_starts.size - 1, -1, None, "unterminated_quote", False))
@@ -183,7 +195,7 @@ class RowBuilder:
         return flaws
 
     def _judge(
-        self, data: Bytes, position: int, fields: FieldOffsets, flaws: list[Flaw]
+        self, data: Bytes, position: int, fields: Fields, flaws: list[Flaw]
     ) -> tuple[tuple[RowError, ...], set[int]]:
         """Turn flaws into errors in order, and tell which rows are left out."""
         if not flaws and not fields.broken_comments.size:
@@ -205,7 +217,7 @@ class RowBuilder:
         fail_fast(self.options.mode, errors)
         return tuple(errors), dropped
 
-    def _place(self, data: Bytes, position: int, fields: FieldOffsets, flaw: Flaw, raw: bytes) -> int | None:
+    def _place(self, data: Bytes, position: int, fields: Fields, flaw: Flaw, raw: bytes) -> int | None:
         """Where in the file a flaw is; None for a field that is not there."""
         start = int(fields.row_starts[flaw.row])
         if flaw.reason == "too_few_fields":
@@ -216,9 +228,9 @@ class RowBuilder:
             if flaw.reason == "unterminated_quote":
                 number = int(self.index(row, position + start, 1, True, 0).field_counts[0]) - 1
             found = self.index(row, position + start, 1, True, number)
-            return position + start + int(found.starts[0, 0])
+            return position + start + int(found.bounds(0)[0][0])
         slot = next(i for i, c in enumerate(self.columns) if c.ordinal == flaw.ordinal)
-        begin, end = int(fields.starts[slot, flaw.row]), int(fields.ends[slot, flaw.row])
+        begin, end = (int(bounds[flaw.row]) for bounds in fields.bounds(slot))
         return None if end < begin else position + begin + first_bad_byte(data[begin:end].tobytes())
 
     def _raw(self, data: Bytes, position: int, start: int) -> bytes:
@@ -232,7 +244,7 @@ class RowBuilder:
     def _collect(
         self,
         position: int,
-        fields: FieldOffsets,
+        fields: Fields,
         parsed: list[ParsedColumn],
         errors: tuple[RowError, ...],
         dropped: set[int],

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 # mypy: allow-untyped-defs
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
 import numpy as np
@@ -19,7 +19,7 @@ import pyarrow as pa
 from tidemill.formats.byte_masks import byte_at, kernel
 from tidemill.formats.csv.general_index import double_quotes
 from tidemill.formats.csv.options import CsvOptions
-from tidemill.formats.field_index import FieldOffsets, Offsets
+from tidemill.formats.field_index import FieldOffsets, MarkedFields
 from tidemill.formats.line_ends import NO_BYTE, Bytes
 from tidemill.formats.values.field_text import text_bounds
 
@@ -28,8 +28,8 @@ _LONGEST_TOLD = 63
 
 
 def plain_texts(
-    data: Bytes, fields: FieldOffsets, options: CsvOptions, types: Sequence[pa.DataType]
-) -> tuple[Bytes, Offsets, Offsets]:
+    data: Bytes, fields: FieldOffsets | MarkedFields, options: CsvOptions, types: Sequence[pa.DataType]
+) -> tuple[Bytes, FieldOffsets | MarkedFields]:
     """The fields as parsers of values know them: quotes doubled, one text for NULL.
 
     Parameters
@@ -40,15 +40,15 @@ def plain_texts(
     Returns
     -------
     tuple
-        Bytes, and where each field starts and ends in them, as in :class:`FieldOffsets`.
+        Bytes, and the fields in them.
     """
-    starts, ends = fields.starts, fields.ends
     escape = options.general.escape
     escaped = escape != NO_BYTE and fields.has_quotes
     named = bool(options.not_finite) and any(pa.types.is_floating(t) for t in types)
     if not (escaped or named or len(options.null_texts) > 1):
-        return data, starts, ends
-    starts, ends = starts.copy(), ends.copy()
+        return data, fields
+    general = fields.offsets() if isinstance(fields, MarkedFields) else fields
+    starts, ends = general.starts.copy(), general.ends.copy()
     texts = data
     if escaped or named:
         meanings = b"".join(meaning for _, meaning in options.not_finite)
@@ -72,7 +72,7 @@ def plain_texts(
                 found.places,
                 data.size,
             )
-    return texts, starts, ends
+    return texts, replace(general, starts=starts, ends=ends)
 
 
 @dataclass(frozen=True, eq=False)

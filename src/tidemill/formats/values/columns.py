@@ -5,21 +5,21 @@ Arrays are put together from NumPy buffers; no Python object is made for a row.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from tidemill.formats.values.decimals import parse_decimals
+from tidemill.formats.field_index import MarkedFields, text_sizes
+from tidemill.formats.values import blocks
 from tidemill.formats.values.field_text import BAD_QUOTE, BAD_UTF8, VALID, TextRules
-from tidemill.formats.values.floats import parse_floats, resolve_inexact
-from tidemill.formats.values.integers import parse_integers
-from tidemill.formats.values.texts import SLACK, copy_texts, parse_booleans
+from tidemill.formats.values.floats import resolve_inexact
+from tidemill.formats.values.texts import SLACK
 from tidemill.formats.values.time_pattern import NO_PATTERN
-from tidemill.formats.values.times import NO_ZONE, OPTIONAL_ZONE, parse_dates, parse_timestamps
+from tidemill.formats.values.times import NO_ZONE, OPTIONAL_ZONE
 from tidemill.schema import TIMESTAMP, TIMESTAMP_NTZ
 
 Bytes = npt.NDArray[np.uint8]
@@ -57,6 +57,35 @@ ParseColumn = Callable[[Bytes, Offsets, Offsets, TextRules], ParsedColumn]
 """Takes the buffer, where each row's field starts and ends, and the rules of reading text."""
 
 
+@dataclass(frozen=True, eq=False)
+class ValueKind:
+    """How the values of a type are parsed and kept, see :mod:`tidemill.formats.values.blocks`.
+
+    Attributes
+    ----------
+    type : pyarrow.DataType
+    code, first, second : int
+        The parser and its arguments.
+    dtype : numpy.dtype
+        Of what the parser writes; ``words`` of it for a row.
+    pattern : ndarray of int32, shape (steps, 2)
+        A time pattern.
+    """
+
+    type: pa.DataType
+    code: int
+    dtype: npt.DTypeLike
+    first: int = 0
+    second: int = 0
+    words: int = 1
+    pattern: npt.NDArray[np.int32] = field(default_factory=lambda: NO_PATTERN)
+
+    @property
+    def is_text(self) -> bool:
+        """Whether values have a length of their own."""
+        return self.code in (blocks.TEXT, blocks.BINARY)
+
+
 @dataclass(frozen=True)
 class ColumnParser:
     """Parser of one Arrow type.
@@ -67,10 +96,13 @@ class ColumnParser:
         See ``ParseColumn``.
     bad_value : str
         Reason code of a field that does not parse.
+    kind : ValueKind or None
+        Given where many columns may be parsed at once, with the same result as that of ``parse``.
     """
 
     parse: ParseColumn
     bad_value: str
+    kind: ValueKind | None = None
 
     def reason(self, outcome: int) -> str:
         """The reason code of an outcome other than ``VALID`` and ``NULL``."""
@@ -79,10 +111,76 @@ class ColumnParser:
 
 def parser_for(type_: pa.DataType, patterns: TimePatterns = DEFAULT_PATTERNS) -> ColumnParser | None:
     """The parser of an Arrow type; None when text fields cannot hold the type."""
-    if pa.types.is_decimal128(type_):
-        return ColumnParser(_decimals(type_), "bad_decimal")
-    factory = _FACTORIES.get(type_)
-    return None if factory is None else factory(type_, patterns)
+    found = _kind(type_, patterns)
+    if found is None:
+        return None
+    kind, bad_value = found
+
+    def parse(buf: Bytes, starts: Offsets, ends: Offsets, rules: TextRules) -> ParsedColumn:
+        rows = starts.size
+        # A missing field counts as -1, which the slack covers only once.
+        size = int(np.subtract(ends, starts, dtype=np.int64).sum()) + rows if kind.is_text else 0
+        outputs = _Outputs([kind], rows, [size])
+        blocks.parse_fields(
+            buf,
+            starts,
+            ends,
+            rules.quote,
+            rules.trim,
+            rules.null_text,
+            outputs.plan,
+            outputs.addresses,
+            outputs.totals,
+        )
+        return outputs.column(0, lambda: (buf, starts, ends, rules))
+
+    return ColumnParser(parse, bad_value, kind)
+
+
+def parse_marked(
+    buf: Bytes, fields: MarkedFields, slots: Sequence[int], kinds: Sequence[ValueKind], rules: TextRules
+) -> list[ParsedColumn]:
+    """Parse columns of a buffer all of whose rows have as many fields.
+
+    Parameters
+    ----------
+    slots : sequence of int
+        Which of the needed fields.
+    kinds : sequence of ValueKind
+        What each holds.
+    """
+    if not slots:
+        return []
+    numbers = fields.fields[list(slots)]
+    rows = fields.row_starts.size
+    sizes = np.zeros(len(slots), np.int64)
+    texts = [i for i, kind in enumerate(kinds) if kind.is_text]
+    if texts:
+        found = np.zeros(len(texts), np.int64)
+        text_sizes(fields.marks, fields.width, fields.begin, fields.first, rows, numbers[texts], found)
+        sizes[texts] = found
+    outputs = _Outputs(kinds, rows, sizes.tolist())
+    blocks.parse_marked(
+        buf,
+        fields.marks,
+        fields.width,
+        fields.begin,
+        fields.first,
+        rows,
+        fields.crlf,
+        numbers,
+        rules.quote,
+        rules.trim,
+        rules.null_text,
+        outputs.plan,
+        outputs.addresses,
+        outputs.totals,
+    )
+
+    def bounds(slot: int) -> _Fields:
+        return lambda: (buf, *fields.bounds(slot), rules)
+
+    return [outputs.column(i, bounds(slot)) for i, slot in enumerate(slots)]
 
 
 def finish(type_: pa.DataType, status: Status, failures: int, *buffers: npt.NDArray[Any]) -> ParsedColumn:
@@ -99,121 +197,78 @@ def finish(type_: pa.DataType, status: Status, failures: int, *buffers: npt.NDAr
     return ParsedColumn(array, status if failures else None)
 
 
-def _integers(type_: pa.DataType, _: TimePatterns) -> ColumnParser:
-    target = np.dtype(f"int{type_.bit_width}")
-    highest = np.uint64((1 << type_.bit_width - 1) - 1)
-
-    def parse(buf: Bytes, starts: Offsets, ends: Offsets, rules: TextRules) -> ParsedColumn:
-        out = np.empty(starts.size, np.int64)
-        status = np.empty(starts.size, np.uint8)
-        failures = parse_integers(buf, starts, ends, rules.quote, rules.trim, rules.null_text, highest, out, status)
-        return finish(type_, status, failures, out.astype(target, copy=False))
-
-    return ColumnParser(parse, f"bad_{type_}")
+_Fields = Callable[[], tuple[Bytes, Offsets, Offsets, TextRules]]
+"""Gives the buffer, where the fields of a column lie, and the rules of reading text."""
 
 
-def _floats(type_: pa.DataType, _: TimePatterns) -> ColumnParser:
-    single = type_ == pa.float32()
+class _Outputs:
+    """Memory for the columns of a buffer, and what :mod:`tidemill.formats.values.blocks` has to know of them."""
 
-    def parse(buf: Bytes, starts: Offsets, ends: Offsets, rules: TextRules) -> ParsedColumn:
-        out = np.empty(starts.size, np.float64)
-        status = np.empty(starts.size, np.uint8)
-        failures, inexact = parse_floats(
-            buf, starts, ends, rules.quote, rules.trim, rules.null_text, single, out, status
-        )
+    def __init__(self, kinds: Sequence[ValueKind], rows: int, sizes: Sequence[int]) -> None:
+        self._kinds = kinds
+        self._rows = rows
+        self._values: list[npt.NDArray[Any]] = []
+        self._offsets: list[npt.NDArray[np.int32]] = []
+        self._status = np.empty((len(kinds), rows), np.uint8)
+        self.plan = np.empty((len(kinds), blocks.PLAN), np.int64)
+        self.addresses = np.zeros((len(kinds), blocks.ADDRESSES), np.uint64)
+        self.totals = np.zeros((len(kinds), blocks.TOTALS), np.int64)
+        status = self._status.ctypes.data
+        for slot, (kind, size) in enumerate(zip(kinds, sizes, strict=True)):
+            count = size + SLACK if kind.is_text else rows * kind.words
+            values = np.empty(count, kind.dtype)
+            offsets = np.zeros(rows + 1 if kind.is_text else 0, np.int32)
+            self._values.append(values)
+            self._offsets.append(offsets)
+            self.plan[slot] = kind.code, count if kind.is_text else kind.first, kind.second, kind.pattern.shape[0]
+            self.addresses[slot] = (
+                values.ctypes.data,
+                status + slot * rows,
+                offsets.ctypes.data,
+                kind.pattern.ctypes.data,
+            )
+
+    def column(self, slot: int, fields: _Fields) -> ParsedColumn:
+        """One column; ``fields`` are asked for only where floats need them."""
+        kind, values, status = self._kinds[slot], self._values[slot], self._status[slot]
+        failures, inexact, size = self.totals[slot].tolist()
         if inexact:
-            resolve_inexact(buf, starts, ends, rules.quote, rules.trim, single, out, status)
-        if single:
+            buf, starts, ends, rules = fields()
+            single = kind.code == blocks.FLOAT32
+            resolve_inexact(buf, starts, ends, rules.quote, rules.trim, single, values, status)
+        failures -= inexact
+        if kind.is_text:
+            return finish(kind.type, status, failures, self._offsets[slot], values[:size])
+        if kind.code == blocks.BOOLEAN:
+            values = np.packbits(values, bitorder="little")
+        elif kind.code == blocks.FLOAT32:
             with np.errstate(over="ignore"):
-                return finish(type_, status, failures - inexact, out.astype(np.float32))
-        return finish(type_, status, failures - inexact, out)
-
-    return ColumnParser(parse, "bad_float32" if single else "bad_float64")
+                values = values.astype(np.float32)
+        return finish(kind.type, status, failures, values)
 
 
-def _decimals(type_: pa.Decimal128Type) -> ParseColumn:
-    precision, scale = type_.precision, type_.scale
-
-    def parse(buf: Bytes, starts: Offsets, ends: Offsets, rules: TextRules) -> ParsedColumn:
-        out = np.empty(2 * starts.size, np.uint64)
-        status = np.empty(starts.size, np.uint8)
-        failures = parse_decimals(
-            buf, starts, ends, rules.quote, rules.trim, rules.null_text, precision, scale, out, status
-        )
-        return finish(type_, status, failures, out)
-
-    return parse
-
-
-def _texts(type_: pa.DataType, _: TimePatterns) -> ColumnParser:
-    utf8 = type_ == pa.string()
-
-    def parse(buf: Bytes, starts: Offsets, ends: Offsets, rules: TextRules) -> ParsedColumn:
-        # A missing field counts as -1, which the slack covers only once.
-        capacity = int(np.subtract(ends, starts, dtype=np.int64).sum()) + starts.size + SLACK
-        out = np.empty(capacity, np.uint8)
-        offsets = np.empty(starts.size + 1, np.int32)
-        status = np.empty(starts.size, np.uint8)
-        failures = copy_texts(buf, starts, ends, rules.quote, rules.trim, rules.null_text, utf8, out, offsets, status)
-        return finish(type_, status, failures, offsets, out[: offsets[-1]])
-
-    return ColumnParser(parse, "bad_utf8")
+def _kind(type_: pa.DataType, patterns: TimePatterns) -> tuple[ValueKind, str] | None:
+    """How a type is parsed, and the reason code of what does not parse; None when text fields cannot hold it."""
+    if pa.types.is_decimal128(type_):
+        kind = ValueKind(type_, blocks.DECIMAL, np.uint64, type_.precision, type_.scale, words=2)
+        return kind, "bad_decimal"
+    if type_ in _INTEGERS:
+        highest = (1 << type_.bit_width - 1) - 1
+        return ValueKind(type_, _INTEGERS[type_], f"int{type_.bit_width}", highest), f"bad_{type_}"
+    if type_ in (TIMESTAMP, TIMESTAMP_NTZ):
+        zone = OPTIONAL_ZONE if type_ == TIMESTAMP else NO_ZONE
+        kind = ValueKind(type_, blocks.TIMESTAMP, np.int64, zone, pattern=patterns.timestamp)
+        return kind, "bad_timestamp_ntz" if zone == NO_ZONE else "bad_timestamp"
+    if type_ == pa.date32():
+        return ValueKind(type_, blocks.DATE, np.int32, pattern=patterns.date), "bad_date"
+    return _OTHERS.get(type_)
 
 
-def _booleans(type_: pa.DataType, _: TimePatterns) -> ColumnParser:
-    def parse(buf: Bytes, starts: Offsets, ends: Offsets, rules: TextRules) -> ParsedColumn:
-        out = np.empty(starts.size, np.uint8)
-        status = np.empty(starts.size, np.uint8)
-        failures = parse_booleans(buf, starts, ends, rules.quote, rules.trim, rules.null_text, out, status)
-        return finish(type_, status, failures, np.packbits(out, bitorder="little"))
-
-    return ColumnParser(parse, "bad_bool")
-
-
-def _dates(type_: pa.DataType, patterns: TimePatterns) -> ColumnParser:
-    def parse(buf: Bytes, starts: Offsets, ends: Offsets, rules: TextRules) -> ParsedColumn:
-        out = np.empty(starts.size, np.int32)
-        status = np.empty(starts.size, np.uint8)
-        failures = parse_dates(buf, starts, ends, rules.quote, rules.trim, rules.null_text, patterns.date, out, status)
-        return finish(type_, status, failures, out)
-
-    return ColumnParser(parse, "bad_date")
-
-
-def _timestamps(type_: pa.DataType, patterns: TimePatterns) -> ColumnParser:
-    zone = OPTIONAL_ZONE if type_ == TIMESTAMP else NO_ZONE
-
-    def parse(buf: Bytes, starts: Offsets, ends: Offsets, rules: TextRules) -> ParsedColumn:
-        out = np.empty(starts.size, np.int64)
-        status = np.empty(starts.size, np.uint8)
-        failures = parse_timestamps(
-            buf,
-            starts,
-            ends,
-            rules.quote,
-            rules.trim,
-            rules.null_text,
-            patterns.timestamp,
-            zone,
-            out,
-            status,
-        )
-        return finish(type_, status, failures, out)
-
-    return ColumnParser(parse, "bad_timestamp_ntz" if zone == NO_ZONE else "bad_timestamp")
-
-
-_FACTORIES: dict[pa.DataType, Callable[[pa.DataType, TimePatterns], ColumnParser]] = {
-    pa.bool_(): _booleans,
-    pa.int8(): _integers,
-    pa.int16(): _integers,
-    pa.int32(): _integers,
-    pa.int64(): _integers,
-    pa.float32(): _floats,
-    pa.float64(): _floats,
-    pa.string(): _texts,
-    pa.binary(): _texts,
-    pa.date32(): _dates,
-    TIMESTAMP: _timestamps,
-    TIMESTAMP_NTZ: _timestamps,
+_INTEGERS = {pa.int8(): blocks.INT8, pa.int16(): blocks.INT16, pa.int32(): blocks.INT32, pa.int64(): blocks.INT64}
+_OTHERS = {
+    pa.bool_(): (ValueKind(pa.bool_(), blocks.BOOLEAN, np.uint8), "bad_bool"),
+    pa.float32(): (ValueKind(pa.float32(), blocks.FLOAT32, np.float64), "bad_float32"),
+    pa.float64(): (ValueKind(pa.float64(), blocks.FLOAT64, np.float64), "bad_float64"),
+    pa.string(): (ValueKind(pa.string(), blocks.TEXT, np.uint8), "bad_utf8"),
+    pa.binary(): (ValueKind(pa.binary(), blocks.BINARY, np.uint8), "bad_utf8"),
 }

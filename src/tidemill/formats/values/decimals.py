@@ -8,7 +8,6 @@ import numpy as np
 from tidemill.formats.byte_masks import byte_at, inlined, kernel
 from tidemill.formats.values.digits import TENS, digits_value
 from tidemill.formats.values.field_text import BAD_VALUE, NULL, UNDECIDED, VALID, is_null, text_bounds
-from tidemill.formats.values.lanes import BLOCK, decimal_lanes, gather, lanes_apply
 
 _LOW_HALF = np.uint64(0xFFFFFFFF)
 _HALF = np.uint64(32)
@@ -121,7 +120,7 @@ def _unscaled(buf, start, end, power, precision, scale):
 
 
 @kernel
-def _scale_lanes(mantissas, behind, negatives, precision, scale, out, status):
+def scale_lanes(mantissas, behind, negatives, precision, scale, out, status):
     """From what :func:`~tidemill.formats.values.lanes.decimal_lanes` read to unscaled values that fit 63 bits without
     rounding; returns how many are left ``UNDECIDED``."""
     undecided = np.int64(0)
@@ -141,7 +140,7 @@ def _scale_lanes(mantissas, behind, negatives, precision, scale, out, status):
 
 
 @kernel
-def parse_decimals(buf, starts, ends, quote, trim, null_text, precision, scale, out, status):
+def parse_decimals(buf, starts, ends, quote, trim, null_text, precision, scale, known, out, status):
     """Parse one column of decimals.
 
     The syntax is that of a float without ``Infinity`` and ``NaN``. More digits behind the point than the
@@ -152,6 +151,8 @@ def parse_decimals(buf, starts, ends, quote, trim, null_text, precision, scale, 
     buf, starts, ends, quote, trim, null_text
         As for :func:`~tidemill.formats.values.integers.parse_integers`.
     precision, scale : int
+    known : bool
+        Whether rows whose status is ``VALID`` were read in lanes and are to be left alone.
     out : ndarray of uint64, shape (2 * rows,)
         Receives the low and the high word of each two's complement value; 0 where not ``VALID``.
     status : ndarray of uint8, shape (rows,)
@@ -162,68 +163,50 @@ def parse_decimals(buf, starts, ends, quote, trim, null_text, precision, scale, 
         Number of rows whose outcome is not ``VALID``.
     """
     failures = 0
-    possible = lanes_apply(buf, quote, null_text)
-    words = np.empty(BLOCK, np.uint64)
-    tails = np.empty(BLOCK, np.uint64)
-    lengths = np.empty(BLOCK, np.uint64)
-    mantissas = np.empty(BLOCK, np.uint64)
-    behind = np.empty(BLOCK, np.uint64)
-    negatives = np.empty(BLOCK, np.uint64)
-    for base in range(0, starts.size, BLOCK):
-        stop = min(base + BLOCK, starts.size)
-        in_lanes = possible
-        if possible:
-            longest, long = gather(buf, starts[base:stop], ends[base:stop], words, tails, lengths)
-            in_lanes = 2 * long <= stop - base
-            if in_lanes:
-                decimal_lanes(words, tails, lengths, longest, stop - base, mantissas, behind, negatives)
-                into = out[2 * base : 2 * stop]
-                if _scale_lanes(mantissas, behind, negatives, precision, scale, into, status[base:stop]) == 0:
-                    continue
-        for row in range(base, stop):
-            if in_lanes and status[row] == VALID:
-                continue
-            start, end, quoted = text_bounds(buf, np.int64(starts[row]), np.int64(ends[row]), quote, trim)
+    for row in range(starts.size):
+        if known and status[row] == VALID:
+            continue
+        start, end, quoted = text_bounds(buf, np.int64(starts[row]), np.int64(ends[row]), quote, trim)
+        high = np.uint64(0)
+        low = np.uint64(0)
+        outcome = VALID
+        if is_null(buf, start, end, quoted, null_text):
+            outcome = NULL
+        else:
+            negative = False
+            if start < end:
+                sign = byte_at(buf, start)
+                if sign == 45 or sign == 43:
+                    negative = sign == 45
+                    start += 1
+            done = False
+            # The common shape, digits.digits with all of the scale written and room to spare.
+            point = end - scale - 1
+            fits = scale > 0 and start < point and end - start <= 18 and point - start + scale <= precision
+            if fits and byte_at(buf, point) == 46:
+                whole, good = digits_value(buf, start, point)
+                fraction, also_good = digits_value(buf, point + 1, end)
+                if good and also_good:
+                    low = whole * TENS[scale] + fraction
+                    done = True
+            if not done:
+                first, digits_end, power, _, good = decimal_syntax(buf, start, end)
+                if good:
+                    high, low, good = _unscaled(buf, first, digits_end, power, precision, scale)
+                if not good:
+                    outcome = BAD_VALUE
+                    high = np.uint64(0)
+                    low = np.uint64(0)
+            if negative:
+                high = ~high
+                low = ~low + np.uint64(1)
+                if low == 0:
+                    high += np.uint64(1)
+        if outcome != VALID:
             high = np.uint64(0)
             low = np.uint64(0)
-            outcome = VALID
-            if is_null(buf, start, end, quoted, null_text):
-                outcome = NULL
-            else:
-                negative = False
-                if start < end:
-                    sign = byte_at(buf, start)
-                    if sign == 45 or sign == 43:
-                        negative = sign == 45
-                        start += 1
-                done = False
-                # The common shape, digits.digits with all of the scale written and room to spare.
-                point = end - scale - 1
-                fits = scale > 0 and start < point and end - start <= 18 and point - start + scale <= precision
-                if fits and byte_at(buf, point) == 46:
-                    whole, good = digits_value(buf, start, point)
-                    fraction, also_good = digits_value(buf, point + 1, end)
-                    if good and also_good:
-                        low = whole * TENS[scale] + fraction
-                        done = True
-                if not done:
-                    first, digits_end, power, _, good = decimal_syntax(buf, start, end)
-                    if good:
-                        high, low, good = _unscaled(buf, first, digits_end, power, precision, scale)
-                    if not good:
-                        outcome = BAD_VALUE
-                        high = np.uint64(0)
-                        low = np.uint64(0)
-                if negative:
-                    high = ~high
-                    low = ~low + np.uint64(1)
-                    if low == 0:
-                        high += np.uint64(1)
-            if outcome != VALID:
-                high = np.uint64(0)
-                low = np.uint64(0)
-                failures += 1
-            out[2 * row] = low
-            out[2 * row + 1] = high
-            status[row] = outcome
+            failures += 1
+        out[2 * row] = low
+        out[2 * row + 1] = high
+        status[row] = outcome
     return failures

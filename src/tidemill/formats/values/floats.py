@@ -28,7 +28,6 @@ from tidemill.formats.values.field_text import (
     spells,
     text_bounds,
 )
-from tidemill.formats.values.lanes import BLOCK, decimal_lanes, gather, lanes_apply
 
 _POWERS = 10.0 ** np.arange(23)
 _EXACT_MANTISSA = np.uint64(1 << 53)
@@ -136,7 +135,7 @@ def _short_decimal(buf, start, end):
 
 
 @kernel
-def _round_lanes(mantissas, behind, negatives, single, out, status):
+def round_lanes(mantissas, behind, negatives, single, out, status):
     """From what :func:`~tidemill.formats.values.lanes.decimal_lanes` read to doubles, where one division is exact;
     returns how many are left ``UNDECIDED``."""
     undecided = np.int64(0)
@@ -159,7 +158,7 @@ def _round_lanes(mantissas, behind, negatives, single, out, status):
 
 
 @kernel
-def parse_floats(buf, starts, ends, quote, trim, null_text, single, out, status):
+def parse_floats(buf, starts, ends, quote, trim, null_text, single, known, out, status):
     """Parse one column of floats.
 
     ``[+-]`` and one of ``digits``, ``digits.``, ``.digits``, ``digits.digits``, each with an optional
@@ -171,6 +170,8 @@ def parse_floats(buf, starts, ends, quote, trim, null_text, single, out, status)
         As for :func:`~tidemill.formats.values.integers.parse_integers`.
     single : bool
         The values are going to be rounded to float32: mark ``INEXACT`` what two roundings could get wrong.
+    known : bool
+        Whether rows whose status is ``VALID`` were read in lanes and are to be left alone.
     out : ndarray of float64, shape (rows,)
     status : ndarray of uint8, shape (rows,)
 
@@ -181,81 +182,64 @@ def parse_floats(buf, starts, ends, quote, trim, null_text, single, out, status)
     """
     failures = 0
     inexact = 0
-    possible = lanes_apply(buf, quote, null_text)
-    words = np.empty(BLOCK, np.uint64)
-    tails = np.empty(BLOCK, np.uint64)
-    lengths = np.empty(BLOCK, np.uint64)
-    mantissas = np.empty(BLOCK, np.uint64)
-    behind = np.empty(BLOCK, np.uint64)
-    negatives = np.empty(BLOCK, np.uint64)
-    for base in range(0, starts.size, BLOCK):
-        stop = min(base + BLOCK, starts.size)
-        in_lanes = possible
-        if possible:
-            longest, long = gather(buf, starts[base:stop], ends[base:stop], words, tails, lengths)
-            in_lanes = 2 * long <= stop - base
-            if in_lanes:
-                decimal_lanes(words, tails, lengths, longest, stop - base, mantissas, behind, negatives)
-                if _round_lanes(mantissas, behind, negatives, single, out[base:stop], status[base:stop]) == 0:
-                    continue
-        for row in range(base, stop):
-            if in_lanes and status[row] == VALID:
-                continue
-            start, end, quoted = text_bounds(buf, np.int64(starts[row]), np.int64(ends[row]), quote, trim)
-            if is_null(buf, start, end, quoted, null_text):
-                out[row] = 0.0
-                status[row] = NULL
-                failures += 1
-                continue
-            negative = False
-            if start < end:
-                first = byte_at(buf, start)
-                if first == 45 or first == 43:
-                    negative = first == 45
-                    start += 1
-            mantissa = np.uint64(0)
-            power = 0
-            left_out = False
-            good = False
-            if start < end <= start + 19:
-                mantissa, places, good = _short_decimal(buf, start, end)
-                power = -places
-            if not good:
-                mantissa, power, left_out, good = float_parts(buf, start, end)
-            value = 0.0
-            outcome = VALID
-            if good:
-                if mantissa == 0 and not left_out:
-                    value = 0.0
-                elif mantissa <= _EXACT_MANTISSA and -22 <= power <= 22 and not left_out:
-                    value = float(mantissa)
-                    if power < 0:
-                        value /= _POWERS[-power]
-                    else:
-                        value *= _POWERS[power]
+    for row in range(starts.size):
+        if known and status[row] == VALID:
+            continue
+        start, end, quoted = text_bounds(buf, np.int64(starts[row]), np.int64(ends[row]), quote, trim)
+        if is_null(buf, start, end, quoted, null_text):
+            out[row] = 0.0
+            status[row] = NULL
+            failures += 1
+            continue
+        negative = False
+        if start < end:
+            first = byte_at(buf, start)
+            if first == 45 or first == 43:
+                negative = first == 45
+                start += 1
+        mantissa = np.uint64(0)
+        power = 0
+        left_out = False
+        good = False
+        if start < end <= start + 19:
+            mantissa, places, good = _short_decimal(buf, start, end)
+            power = -places
+        if not good:
+            mantissa, power, left_out, good = float_parts(buf, start, end)
+        value = 0.0
+        outcome = VALID
+        if good:
+            if mantissa == 0 and not left_out:
+                value = 0.0
+            elif mantissa <= _EXACT_MANTISSA and -22 <= power <= 22 and not left_out:
+                value = float(mantissa)
+                if power < 0:
+                    value /= _POWERS[-power]
                 else:
-                    value, known = nearest_double_of(mantissa, power)
-                    if known and left_out:
-                        above, known = nearest_double_of(mantissa + np.uint64(1), power)
-                        known = known and above == value
-                    if not known:
-                        outcome = INEXACT
-                if single and outcome == VALID and value != 0.0:
-                    midpoint = bits_of_float(value) & _FLOAT32_TAIL == _FLOAT32_MIDPOINT
-                    if midpoint or value < _FLOAT32_LEAST_NORMAL or value > _FLOAT32_GREATEST:
-                        outcome = INEXACT
-            elif spells(buf, start, end, _INFINITY) or spells(buf, start, end, _INFINITY[:3]):
-                value = np.inf
-            elif spells(buf, start, end, _NAN):
-                value = np.nan
+                    value *= _POWERS[power]
             else:
-                outcome = BAD_VALUE
-            out[row] = -value if negative else value
-            status[row] = outcome
-            if outcome != VALID:
-                failures += 1
-                if outcome == INEXACT:
-                    inexact += 1
+                value, known = nearest_double_of(mantissa, power)
+                if known and left_out:
+                    above, known = nearest_double_of(mantissa + np.uint64(1), power)
+                    known = known and above == value
+                if not known:
+                    outcome = INEXACT
+            if single and outcome == VALID and value != 0.0:
+                midpoint = bits_of_float(value) & _FLOAT32_TAIL == _FLOAT32_MIDPOINT
+                if midpoint or value < _FLOAT32_LEAST_NORMAL or value > _FLOAT32_GREATEST:
+                    outcome = INEXACT
+        elif spells(buf, start, end, _INFINITY) or spells(buf, start, end, _INFINITY[:3]):
+            value = np.inf
+        elif spells(buf, start, end, _NAN):
+            value = np.nan
+        else:
+            outcome = BAD_VALUE
+        out[row] = -value if negative else value
+        status[row] = outcome
+        if outcome != VALID:
+            failures += 1
+            if outcome == INEXACT:
+                inexact += 1
     return failures, inexact
 
 

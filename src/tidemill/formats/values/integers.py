@@ -8,11 +8,10 @@ import numpy as np
 from tidemill.formats.byte_masks import byte_at, kernel, load_word
 from tidemill.formats.values.digits import MAX_DIGITS, digits_value, word_value
 from tidemill.formats.values.field_text import BAD_VALUE, NULL, VALID, is_null, text_bounds
-from tidemill.formats.values.lanes import BLOCK, gather, integer_lanes, lanes_apply
 
 
 @kernel
-def parse_integers(buf, starts, ends, quote, trim, null_text, highest, out, status):
+def parse_integers(buf, starts, ends, quote, trim, null_text, highest, known, out, status):
     """Parse one column of integers.
 
     Parameters
@@ -23,6 +22,8 @@ def parse_integers(buf, starts, ends, quote, trim, null_text, highest, out, stat
         See :class:`~tidemill.formats.values.field_text.TextRules`.
     highest : uint64
         Greatest value of the type; its least value is ``-highest - 1``.
+    known : bool
+        Whether rows whose status is ``VALID`` were read in lanes and are to be left alone.
     out : ndarray of int64, shape (rows,)
         Receives the values; 0 where the outcome is not ``VALID``.
     status : ndarray of uint8, shape (rows,)
@@ -35,51 +36,37 @@ def parse_integers(buf, starts, ends, quote, trim, null_text, highest, out, stat
     """
     size = np.int64(buf.size)
     failures = 0
-    possible = lanes_apply(buf, quote, null_text)
-    words = np.empty(BLOCK, np.uint64)
-    tails = np.empty(BLOCK, np.uint64)
-    lengths = np.empty(BLOCK, np.uint64)
-    for base in range(0, starts.size, BLOCK):
-        stop = min(base + BLOCK, starts.size)
-        in_lanes = possible
-        if possible:
-            longest, long = gather(buf, starts[base:stop], ends[base:stop], words, tails, lengths)
-            in_lanes = 2 * long <= stop - base
-            if in_lanes and (
-                integer_lanes(words, tails, lengths, longest, highest, out[base:stop], status[base:stop]) == 0
-            ):
-                continue
-        for row in range(base, stop):
-            if in_lanes and status[row] == VALID:
-                continue
-            start, end, quoted = text_bounds(buf, np.int64(starts[row]), np.int64(ends[row]), quote, trim)
-            if is_null(buf, start, end, quoted, null_text):
-                out[row] = 0
-                status[row] = NULL
-                failures += 1
-                continue
-            negative = False
-            if start < end:
-                first = byte_at(buf, start)
-                if first == 45 or first == 43:
-                    negative = first == 45
-                    start += 1
-            digits = end - start
-            if 0 < digits <= 8 and start + 8 <= size:
-                value, good = word_value(load_word(buf, start), digits)
-            else:
-                while end - start > MAX_DIGITS and byte_at(buf, start) == 48:
-                    start += 1
-                good = digits > 0 and end - start <= MAX_DIGITS
-                value = np.uint64(0)
-                if good:
-                    value, good = digits_value(buf, start, end)
-            if good and value <= highest + np.uint64(negative):
-                signed = np.int64(value)
-                out[row] = -signed if negative else signed
-                status[row] = VALID
-            else:
-                out[row] = 0
-                status[row] = BAD_VALUE
-                failures += 1
+    for row in range(starts.size):
+        if known and status[row] == VALID:
+            continue
+        start, end, quoted = text_bounds(buf, np.int64(starts[row]), np.int64(ends[row]), quote, trim)
+        if is_null(buf, start, end, quoted, null_text):
+            out[row] = 0
+            status[row] = NULL
+            failures += 1
+            continue
+        negative = False
+        if start < end:
+            first = byte_at(buf, start)
+            if first == 45 or first == 43:
+                negative = first == 45
+                start += 1
+        digits = end - start
+        if 0 < digits <= 8 and start + 8 <= size:
+            value, good = word_value(load_word(buf, start), digits)
+        else:
+            while end - start > MAX_DIGITS and byte_at(buf, start) == 48:
+                start += 1
+            good = digits > 0 and end - start <= MAX_DIGITS
+            value = np.uint64(0)
+            if good:
+                value, good = digits_value(buf, start, end)
+        if good and value <= highest + np.uint64(negative):
+            signed = np.int64(value)
+            out[row] = -signed if negative else signed
+            status[row] = VALID
+        else:
+            out[row] = 0
+            status[row] = BAD_VALUE
+            failures += 1
     return failures

@@ -14,11 +14,11 @@ from __future__ import annotations
 # mypy: allow-untyped-defs
 import numpy as np
 
-from tidemill.formats.byte_masks import byte_at, inlined, kernel, load_word, trailing_zeros
+from tidemill.formats.byte_masks import byte_at, inlined, item_at, kernel, load_word, trailing_zeros
 from tidemill.formats.values.field_text import UNDECIDED, VALID
 
-BLOCK = 512
-"""Rows of a block: what is gathered of it stays in the first-level cache."""
+BLOCK = 128
+"""Rows of a block: what is gathered of it, and where its fields lie, stays in the first-level cache."""
 
 _U0 = np.uint64(0)
 _U1 = np.uint64(1)
@@ -93,6 +93,43 @@ def gather(buf, starts, ends, words, tails, lengths):
     if longest > 8:
         for i in range(count):
             tails[i] = load_word(buf, max(np.int64(ends[i]) - 8, 0))
+    return longest, long
+
+
+@kernel
+def gather_marked(buf, marks, at, width, count, words, tails, lengths):
+    """:func:`gather` for fields between marks, without writing down where each lies.
+
+    Parameters
+    ----------
+    buf : ndarray of uint8
+        At least 8 bytes.
+    marks : ndarray of int32
+        See :class:`~tidemill.formats.field_index.MarkedFields`.
+    at : int
+        The mark at the end of the first field; not the first mark.
+    width : int
+        From the mark of a field to that of the next one in the column.
+    count : int
+        Number of fields.
+    """
+    last = np.int64(buf.size) - 8
+    longest = np.int64(0)
+    long = np.int64(0)
+    inside = item_at(marks, at + (count - 1) * width) <= last
+    for i in range(count):
+        start = item_at(marks, at + i * width - 1) + 1
+        length = item_at(marks, at + i * width) - start
+        lengths[i] = np.uint64(length)
+        longest = max(longest, length)
+        long += np.int64(length > 16)
+        if inside or start <= last:
+            words[i] = load_word(buf, start)
+        else:
+            words[i] = load_word(buf, last) >> np.uint64(8 * (start - last) & 63)
+    if longest > 8:
+        for i in range(count):
+            tails[i] = load_word(buf, max(item_at(marks, at + i * width) - 8, 0))
     return longest, long
 
 

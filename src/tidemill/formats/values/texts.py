@@ -5,7 +5,7 @@ from __future__ import annotations
 # mypy: allow-untyped-defs
 import numpy as np
 
-from tidemill.formats.byte_masks import byte_at, inlined, kernel, move_32, trailing_zeros
+from tidemill.formats.byte_masks import byte_at, inlined, kernel, move_32, move_64, trailing_zeros
 from tidemill.formats.values.field_text import (
     BAD_QUOTE,
     BAD_UTF8,
@@ -15,9 +15,7 @@ from tidemill.formats.values.field_text import (
     is_null,
     text_bounds,
 )
-from tidemill.formats.values.lanes import BLOCK
 
-_HALF = np.uint64(32)
 SLACK = 64
 """Bytes that the output of :func:`copy_texts` must have beyond the sum of the field lengths."""
 
@@ -50,7 +48,7 @@ def is_utf8(data, start, end):
 
 @inlined
 def _lowest(count):
-    """A mask of the lowest bits: ``count`` of them (0 to 32)."""
+    """A mask of the lowest bits: ``count`` of them (0 to 63)."""
     return (np.uint64(1) << np.uint64(count)) - np.uint64(1)
 
 
@@ -60,10 +58,10 @@ def _copy_unquoted(buf, start, end, out, cursor):
     seen = np.uint64(0)
     size = np.int64(buf.size)
     while start + 32 <= size:
-        mask = move_32(buf, start, out, cursor, 0) >> _HALF
+        _, high = move_32(buf, start, out, cursor, 0)
         if end - start <= 32:
-            return seen | (mask & _lowest(end - start))
-        seen |= mask
+            return seen | (high & _lowest(end - start))
+        seen |= high
         start += 32
         cursor += 32
     while start < end:
@@ -84,15 +82,15 @@ def _copy_quoted(buf, start, end, quote, out, cursor):
     while start < end:
         if start + 32 <= size:
             width = min(end - start, 32)
-            mask = move_32(buf, start, out, cursor, quote)
-            found = mask & _lowest(width)
+            quotes, high = move_32(buf, start, out, cursor, quote)
+            found = quotes & _lowest(width)
             if found == 0:
-                seen |= (mask >> _HALF) & _lowest(width)
+                seen |= high & _lowest(width)
                 start += width
                 cursor += width
                 continue
             before = trailing_zeros(found)
-            seen |= (mask >> _HALF) & _lowest(before)
+            seen |= high & _lowest(before)
             start += before + 1
             cursor += before + 1
         else:
@@ -111,62 +109,41 @@ def _copy_quoted(buf, start, end, quote, out, cursor):
 
 
 @kernel
-def _plain_block(buf, starts, ends, quote, out, cursor, offsets, status):
-    """Copy a block of fields that are neither empty nor missing, of at most 64 bytes, all ASCII; one may stand in
-    quotes, but hold none.
-
-    Returns
-    -------
-    int
-        Where the next value goes in ``out``, or -1 when the block is not so.
-    """
-    last = np.int64(buf.size) - 66
-    longest = np.int64(0)
-    shortest = np.int64(1)
-    furthest = np.int64(0)
-    for i in range(starts.size):
-        start = np.int64(starts[i])
-        length = np.int64(ends[i]) - start
-        furthest = max(furthest, start)
-        longest = max(longest, length)
-        shortest = min(shortest, length)
-    if shortest < 1 or longest > 64 or furthest > last:
-        return np.int64(-1)
-    wrong = np.uint64(0)
-    if longest <= 32:
-        for i in range(starts.size):
-            start, length, strange = _inside(buf, np.int64(starts[i]), np.int64(ends[i]), quote)
-            mask = move_32(buf, start, out, cursor, quote)
-            wrong |= strange | ((mask | (mask >> _HALF)) & _lowest(length))
-            cursor += length
-            offsets[i] = cursor
-            status[i] = VALID
+def _copy_any(buf, start, end, quote, trim, null_text, utf8, out, cursor):
+    """Copy the text of a field, whatever it is; returns the new cursor and the outcome."""
+    start, end, quoted = text_bounds(buf, start, end, quote, trim)
+    if is_null(buf, start, end, quoted, null_text):
+        return cursor, NULL
+    if quoted == 2:
+        return cursor, BAD_QUOTE
+    if quoted == 1:
+        stop, seen = _copy_quoted(buf, start, end, quote, out, cursor)
     else:
-        for i in range(starts.size):
-            start, length, strange = _inside(buf, np.int64(starts[i]), np.int64(ends[i]), quote)
-            mask = move_32(buf, start, out, cursor, quote)
-            wrong |= strange | ((mask | (mask >> _HALF)) & _lowest(min(length, 32)))
-            mask = move_32(buf, start + 32, out, cursor + 32, quote)
-            wrong |= (mask | (mask >> _HALF)) & _lowest(max(length - 32, 0))
-            cursor += length
-            offsets[i] = cursor
-            status[i] = VALID
-    return cursor if wrong == 0 else np.int64(-1)
+        seen = _copy_unquoted(buf, start, end, out, cursor)
+        stop = cursor + end - start
+    if stop < 0:
+        return cursor, BAD_QUOTE
+    if utf8 and seen != 0 and not is_utf8(out, cursor, stop):
+        return cursor, BAD_UTF8
+    return stop, VALID
 
 
 @inlined
 def _inside(buf, start, end, quote):
-    """Where the text of a field of at least a byte starts, its length, and not 0 if it is a case of its own: it opens
+    """Where the text of a field of at least a byte starts, its length, and whether it is a case of its own: it opens
     with a quote and does not end in one, or there is nothing inside."""
     quoted = np.int64(byte_at(buf, start) == quote)
     length = end - start - 2 * quoted
-    strange = np.uint64(quoted) & np.uint64(byte_at(buf, end - 1) != quote) | np.uint64(length < 1)
+    strange = (quoted != 0) & (byte_at(buf, end - 1) != quote) | (length < 1)
     return start + quoted, max(length, 0), strange
 
 
 @kernel
-def copy_texts(buf, starts, ends, quote, trim, null_text, utf8, out, offsets, status):
-    """Copy one column of strings or binaries into Arrow's layout.
+def copy_texts(buf, starts, ends, quote, trim, null_text, utf8, out, cursor, offsets, status):
+    """Copy fields of a column of strings or binaries into Arrow's layout.
+
+    A field of at most 63 bytes that begins no later than 66 bytes before the end is moved at once, whatever its length,
+    and looked at on the way: without quotes within it, it is done.
 
     Parameters
     ----------
@@ -175,7 +152,9 @@ def copy_texts(buf, starts, ends, quote, trim, null_text, utf8, out, offsets, st
     utf8 : bool
         Whether the bytes must be UTF-8.
     out : ndarray of uint8
-        Receives the bytes; at least the sum of the field lengths and ``SLACK``.
+        Receives the bytes; room for the sum of the field lengths of the column, and ``SLACK``.
+    cursor : int
+        Where the bytes of the first field go.
     offsets : ndarray of int32, shape (rows + 1,)
         Receives where each value starts and ends; a value that is not ``VALID`` is empty.
     status : ndarray of uint8, shape (rows,)
@@ -186,48 +165,35 @@ def copy_texts(buf, starts, ends, quote, trim, null_text, utf8, out, offsets, st
         Number of rows whose outcome is not ``VALID``.
     """
     failures = 0
-    cursor = np.int64(0)
-    offsets[0] = 0
-    plain = trim == 0 and null_text.size == 0
-    for base in range(0, starts.size, BLOCK):
-        stop = min(base + BLOCK, starts.size)
-        if plain:
-            behind = _plain_block(
-                buf,
-                starts[base:stop],
-                ends[base:stop],
-                quote,
-                out,
-                cursor,
-                offsets[base + 1 : stop + 1],
-                status[base:stop],
-            )
-            if behind >= 0:
-                cursor = behind
-                continue
-        for row in range(base, stop):
-            start, end, quoted = text_bounds(buf, np.int64(starts[row]), np.int64(ends[row]), quote, trim)
-            outcome = VALID
-            if is_null(buf, start, end, quoted, null_text):
-                outcome = NULL
-            elif quoted == 2:
-                outcome = BAD_QUOTE
+    offsets[0] = cursor
+    longest = np.int64(0)
+    for row in range(starts.size):
+        longest = max(longest, np.int64(ends[row]) - np.int64(starts[row]))
+    last = np.int64(buf.size) - 66
+    if trim != 0 or null_text.size != 0:
+        last = np.int64(-1)
+    short = longest < 32
+    for row in range(starts.size):
+        start, end = np.int64(starts[row]), np.int64(ends[row])
+        outcome = VALID
+        if 0 < end - start < 64 and start <= last:
+            text, length, strange = _inside(buf, start, end, quote)
+            inside = _lowest(length)
+            if short:
+                quotes, high = move_32(buf, text, out, cursor, quote)
             else:
-                if quoted == 1:
-                    stop, seen = _copy_quoted(buf, start, end, quote, out, cursor)
-                else:
-                    seen = _copy_unquoted(buf, start, end, out, cursor)
-                    stop = cursor + end - start
-                if stop < 0:
-                    outcome = BAD_QUOTE
-                elif utf8 and seen != 0 and not is_utf8(out, cursor, stop):
-                    outcome = BAD_UTF8
-                else:
-                    cursor = stop
-            offsets[row + 1] = cursor
-            status[row] = outcome
-            if outcome != VALID:
-                failures += 1
+                quotes, high = move_64(buf, text, out, cursor, quote)
+            if strange or quotes & inside != 0:
+                cursor, outcome = _copy_any(buf, start, end, quote, trim, null_text, utf8, out, cursor)
+            elif utf8 and high & inside != 0 and not is_utf8(out, cursor, cursor + length):
+                outcome = BAD_UTF8
+            else:
+                cursor += length
+        else:
+            cursor, outcome = _copy_any(buf, start, end, quote, trim, null_text, utf8, out, cursor)
+        offsets[row + 1] = cursor
+        status[row] = outcome
+        failures += outcome != VALID
     return failures
 
 

@@ -38,10 +38,8 @@ def gather_times(buf, starts, ends, length, heads, dates, times, marks):
     starts, ends : ndarray of int32, shape (rows,)
     length : int
         ``DATE_LENGTH`` or ``TIME_LENGTH``.
-    heads, dates, times : ndarray of uint64, shape (>= rows,)
-        Receive bytes 0 to 7, 2 to 9, and 11 to 18 of the longer ones; zeros for a field of another length.
-    marks : ndarray of uint8, shape (>= rows,)
-        Receives byte 10 of the longer ones.
+    heads, dates, times, marks : ndarray of uint64, shape (>= rows,)
+        Receive bytes 0 to 7, 2 to 9, and of the longer ones 11 to 18 and byte 10; zeros for a field of another length.
 
     Returns
     -------
@@ -56,7 +54,7 @@ def gather_times(buf, starts, ends, length, heads, dates, times, marks):
             dates[i] = load_word(buf, start + 2)
             if length == TIME_LENGTH:
                 times[i] = load_word(buf, start + 11)
-                marks[i] = byte_at(buf, start + 10)
+                marks[i] = np.uint64(byte_at(buf, start + 10))
         else:
             heads[i] = np.uint64(0)
             others += 1
@@ -130,7 +128,7 @@ def timestamp_lanes(heads, dates, times, marks, out, status):
         minute = _pair(time, np.uint64(24))
         second = _pair(time, np.uint64(48))
         good &= (strange == np.uint64(0)) & (hour < np.uint64(24)) & (minute < np.uint64(60)) & (second < np.uint64(60))
-        good &= (marks[i] == 32) | (marks[i] == 84)
+        good &= (marks[i] == np.uint64(32)) | (marks[i] == np.uint64(84))
         of_day = (hour * np.uint64(60) + minute) * np.uint64(60) + second
         out[i] = days * _DAY_MICROS + np.int64(of_day) * _SECOND_MICROS
         status[i] = VALID if good else UNDECIDED

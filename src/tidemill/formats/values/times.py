@@ -8,8 +8,6 @@ import numpy as np
 from tidemill.formats.byte_masks import byte_at, inlined, kernel, load_word
 from tidemill.formats.values.civil_dates import checked_days
 from tidemill.formats.values.field_text import BAD_VALUE, NULL, VALID, is_null, text_bounds
-from tidemill.formats.values.lanes import BLOCK, lanes_apply
-from tidemill.formats.values.time_lanes import DATE_LENGTH, TIME_LENGTH, date_lanes, gather_times, timestamp_lanes
 from tidemill.formats.values.time_pattern import DAY, FRACTION, HOUR, LITERAL, MINUTE, MONTH, SECOND, YEAR
 
 MICROS_PER_SECOND = 1_000_000
@@ -223,7 +221,7 @@ def pattern_timestamp(buf, start, end, pattern):
 
 
 @kernel
-def parse_dates(buf, starts, ends, quote, trim, null_text, pattern, out, status):
+def parse_dates(buf, starts, ends, quote, trim, null_text, pattern, known, out, status):
     """Parse one column of dates.
 
     Parameters
@@ -232,6 +230,8 @@ def parse_dates(buf, starts, ends, quote, trim, null_text, pattern, out, status)
         As for :func:`~tidemill.formats.values.integers.parse_integers`.
     pattern : ndarray of int32, shape (steps, 2)
         A compiled pattern; no steps mean the default ``yyyy-[m]m-[d]d``.
+    known : bool
+        Whether rows whose status is ``VALID`` were read in lanes and are to be left alone.
     out : ndarray of int32, shape (rows,)
         Receives days since 1970-01-01.
     status : ndarray of uint8, shape (rows,)
@@ -242,45 +242,32 @@ def parse_dates(buf, starts, ends, quote, trim, null_text, pattern, out, status)
         Number of rows whose outcome is not ``VALID``.
     """
     failures = 0
-    possible = pattern.shape[0] == 0 and lanes_apply(buf, quote, null_text)
-    heads = np.empty(BLOCK, np.uint64)
-    dates = np.empty(BLOCK, np.uint64)
-    times = np.empty(BLOCK, np.uint64)
-    marks = np.empty(BLOCK, np.uint8)
-    for base in range(0, starts.size, BLOCK):
-        stop = min(base + BLOCK, starts.size)
-        in_lanes = possible
-        if possible:
-            others = gather_times(buf, starts[base:stop], ends[base:stop], DATE_LENGTH, heads, dates, times, marks)
-            in_lanes = 2 * others <= stop - base
-            if in_lanes and date_lanes(heads, dates, out[base:stop], status[base:stop]) == 0:
-                continue
-        for row in range(base, stop):
-            if in_lanes and status[row] == VALID:
-                continue
-            start, end, quoted = text_bounds(buf, np.int64(starts[row]), np.int64(ends[row]), quote, trim)
-            days = 0
-            outcome = VALID
-            if is_null(buf, start, end, quoted, null_text):
-                outcome = NULL
-            elif pattern.shape[0] == 0:
-                days, stop, good = _iso_date(buf, start, end)
-                if not good or stop != end:
-                    outcome = BAD_VALUE
-            else:
-                micros, good = pattern_timestamp(buf, start, end, pattern)
-                days = micros // MICROS_PER_DAY
-                if not good:
-                    outcome = BAD_VALUE
-            out[row] = days if outcome == VALID else 0
-            status[row] = outcome
-            if outcome != VALID:
-                failures += 1
+    for row in range(starts.size):
+        if known and status[row] == VALID:
+            continue
+        start, end, quoted = text_bounds(buf, np.int64(starts[row]), np.int64(ends[row]), quote, trim)
+        days = 0
+        outcome = VALID
+        if is_null(buf, start, end, quoted, null_text):
+            outcome = NULL
+        elif pattern.shape[0] == 0:
+            days, stop, good = _iso_date(buf, start, end)
+            if not good or stop != end:
+                outcome = BAD_VALUE
+        else:
+            micros, good = pattern_timestamp(buf, start, end, pattern)
+            days = micros // MICROS_PER_DAY
+            if not good:
+                outcome = BAD_VALUE
+        out[row] = days if outcome == VALID else 0
+        status[row] = outcome
+        if outcome != VALID:
+            failures += 1
     return failures
 
 
 @kernel
-def parse_timestamps(buf, starts, ends, quote, trim, null_text, pattern, zone, out, status):
+def parse_timestamps(buf, starts, ends, quote, trim, null_text, pattern, zone, known, out, status):
     """Parse one column of timestamps.
 
     Parameters
@@ -291,6 +278,8 @@ def parse_timestamps(buf, starts, ends, quote, trim, null_text, pattern, zone, o
         A compiled pattern; no steps mean the default ``yyyy-MM-dd[ T]HH:mm[:ss[.ffffff]][zone]``.
     zone : int
         ``NO_ZONE`` or ``OPTIONAL_ZONE``.
+    known : bool
+        Whether rows whose status is ``VALID`` were read in lanes and are to be left alone.
     out : ndarray of int64, shape (rows,)
         Receives microseconds since 1970-01-01 00:00:00 UTC.
     status : ndarray of uint8, shape (rows,)
@@ -301,36 +290,23 @@ def parse_timestamps(buf, starts, ends, quote, trim, null_text, pattern, zone, o
         Number of rows whose outcome is not ``VALID``.
     """
     failures = 0
-    possible = pattern.shape[0] == 0 and lanes_apply(buf, quote, null_text)
-    heads = np.empty(BLOCK, np.uint64)
-    dates = np.empty(BLOCK, np.uint64)
-    times = np.empty(BLOCK, np.uint64)
-    marks = np.empty(BLOCK, np.uint8)
-    for base in range(0, starts.size, BLOCK):
-        stop = min(base + BLOCK, starts.size)
-        in_lanes = possible
-        if possible:
-            others = gather_times(buf, starts[base:stop], ends[base:stop], TIME_LENGTH, heads, dates, times, marks)
-            in_lanes = 2 * others <= stop - base
-            if in_lanes and timestamp_lanes(heads, dates, times, marks, out[base:stop], status[base:stop]) == 0:
-                continue
-        for row in range(base, stop):
-            if in_lanes and status[row] == VALID:
-                continue
-            start, end, quoted = text_bounds(buf, np.int64(starts[row]), np.int64(ends[row]), quote, trim)
-            micros = 0
-            outcome = VALID
-            if is_null(buf, start, end, quoted, null_text):
-                outcome = NULL
+    for row in range(starts.size):
+        if known and status[row] == VALID:
+            continue
+        start, end, quoted = text_bounds(buf, np.int64(starts[row]), np.int64(ends[row]), quote, trim)
+        micros = 0
+        outcome = VALID
+        if is_null(buf, start, end, quoted, null_text):
+            outcome = NULL
+        else:
+            if pattern.shape[0] == 0:
+                micros, good = iso_timestamp(buf, start, end, zone)
             else:
-                if pattern.shape[0] == 0:
-                    micros, good = iso_timestamp(buf, start, end, zone)
-                else:
-                    micros, good = pattern_timestamp(buf, start, end, pattern)
-                if not good:
-                    outcome = BAD_VALUE
-            out[row] = micros if outcome == VALID else 0
-            status[row] = outcome
-            if outcome != VALID:
-                failures += 1
+                micros, good = pattern_timestamp(buf, start, end, pattern)
+            if not good:
+                outcome = BAD_VALUE
+        out[row] = micros if outcome == VALID else 0
+        status[row] = outcome
+        if outcome != VALID:
+            failures += 1
     return failures
