@@ -71,22 +71,22 @@ def _time_lanes(code, buf, starts, ends, room, out, status):
 
 
 @kernel
-def _one_by_one(buf, starts, ends, quote, trim, null_text, plan, addresses, totals, slot, known, out, status, base):
+def _one_by_one(buf, starts, ends, quote, trim, null_text, plan, addresses, totals, slot, in_lanes, out, status, base):
     """Read what lanes did not."""
     count = starts.size
     code, first, second = plan[slot, CODE], plan[slot, FIRST], plan[slot, SECOND]
     failures = np.int64(0)
     if code <= INT64:
         longs = carray(pointer_to(out), (count,), np.int64)
-        failures = parse_integers(buf, starts, ends, quote, trim, null_text, np.uint64(first), known, longs, status)
+        failures = parse_integers(buf, starts, ends, quote, trim, null_text, np.uint64(first), in_lanes, longs, status)
     elif code <= FLOAT64:
         doubles = carray(pointer_to(out), (count,), np.float64)
         single = code == FLOAT32
-        failures, inexact = parse_floats(buf, starts, ends, quote, trim, null_text, single, known, doubles, status)
+        failures, inexact = parse_floats(buf, starts, ends, quote, trim, null_text, single, in_lanes, doubles, status)
         totals[slot, INEXACT_FLOATS] += inexact
     elif code == DECIMAL:
         pairs = carray(pointer_to(out), (2 * count,), np.uint64)
-        failures = parse_decimals(buf, starts, ends, quote, trim, null_text, first, second, known, pairs, status)
+        failures = parse_decimals(buf, starts, ends, quote, trim, null_text, first, second, in_lanes, pairs, status)
     elif code <= BINARY:
         texts = carray(pointer_to(addresses[slot, OUT]), (first,), np.uint8)
         offsets = carray(pointer_to(addresses[slot, OFFSETS] + np.uint64(4 * base)), (count + 1,), np.int32)
@@ -100,11 +100,11 @@ def _one_by_one(buf, starts, ends, quote, trim, null_text, plan, addresses, tota
         pattern = carray(pointer_to(addresses[slot, PATTERN]), (plan[slot, STEPS], 2), np.int32)
         if code == DATE:
             days = carray(pointer_to(out), (count,), np.int32)
-            failures = parse_dates(buf, starts, ends, quote, trim, null_text, pattern, known, days, status)
+            failures = parse_dates(buf, starts, ends, quote, trim, null_text, pattern, in_lanes, days, status)
         else:
             micros = carray(pointer_to(out), (count,), np.int64)
             failures = parse_timestamps(
-                buf, starts, ends, quote, trim, null_text, pattern, first, known, micros, status
+                buf, starts, ends, quote, trim, null_text, pattern, first, in_lanes, micros, status
             )
     totals[slot, FAILURES] += failures
 
@@ -185,9 +185,22 @@ def parse_marked(buf, marks, width, begin, row, rows, crlf, fields, quote, trim,
                 if lanes and not direct:
                     undecided = _lanes(buf, starts, ends, plan, slot, room, out, status)
             if undecided != 0:
-                known = undecided > 0
+                in_lanes = undecided > 0
                 _one_by_one(
-                    buf, starts, ends, quote, trim, null_text, plan, addresses, totals, slot, known, out, status, base
+                    buf,
+                    starts,
+                    ends,
+                    quote,
+                    trim,
+                    null_text,
+                    plan,
+                    addresses,
+                    totals,
+                    slot,
+                    in_lanes,
+                    out,
+                    status,
+                    base,
                 )
             if narrow:
                 _narrow(code, carray(pointer_to(out), (count,), np.int64), addresses[slot, OUT], base)
@@ -232,9 +245,9 @@ def parse_fields(buf, starts, ends, quote, trim, null_text, plan, addresses, tot
         out = scratch + _WIDE if narrow else addresses[0, OUT] + np.uint64(base * _width(code))
         undecided = _lanes(buf, begins, stops, plan, 0, room, out, status) if lanes else np.int64(-1)
         if undecided != 0:
-            known = undecided > 0
+            in_lanes = undecided > 0
             _one_by_one(
-                buf, begins, stops, quote, trim, null_text, plan, addresses, totals, 0, known, out, status, base
+                buf, begins, stops, quote, trim, null_text, plan, addresses, totals, 0, in_lanes, out, status, base
             )
         if narrow:
             _narrow(code, carray(pointer_to(out), (stop - base,), np.int64), addresses[0, OUT], base)

@@ -236,7 +236,8 @@ def _written(group: str = "", point: str = ".", *, percent: bool = False) -> Par
         fractions = pa.types.is_floating(type_) or pa.types.is_decimal(type_)
         if base is None or not (fractions or (not percent and pa.types.is_integer(type_))):
             return None
-        return replace(base, parse=_of_rewritten(base.parse, ord(group) if group else -1, ord(point), percent))
+        parse = _of_rewritten(base.parse, ord(group) if group else -1, ord(point), percent)
+        return replace(base, parse=parse, kind=None)
 
     return parser
 

@@ -140,7 +140,7 @@ def scale_lanes(mantissas, behind, negatives, precision, scale, out, status):
 
 
 @kernel
-def parse_decimals(buf, starts, ends, quote, trim, null_text, precision, scale, known, out, status):
+def parse_decimals(buf, starts, ends, quote, trim, null_text, precision, scale, in_lanes, out, status):
     """Parse one column of decimals.
 
     The syntax is that of a float without ``Infinity`` and ``NaN``. More digits behind the point than the
@@ -151,7 +151,7 @@ def parse_decimals(buf, starts, ends, quote, trim, null_text, precision, scale, 
     buf, starts, ends, quote, trim, null_text
         As for :func:`~tidemill.formats.values.integers.parse_integers`.
     precision, scale : int
-    known : bool
+    in_lanes : bool
         Whether rows whose status is ``VALID`` were read in lanes and are to be left alone.
     out : ndarray of uint64, shape (2 * rows,)
         Receives the low and the high word of each two's complement value; 0 where not ``VALID``.
@@ -164,7 +164,7 @@ def parse_decimals(buf, starts, ends, quote, trim, null_text, precision, scale, 
     """
     failures = 0
     for row in range(starts.size):
-        if known and status[row] == VALID:
+        if in_lanes and status[row] == VALID:
             continue
         start, end, quoted = text_bounds(buf, np.int64(starts[row]), np.int64(ends[row]), quote, trim)
         high = np.uint64(0)

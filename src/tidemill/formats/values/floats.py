@@ -158,7 +158,7 @@ def round_lanes(mantissas, behind, negatives, single, out, status):
 
 
 @kernel
-def parse_floats(buf, starts, ends, quote, trim, null_text, single, known, out, status):
+def parse_floats(buf, starts, ends, quote, trim, null_text, single, in_lanes, out, status):
     """Parse one column of floats.
 
     ``[+-]`` and one of ``digits``, ``digits.``, ``.digits``, ``digits.digits``, each with an optional
@@ -170,7 +170,7 @@ def parse_floats(buf, starts, ends, quote, trim, null_text, single, known, out, 
         As for :func:`~tidemill.formats.values.integers.parse_integers`.
     single : bool
         The values are going to be rounded to float32: mark ``INEXACT`` what two roundings could get wrong.
-    known : bool
+    in_lanes : bool
         Whether rows whose status is ``VALID`` were read in lanes and are to be left alone.
     out : ndarray of float64, shape (rows,)
     status : ndarray of uint8, shape (rows,)
@@ -183,7 +183,7 @@ def parse_floats(buf, starts, ends, quote, trim, null_text, single, known, out, 
     failures = 0
     inexact = 0
     for row in range(starts.size):
-        if known and status[row] == VALID:
+        if in_lanes and status[row] == VALID:
             continue
         start, end, quoted = text_bounds(buf, np.int64(starts[row]), np.int64(ends[row]), quote, trim)
         if is_null(buf, start, end, quoted, null_text):

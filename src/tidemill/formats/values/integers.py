@@ -11,7 +11,7 @@ from tidemill.formats.values.field_text import BAD_VALUE, NULL, VALID, is_null, 
 
 
 @kernel
-def parse_integers(buf, starts, ends, quote, trim, null_text, highest, known, out, status):
+def parse_integers(buf, starts, ends, quote, trim, null_text, highest, in_lanes, out, status):
     """Parse one column of integers.
 
     Parameters
@@ -22,7 +22,7 @@ def parse_integers(buf, starts, ends, quote, trim, null_text, highest, known, ou
         See :class:`~tidemill.formats.values.field_text.TextRules`.
     highest : uint64
         Greatest value of the type; its least value is ``-highest - 1``.
-    known : bool
+    in_lanes : bool
         Whether rows whose status is ``VALID`` were read in lanes and are to be left alone.
     out : ndarray of int64, shape (rows,)
         Receives the values; 0 where the outcome is not ``VALID``.
@@ -37,7 +37,7 @@ def parse_integers(buf, starts, ends, quote, trim, null_text, highest, known, ou
     size = np.int64(buf.size)
     failures = 0
     for row in range(starts.size):
-        if known and status[row] == VALID:
+        if in_lanes and status[row] == VALID:
             continue
         start, end, quoted = text_bounds(buf, np.int64(starts[row]), np.int64(ends[row]), quote, trim)
         if is_null(buf, start, end, quoted, null_text):

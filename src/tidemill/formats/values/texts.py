@@ -139,6 +139,27 @@ def _inside(buf, start, end, quote):
 
 
 @kernel
+def _copy_bare(buf, starts, ends, last, short, utf8, out, cursor, offsets, status):
+    """Copy fields that hold no quote, up to one that is missing, empty, of 64 bytes and more, beyond ``last``, or no
+    UTF-8; returns its row and the new cursor."""
+    for row in range(starts.size):
+        start = np.int64(starts[row])
+        length = np.int64(ends[row]) - start
+        if length < 1 or length > 63 or start > last:
+            return row, cursor
+        if short:
+            _, high = move_32(buf, start, out, cursor, 0)
+        else:
+            _, high = move_64(buf, start, out, cursor, 0)
+        if utf8 and high & _lowest(length) != 0 and not is_utf8(out, cursor, cursor + length):
+            return row, cursor
+        cursor += length
+        offsets[row + 1] = cursor
+        status[row] = VALID
+    return starts.size, cursor
+
+
+@kernel
 def copy_texts(buf, starts, ends, quote, trim, null_text, utf8, out, cursor, offsets, status):
     """Copy fields of a column of strings or binaries into Arrow's layout.
 
@@ -173,7 +194,10 @@ def copy_texts(buf, starts, ends, quote, trim, null_text, utf8, out, cursor, off
     if trim != 0 or null_text.size != 0:
         last = np.int64(-1)
     short = longest < 32
-    for row in range(starts.size):
+    done = np.int64(0)
+    if quote < 0:
+        done, cursor = _copy_bare(buf, starts, ends, last, short, utf8, out, cursor, offsets, status)
+    for row in range(done, starts.size):
         start, end = np.int64(starts[row]), np.int64(ends[row])
         outcome = VALID
         if 0 < end - start < 64 and start <= last:

@@ -221,7 +221,7 @@ def pattern_timestamp(buf, start, end, pattern):
 
 
 @kernel
-def parse_dates(buf, starts, ends, quote, trim, null_text, pattern, known, out, status):
+def parse_dates(buf, starts, ends, quote, trim, null_text, pattern, in_lanes, out, status):
     """Parse one column of dates.
 
     Parameters
@@ -230,7 +230,7 @@ def parse_dates(buf, starts, ends, quote, trim, null_text, pattern, known, out, 
         As for :func:`~tidemill.formats.values.integers.parse_integers`.
     pattern : ndarray of int32, shape (steps, 2)
         A compiled pattern; no steps mean the default ``yyyy-[m]m-[d]d``.
-    known : bool
+    in_lanes : bool
         Whether rows whose status is ``VALID`` were read in lanes and are to be left alone.
     out : ndarray of int32, shape (rows,)
         Receives days since 1970-01-01.
@@ -243,7 +243,7 @@ def parse_dates(buf, starts, ends, quote, trim, null_text, pattern, known, out, 
     """
     failures = 0
     for row in range(starts.size):
-        if known and status[row] == VALID:
+        if in_lanes and status[row] == VALID:
             continue
         start, end, quoted = text_bounds(buf, np.int64(starts[row]), np.int64(ends[row]), quote, trim)
         days = 0
@@ -267,7 +267,7 @@ def parse_dates(buf, starts, ends, quote, trim, null_text, pattern, known, out, 
 
 
 @kernel
-def parse_timestamps(buf, starts, ends, quote, trim, null_text, pattern, zone, known, out, status):
+def parse_timestamps(buf, starts, ends, quote, trim, null_text, pattern, zone, in_lanes, out, status):
     """Parse one column of timestamps.
 
     Parameters
@@ -278,7 +278,7 @@ def parse_timestamps(buf, starts, ends, quote, trim, null_text, pattern, zone, k
         A compiled pattern; no steps mean the default ``yyyy-MM-dd[ T]HH:mm[:ss[.ffffff]][zone]``.
     zone : int
         ``NO_ZONE`` or ``OPTIONAL_ZONE``.
-    known : bool
+    in_lanes : bool
         Whether rows whose status is ``VALID`` were read in lanes and are to be left alone.
     out : ndarray of int64, shape (rows,)
         Receives microseconds since 1970-01-01 00:00:00 UTC.
@@ -291,7 +291,7 @@ def parse_timestamps(buf, starts, ends, quote, trim, null_text, pattern, zone, k
     """
     failures = 0
     for row in range(starts.size):
-        if known and status[row] == VALID:
+        if in_lanes and status[row] == VALID:
             continue
         start, end, quoted = text_bounds(buf, np.int64(starts[row]), np.int64(ends[row]), quote, trim)
         micros = 0
