@@ -225,8 +225,7 @@ def shares(case: Case) -> tuple[float, float, float]:
             fields = builder.index(data, at, lines, quotes > 0)
             indexed = time.process_time()
             rules = TextRules(ord('"') if quotes else NO_BYTE, 0, np.empty(0, np.uint8))
-            for slot, column in enumerate(builder.columns):
-                column.parser.parse(data, fields.starts[slot], fields.ends[slot], rules)
+            builder.parse(data, fields, rules)
             spent += scanned - begin, indexed - scanned, time.process_time() - indexed
             at = stop
     share = spent / spent.sum()

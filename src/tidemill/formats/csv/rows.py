@@ -80,7 +80,7 @@ class RowBuilder:
         texts, plain = plain_texts(data, fields, self.options, [c.field.type for c in self.columns])
         kept = None
         if self.filter is None:
-            parsed = self._parse(texts, plain, rules, range(len(self.columns)))
+            parsed = self.parse(texts, plain, rules)
         else:
             parsed, kept = self._parse_wanted(self.filter, texts, plain, rules)
         flaws = self._flaws(fields, parsed, unterminated)
@@ -88,8 +88,12 @@ class RowBuilder:
         rows = self._collect(position, fields, parsed, errors, dropped, kept)
         return replace(rows, raw=lambda row: self._raw(data, position, int(rows.positions[row]) - position))
 
-    def _parse(self, texts: Bytes, fields: Fields, rules: TextRules, slots: Sequence[int]) -> list[ParsedColumn]:
-        """The columns of some slots."""
+    def parse(
+        self, texts: Bytes, fields: Fields, rules: TextRules, slots: Sequence[int] | None = None
+    ) -> list[ParsedColumn]:
+        """Phase 2: the values of some columns by their places among ``columns``, or of all."""
+        if slots is None:
+            slots = range(len(self.columns))
         parsers = {slot: self.columns[slot].parser for slot in slots}
         parsed = {}
         if isinstance(fields, MarkedFields):
@@ -111,13 +115,13 @@ class RowBuilder:
         """
         slots = range(len(self.columns))
         deciding = [slot for slot in slots if self._decides(slot, condition)]
-        first = dict(zip(deciding, self._parse(texts, fields, rules, deciding), strict=True))
+        first = dict(zip(deciding, self.parse(texts, fields, rules, deciding), strict=True))
         asked = [first[slot].array for slot in condition.columns]
         count = fields.row_starts.size
         wanted = condition.test(make_batch([self.columns[s].field for s in condition.columns], asked, count))
         if not count or wanted.true_count > WORTHWHILE * count:
             others = [slot for slot in slots if slot not in first]
-            found = first | dict(zip(others, self._parse(texts, fields, rules, others), strict=True))
+            found = first | dict(zip(others, self.parse(texts, fields, rules, others), strict=True))
             return [found[slot] for slot in slots], None
         kept = np.flatnonzero(wanted.to_numpy(zero_copy_only=False))
         parsed = []
