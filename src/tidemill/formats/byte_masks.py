@@ -20,7 +20,8 @@ from typing import Any
 
 import numpy as np
 from llvmlite import ir  # type: ignore[import-untyped]
-from numba import types
+from llvmlite.binding import get_host_cpu_features  # type: ignore[import-untyped]
+from numba import config, types
 from numba.core.imputils import impl_ret_untracked
 from numba.extending import intrinsic as _numba_intrinsic
 from numba.np.arrayobj import make_array
@@ -171,6 +172,71 @@ def _move(width: int) -> Callable[..., Any]:
 
 move_32 = intrinsic(_move(32))
 move_64 = intrinsic(_move(64))
+
+
+COMPRESSES = bool(get_host_cpu_features().get("avx512vbmi2")) and not (config.CPU_NAME or config.CPU_FEATURES)
+"""Whether the processor moves chosen bytes of 64 together in one instruction (AVX-512 VBMI2)."""
+
+
+def _compress(builder: Any, bytes_: Any, word: Any) -> Any:
+    """The bytes of 64 that a word chooses, moved together; zeros behind them."""
+    vector, chosen = ir.VectorType(_I8, 64), ir.VectorType(ir.IntType(1), 64)
+    function = builder.module.declare_intrinsic(
+        "llvm.x86.avx512.mask.compress.v64i8", fnty=ir.FunctionType(vector, [vector, vector, chosen])
+    )
+    return builder.call(function, [bytes_, ir.Constant(vector, [0] * 64), builder.bitcast(word, chosen)])
+
+
+def _put_places(most: int) -> Callable[..., Any]:
+    def typed(typing_context: Any, out: Any, at: Any, base: Any, word: Any) -> Any:
+        """Write the places of the set bits of a word, each added to ``base``, to an array of int32 from ``at`` on.
+
+        Only the first ``most`` are written; the array must have room for so many, and what it then holds behind the
+        last place says nothing. For processors that have ``COMPRESSES``.
+        """
+
+        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            half = ir.IntType(32)
+            numbers = ir.Constant(ir.VectorType(_I8, 64), list(range(64)))
+            places = _compress(builder, numbers, args[3])
+            first = builder.shuffle_vector(places, numbers, ir.Constant(ir.VectorType(half, most), list(range(most))))
+            vector = ir.VectorType(half, most)
+            bases = builder.insert_element(
+                ir.Constant(vector, ir.Undefined), builder.trunc(args[2], half), ir.Constant(half, 0)
+            )
+            same = ir.Constant(ir.VectorType(half, most), [0] * most)
+            bases = builder.shuffle_vector(bases, ir.Constant(vector, ir.Undefined), same)
+            found = builder.add(builder.zext(first, vector), bases)
+            target = _address(context, builder, signature.args[0], args[0], args[1])
+            builder.store(found, builder.bitcast(target, vector.as_pointer()), align=4)
+            return context.get_dummy_value()
+
+        return types.void(out, types.int64, types.int64, types.uint64), generate
+
+    return typed
+
+
+put_16_places = intrinsic(_put_places(16))
+put_64_places = intrinsic(_put_places(64))
+
+
+@intrinsic
+def move_chosen(typing_context: Any, array: Any, index: Any, out: Any, at: Any, word: Any) -> Any:
+    """Copy those of the 64 bytes at ``array[index]`` whose bit is set, one behind the other, to ``out[at:]``.
+
+    64 bytes are written, whatever their number. For processors that have ``COMPRESSES``.
+    """
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        vector = ir.VectorType(_I8, 64)
+        source = _address(context, builder, signature.args[0], args[0], args[1])
+        target = _address(context, builder, signature.args[2], args[2], args[3])
+        loaded = builder.load(builder.bitcast(source, vector.as_pointer()), align=1)
+        moved = _compress(builder, loaded, args[4])
+        builder.store(moved, builder.bitcast(target, vector.as_pointer()), align=1)
+        return context.get_dummy_value()
+
+    return types.void(array, types.int64, out, types.int64, types.uint64), generate
 
 
 @intrinsic

@@ -14,6 +14,7 @@ from __future__ import annotations
 import numpy as np
 
 from tidemill.formats.byte_masks import (
+    COMPRESSES,
     block_mask,
     byte_at,
     count_bits,
@@ -21,6 +22,8 @@ from tidemill.formats.byte_masks import (
     item_at,
     kernel,
     prefix_xor,
+    put_16_places,
+    put_64_places,
     trailing_zeros,
 )
 from tidemill.formats.line_ends import CARRIAGE_RETURN, NEWLINE, OPEN, QUOTED, careful_block
@@ -92,6 +95,12 @@ def find_marks(buf, begin, separator, quote, leading, marks):
         lines += count_bits(newlines)
         ahead = count
         count += count_bits(found)
+        if COMPRESSES:
+            if count - ahead <= 16:
+                put_16_places(marks, ahead, base, found)
+            else:
+                put_64_places(marks, ahead, base, found)
+            continue
         # Eight at once and no branch between them; what is noted beyond the last is overwritten.
         while True:
             for k in range(8):

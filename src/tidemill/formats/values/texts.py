@@ -5,7 +5,18 @@ from __future__ import annotations
 # mypy: allow-untyped-defs
 import numpy as np
 
-from tidemill.formats.byte_masks import byte_at, inlined, kernel, move_32, move_64, trailing_zeros
+from tidemill.formats.byte_masks import (
+    COMPRESSES,
+    byte_at,
+    count_bits,
+    inlined,
+    kernel,
+    move_32,
+    move_64,
+    move_chosen,
+    prefix_xor,
+    trailing_zeros,
+)
 from tidemill.formats.values.field_text import (
     BAD_QUOTE,
     BAD_UTF8,
@@ -129,6 +140,15 @@ def _copy_any(buf, start, end, quote, trim, null_text, utf8, out, cursor):
 
 
 @inlined
+def _first_quotes(quotes, inside):
+    """For the quotes within a quoted text of at most 63 bytes: what is left of it when ``""`` becomes one quote, and
+    whether all quotes are in such pairs."""
+    odd = prefix_xor(quotes)
+    second = quotes & ~odd
+    return inside & ~second, (quotes & odd) << np.uint64(1) == second
+
+
+@inlined
 def _inside(buf, start, end, quote):
     """Where the text of a field of at least a byte starts, its length, and whether it is a case of its own: it opens
     with a quote and does not end in one, or there is nothing inside."""
@@ -207,7 +227,19 @@ def copy_texts(buf, starts, ends, quote, trim, null_text, utf8, out, cursor, off
                 quotes, high = move_32(buf, text, out, cursor, quote)
             else:
                 quotes, high = move_64(buf, text, out, cursor, quote)
-            if strange or quotes & inside != 0:
+            if COMPRESSES and not strange and text > start and quotes & inside != 0:
+                if short:
+                    quotes, high = move_64(buf, text, out, cursor, quote)
+                kept, paired = _first_quotes(quotes & inside, inside)
+                move_chosen(buf, text, out, cursor, kept)
+                stop = cursor + count_bits(kept)
+                if not paired:
+                    outcome = BAD_QUOTE
+                elif utf8 and high & inside != 0 and not is_utf8(out, cursor, stop):
+                    outcome = BAD_UTF8
+                else:
+                    cursor = stop
+            elif strange or quotes & inside != 0:
                 cursor, outcome = _copy_any(buf, start, end, quote, trim, null_text, utf8, out, cursor)
             elif utf8 and high & inside != 0 and not is_utf8(out, cursor, cursor + length):
                 outcome = BAD_UTF8
