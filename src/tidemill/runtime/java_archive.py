@@ -1,9 +1,10 @@
 """An archive of Java classes that makes Spark start in less time.
 
-Spark loads, checks and links about ten thousand classes from its jars before the first job has run. Java can keep them
-in a file as they are in memory (class data sharing): a session then takes about half the processor time to start.
-The archive is 150 MB below ``XDG_CACHE_HOME``. Sessions use it when it is there; ``python -m tidemill.runtime.java_archive``
-makes it. Java itself refuses an archive of other jars or of another Java, and goes on without it.
+Spark loads, checks and links about ten thousand classes from its jars before the first job has run. Java can keep
+them in a file as they are in memory (class data sharing): a session then takes half the processor time to start. The
+archive is 160 MB below ``XDG_CACHE_HOME``. Sessions use it when it is there; ``make prepare``, or
+``python -m tidemill.runtime.java_archive``, makes it. Java itself refuses an archive of other jars or of another Java,
+and goes on without it.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ _QUERIES = (
     "SELECT i, rank() OVER (PARTITION BY s ORDER BY d, i) AS r FROM t WHERE i IN (SELECT i FROM u) ORDER BY i LIMIT 3",
     "SELECT upper(s) AS s, CASE WHEN b THEN 1 ELSE i END AS n FROM t UNION ALL SELECT s, size(collect_list(i)) FROM u "
     "GROUP BY s",
-    "SELECT i FROM t WHERE EXISTS (SELECT 1 FROM u WHERE u.i = t.i) AND d > (SELECT avg(d) FROM u) EXCEPT SELECT i FROM u",
+    "SELECT i FROM t WHERE EXISTS (SELECT 1 FROM u WHERE u.i = t.i) AND d > (SELECT avg(d) FROM u) EXCEPT "
+    "SELECT i FROM u",
 )
 _COLUMNS, _ROW = "i, d, m, s, b, at", "(1, 2.5D, 1.25, 'a', true, TIMESTAMP '2024-01-31 10:11:12')"
 
