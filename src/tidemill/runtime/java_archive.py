@@ -97,7 +97,7 @@ def _record(path: str) -> None:
     for name in ("t", "u"):
         spark.sql(f"SELECT * FROM VALUES {_ROW} AS r({_COLUMNS})").createOrReplaceTempView(name)
     for query in _QUERIES:
-        spark.sql(query)._jdf.queryExecution().optimizedPlan().toJSON()
+        spark.sql(f"EXPLAIN EXTENDED {query}").collect()
         spark.sql(query).toArrow()
     pairs = spark.sparkContext.parallelize([(1, b"a"), (2, b"b")], 2)
     pairs.partitionBy(2, int).mapPartitions(list).collect()
