@@ -19,7 +19,7 @@ test: $(STAMP) prepare  ## the whole test suite in two processes; TIDEMILL_SEED=
 
 prepare: $(STAMP)  ## what is slow the first time, once: kernels are compiled, and Java's classes archived
 	@$(BIN)/python -m tidemill.runtime.java_archive > /dev/null & \
-		$(BIN)/python -c "from tidemill.runtime.warm_up import warm_up; warm_up()"; wait
+		$(BIN)/python -c "from tidemill.runtime.warm_up import warm_up; warm_up()" && wait
 
 check: $(STAMP)  ## seconds: style, types, import direction
 	$(BIN)/ruff check src tests benchmarks examples
