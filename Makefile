@@ -5,17 +5,21 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 DATA := var/nycflights13
 
-.PHONY: demo test check bench data chaos fuzz tpch nexmark large model faults recovery shredder memory clean lock
+.PHONY: demo test prepare check bench data chaos fuzz tpch nexmark large model faults recovery shredder memory clean lock
 
-demo: $(STAMP) data  ## the flights example, end to end
+demo: $(STAMP) prepare data  ## the flights example, end to end
 	@rm -rf var/demo
 	$(BIN)/tidemill run examples/flights.sql --root var/demo --once --epoch-bytes 2m
 	$(BIN)/tidemill query --root var/demo "SELECT * FROM carrier_ranking ORDER BY pct_late DESC LIMIT 5"
 	$(BIN)/tidemill query --root var/demo "SELECT * FROM busy_routes ORDER BY flights DESC LIMIT 5"
 
 test: export TIDEMILL_SEED := $(or $(TIDEMILL_SEED),20261120)
-test: $(STAMP)  ## the whole test suite; TIDEMILL_SEED=n for other random tests than the usual ones
-	$(BIN)/python -m pytest
+test: $(STAMP) prepare  ## the whole test suite in two processes; TIDEMILL_SEED=n for other random tests than the usual ones
+	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
+
+prepare: $(STAMP)  ## what is slow the first time, once: kernels are compiled, and Java's classes archived
+	@$(BIN)/python -m tidemill.runtime.java_archive > /dev/null & \
+		$(BIN)/python -c "from tidemill.runtime.warm_up import warm_up; warm_up()" && wait
 
 check: $(STAMP)  ## seconds: style, types, import direction
 	$(BIN)/ruff check src tests benchmarks examples

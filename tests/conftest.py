@@ -20,6 +20,26 @@ from tidemill.runtime.session import create_session
 
 MillFactory = Callable[..., Mill]
 
+for _name in ("SPARK_LAUNCHER_OPTS", "SPARK_SUBMIT_OPTS"):
+    # These processes of Java are short-lived: its second compiler would cost more than it saves
+    os.environ.setdefault(_name, "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+
+_LONG = (
+    "test_queries.py",
+    "test_static_tables.py",
+    "test_small_tables.py",
+    "test_view_lifecycle.py",
+    "test_cli.py",
+    "test_tpch.py",
+    "test_crash.py",
+)
+"""Files that take long come first, so that two processes end at about the same time."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with the long files."""
+    items.sort(key=lambda item: item.path.name not in _LONG)
+
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:

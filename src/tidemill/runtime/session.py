@@ -15,8 +15,10 @@ from pyspark.sql import SparkSession
 
 from tidemill.config import Settings
 from tidemill.errors import TidemillError
+from tidemill.runtime.java_archive import java_options
 
 _JAVA_NEEDED = 17
+_JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 
 _CONF = {
     "spark.ui.enabled": "false",
@@ -68,6 +70,14 @@ def master_with_retries(master: str) -> str:
     return f"local[{match[1] or '1'},4]" if match else master
 
 
+def driver_java_options(given: str) -> str:
+    """The options of the driver's Java: Tidemill's own, then those of the user."""
+    log4j = Path(__file__).with_name("log4j2.properties")
+    options = f"-Dlog4j2.configurationFile=file:{log4j} -Dlog4j.configurationFile=file:{log4j}"
+    archive = "" if "ArchiveClassesAtExit" in given else java_options()
+    return " ".join(part for part in (options, archive, given) if part)
+
+
 def create_session(settings: Settings) -> SparkSession:
     """A session with Tidemill's settings, or the running one.
 
@@ -83,11 +93,11 @@ def create_session(settings: Settings) -> SparkSession:
     os.environ["SPARK_HOME"] = str(Path(pyspark.__file__).parent)
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
-    log4j = Path(__file__).with_name("log4j2.properties")
     pools = {"spark.scheduler.allocation.file": Path(__file__).with_name("fairscheduler.xml").as_uri()}
-    options = f"-Dlog4j2.configurationFile=file:{log4j} -Dlog4j.configurationFile=file:{log4j}"
     builder = SparkSession.builder.appName("tidemill").master(master_with_retries(settings.master))
-    for key, value in {**_CONF, **pools, "spark.driver.extraJavaOptions": options, **settings.spark_conf}.items():
+    conf = {**_CONF, **pools, **settings.spark_conf}
+    conf[_JAVA_OPTIONS] = driver_java_options(settings.spark_conf.get(_JAVA_OPTIONS, ""))
+    for key, value in conf.items():
         builder = builder.config(key, value)
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("OFF")
