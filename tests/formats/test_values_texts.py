@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import datetime as dt
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from column_parsing import MALFORMED, parse, parse_plainly
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tidemill.formats.csv.reference import plain_text
 from tidemill.formats.values.columns import parser_for
+from tidemill.formats.values.field_text import TextRules
 from tidemill.formats.values.time_pattern import compile_pattern
 from tidemill.schema import TIMESTAMP, TIMESTAMP_NTZ
 
@@ -44,6 +47,36 @@ def test_booleans():
 def test_strings_like_python(texts):
     assert parse(pa.string(), texts) == [parse_plainly(pa.string(), text) for text in texts]
     assert parse(pa.binary(), texts) == texts
+
+
+_PIECES = st.sampled_from(['""', '""', '"', "a", "some words ", ",", "é", "x" * 15])
+
+
+def _quoted_text(raw: bytes, utf8: bool) -> str | bytes | None:
+    """What a field means that may stand in quotes, in plain Python; None for NULL, wrong quotes and wrong bytes."""
+    try:
+        text, _ = plain_text(raw, ord('"'))
+        return (text.decode() if utf8 else text) if text else None
+    except ValueError:
+        return None
+
+
+@EXAMPLES
+@given(
+    st.lists(st.tuples(st.booleans(), st.lists(_PIECES, min_size=1, max_size=9).map("".join)), min_size=1),
+    st.integers(0, 3),
+)
+def test_quoted_strings_like_the_plain_parser(fields, cut):
+    raws = [(f'"{text}"' if enclosed else text).encode() for enclosed, text in fields]
+    raws = [raw[: len(raw) - cut] if cut and k % 5 == 0 else raw for k, raw in enumerate(raws)]
+    ends = np.cumsum([len(raw) + 1 for raw in raws]).astype(np.int32) - np.int32(1)
+    starts = ends - np.array([len(raw) for raw in raws], np.int32)
+    buf = np.frombuffer(b"".join(raw + b"," for raw in raws) + b"-" * 70, np.uint8)
+    for type_ in (pa.string(), pa.binary()):
+        parser = parser_for(type_)
+        column = parser.parse(buf, starts, ends, TextRules(ord('"'), 0, np.empty(0, np.uint8)))
+        column.array.validate(full=True)
+        assert column.array.to_pylist() == [_quoted_text(raw, type_ == pa.string()) for raw in raws]
 
 
 @pytest.mark.parametrize(
