@@ -14,12 +14,21 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tidemill.formats.values.decimals import parse_decimals
-from tidemill.formats.values.field_text import BAD_QUOTE, BAD_UTF8, VALID, TextRules
+from tidemill.formats.values.field_text import BAD_QUOTE, BAD_UTF8, BAD_VALUE, VALID, TextRules
 from tidemill.formats.values.floats import parse_floats, resolve_inexact
 from tidemill.formats.values.integers import parse_integers
+from tidemill.formats.values.pattern_times import FOR_DATES, parse_pattern_times
 from tidemill.formats.values.texts import SLACK, copy_texts, parse_booleans
-from tidemill.formats.values.time_pattern import NO_PATTERN
-from tidemill.formats.values.times import NO_ZONE, OPTIONAL_ZONE, parse_dates, parse_timestamps
+from tidemill.formats.values.time_pattern import NO_PATTERN, TimePattern
+from tidemill.formats.values.time_zones import utc_of_local, zone_names
+from tidemill.formats.values.times import (
+    FIRST_MICROS,
+    LAST_MICROS,
+    NO_ZONE,
+    OPTIONAL_ZONE,
+    parse_dates,
+    parse_timestamps,
+)
 from tidemill.schema import TIMESTAMP, TIMESTAMP_NTZ
 
 Bytes = npt.NDArray[np.uint8]
@@ -45,10 +54,18 @@ class ParsedColumn:
 
 @dataclass(frozen=True)
 class TimePatterns:
-    """Compiled ``dateFormat`` and ``timestampFormat``; ``NO_PATTERN`` stands for the default layout."""
+    """Compiled ``dateFormat``, ``timestampFormat`` and ``timestampNTZFormat``; ``NO_PATTERN`` stands for the default
+    layout, and None for the ``timestampFormat``."""
 
-    date: npt.NDArray[np.int32]
-    timestamp: npt.NDArray[np.int32]
+    date: TimePattern
+    timestamp: TimePattern
+    timestamp_ntz: TimePattern | None = None
+
+    def of(self, type_: pa.DataType) -> TimePattern:
+        """The pattern of a type of times."""
+        if pa.types.is_date(type_):
+            return self.date
+        return self.timestamp if type_ == TIMESTAMP or self.timestamp_ntz is None else self.timestamp_ntz
 
 
 DEFAULT_PATTERNS = TimePatterns(NO_PATTERN, NO_PATTERN)
@@ -171,10 +188,14 @@ def _booleans(type_: pa.DataType, _: TimePatterns) -> ColumnParser:
 
 
 def _dates(type_: pa.DataType, patterns: TimePatterns) -> ColumnParser:
+    pattern = patterns.of(type_)
+    if not pattern.plain:
+        return ColumnParser(_by_pattern(type_, pattern, FOR_DATES), "bad_date")
+
     def parse(buf: Bytes, starts: Offsets, ends: Offsets, rules: TextRules) -> ParsedColumn:
         out = np.empty(starts.size, np.int32)
         status = np.empty(starts.size, np.uint8)
-        failures = parse_dates(buf, starts, ends, rules.quote, rules.trim, rules.null_text, patterns.date, out, status)
+        failures = parse_dates(buf, starts, ends, rules.quote, rules.trim, rules.null_text, pattern.steps, out, status)
         return finish(type_, status, failures, out)
 
     return ColumnParser(parse, "bad_date")
@@ -182,6 +203,10 @@ def _dates(type_: pa.DataType, patterns: TimePatterns) -> ColumnParser:
 
 def _timestamps(type_: pa.DataType, patterns: TimePatterns) -> ColumnParser:
     zone = OPTIONAL_ZONE if type_ == TIMESTAMP else NO_ZONE
+    bad_value = "bad_timestamp_ntz" if zone == NO_ZONE else "bad_timestamp"
+    pattern = patterns.of(type_)
+    if not pattern.plain:
+        return ColumnParser(_by_pattern(type_, pattern, zone), bad_value)
 
     def parse(buf: Bytes, starts: Offsets, ends: Offsets, rules: TextRules) -> ParsedColumn:
         out = np.empty(starts.size, np.int64)
@@ -193,14 +218,54 @@ def _timestamps(type_: pa.DataType, patterns: TimePatterns) -> ColumnParser:
             rules.quote,
             rules.trim,
             rules.null_text,
-            patterns.timestamp,
+            pattern.steps,
             zone,
             out,
             status,
         )
         return finish(type_, status, failures, out)
 
-    return ColumnParser(parse, "bad_timestamp_ntz" if zone == NO_ZONE else "bad_timestamp")
+    return ColumnParser(parse, bad_value)
+
+
+def _by_pattern(type_: pa.DataType, pattern: TimePattern, zone: int) -> ParseColumn:
+    names = zone_names(pattern.zones)
+
+    def parse(buf: Bytes, starts: Offsets, ends: Offsets, rules: TextRules) -> ParsedColumn:
+        out = np.empty(starts.size, np.int64)
+        status = np.empty(starts.size, np.uint8)
+        zones = np.empty(starts.size, np.int16)
+        failures = parse_pattern_times(
+            buf,
+            starts,
+            ends,
+            rules.quote,
+            rules.trim,
+            rules.null_text,
+            pattern.steps,
+            pattern.words,
+            pattern.letters,
+            pattern.depth,
+            names.children,
+            names.zones,
+            names.symbols,
+            zone,
+            out,
+            status,
+            zones,
+        )
+        if zone == FOR_DATES:
+            return finish(type_, status, failures, out.astype(np.int32))
+        if pattern.zones:
+            for number in np.unique(zones[zones >= 0]):
+                here = zones == number
+                out[here] = utc_of_local(names.ids[number], out[here])
+            outside = (out < FIRST_MICROS) | (out > LAST_MICROS)
+            status[outside] = BAD_VALUE
+            failures = int(np.count_nonzero(status))
+        return finish(type_, status, failures, out)
+
+    return parse
 
 
 _FACTORIES: dict[pa.DataType, Callable[[pa.DataType, TimePatterns], ColumnParser]] = {
