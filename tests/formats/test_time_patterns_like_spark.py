@@ -10,8 +10,7 @@ from column_parsing import MALFORMED, parse
 from pattern_texts import pattern_of, text_of
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
-from pyspark.sql import SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql import SparkSession, functions
 
 from tidemill.formats.values.time_pattern import compile_pattern
 from tidemill.schema import TIMESTAMP, TIMESTAMP_NTZ
@@ -48,19 +47,17 @@ def test_values_like_spark(spark: SparkSession, seed: int):
         if pattern not in patterns and _compiles(pattern):
             patterns.append(pattern)
     # Short names of zones are fewer here, and a text that was changed may be one of the others.
-    texts = {
-        p: [t for t in (text_of(chosen, p) for _ in range(25)) if "z" not in p or "GMT" not in t] for p in patterns
-    }
-    rows = [(number, text) for number, p in enumerate(patterns) for text in texts[p]]
+    texts = [(number, text_of(chosen, pattern)) for number, pattern in enumerate(patterns) for _ in range(25)]
+    rows = [(number, text) for number, text in texts if "z" not in patterns[number] or "GMT" not in text]
     frame = spark.createDataFrame(rows, "number INT, text STRING").coalesce(1)
     columns = []
     for name in _NAMES:
-        read = F.lit(None).cast("BIGINT")
+        read = functions.lit(None).cast("BIGINT")
         for number, pattern in enumerate(patterns):
             names = ("timestampFormat", "timestampNTZFormat", "dateFormat")
             options = {**dict.fromkeys(names, pattern), "sep": "\x01", "quote": ""}
-            value = F.from_csv("text", f"v {name}", options)["v"].cast("TIMESTAMP")
-            read = F.when(F.col("number") == number, F.unix_micros(value)).otherwise(read)
+            value = functions.from_csv("text", f"v {name}", options)["v"].cast("TIMESTAMP")
+            read = functions.when(functions.col("number") == number, functions.unix_micros(value)).otherwise(read)
         columns.append(read.alias(name))
     found = frame.select("number", "text", *columns).collect()
     fitting = 0

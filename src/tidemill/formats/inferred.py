@@ -16,7 +16,7 @@ from tidemill.formats.options import check_own_options
 from tidemill.formats.read_modes import READ_OPTIONS, parse_read_mode
 from tidemill.formats.registry import lookup
 from tidemill.formats.rescue.options import RESCUED_FORMATS, rescuing
-from tidemill.formats.standalone import OpenFormat, given_options, refuse_adding
+from tidemill.formats.standalone import OpenFormat, given_options
 from tidemill.formats.whole_source import Source
 from tidemill.schema import Schema
 
@@ -61,7 +61,6 @@ def open_inferring(name: str, options: dict[str, Any]) -> InferringFormat:
             hint=f"give a schema; inferred are {', '.join(INFERABLE)}",
         )
     check_own_options(name, given, format_.option_names | CODEC_OPTIONS | READ_OPTIONS | INFERENCE_OPTIONS)
-    refuse_adding(given)
     parse_inference(given)
     parse_read_mode(given)
     return InferringFormat(lowered, given)

@@ -22,7 +22,7 @@ from tidemill.formats.malformed import MalformedRowError, parse_mode
 from tidemill.formats.options import bad_option, check_own_options
 from tidemill.formats.read_modes import DEFAULT_BUFFER, MOST_BUFFER, READ_OPTIONS, check_read_mode, parse_read_mode
 from tidemill.formats.registry import lookup
-from tidemill.formats.rescue.options import Evolution, parse_evolution, rescuing
+from tidemill.formats.rescue.options import rescuing
 from tidemill.formats.whole_source import Source, WholeSource, seekable
 from tidemill.schema import Field, Schema, nullable_type
 
@@ -182,18 +182,7 @@ def open_format(name: str, schema: Schema | pa.Schema | str, **options: Any) -> 
                 option, given[option], "it is about columns that are inferred: leave out the schema, or it"
             )
     check_own_options(name, given, format_.option_names | CODEC_OPTIONS | READ_OPTIONS)
-    refuse_adding(given)
     return OpenFormat(format_, *rescuing(_schema(schema), given, inferred=False))
-
-
-def refuse_adding(given: Mapping[str, str]) -> None:
-    """TM4003 for ``schemaEvolutionMode`` ``addNewColumns``: there is no table that columns could be added to."""
-    if parse_evolution(given) is Evolution.ADD:
-        raise bad_option(
-            "schemaEvolutionMode",
-            given["schemaevolutionmode"],
-            "only a mill adds columns to its tables; 'failOnNewColumns' stops at a new one, 'rescue' keeps it as text",
-        )
 
 
 def _schema(schema: Schema | pa.Schema | str) -> Schema:

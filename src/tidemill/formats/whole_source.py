@@ -26,8 +26,8 @@ class WholeSource:
     """A source as :class:`tidemill.formats.range_reads.RangeFile`, in pieces of at most ``buffer_bytes``."""
 
     def __init__(self, source: Source, buffer_bytes: int) -> None:
-        self._bytes = None if isinstance(source, str | Path) else memoryview(source).cast("B")
         self._file = seekable(source)
+        self._bytes = None if isinstance(source, str | Path) else memoryview(source).cast("B")
         self._piece = buffer_bytes
         self.size = self._file.seek(0, 2)
 
