@@ -354,8 +354,8 @@ class _Builder:
             self._add(ZONE_NAME, ZONE, int(letter == "z"))
         elif text == "zzzz":
             raise ValueError("'zzzz', the full names of zones, is not supported; z and VV are")
-        elif text in ("v", "vvvv"):
-            raise ValueError(f"{text!r} is not supported; z and VV are")
+        elif text in ("v", "vvvv") or letter == "g":
+            raise ValueError(f"{text!r} is not supported")
         else:
             raise ValueError(f"{text!r} is no part of a pattern")
 
