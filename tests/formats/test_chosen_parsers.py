@@ -194,7 +194,7 @@ def test_patterns_of_single_columns():
         ("parser.s", "hex", "there is none for it"),
         ("dateFormat.time", "yyyy", "the column is not a date"),
         ("timestampFormat.d", "yyyy", "the column is not a timestamp"),
-        ("dateFormat.d", "ww", "'ww' is not supported"),
+        ("dateFormat.d", "ww", "'w' is a letter of week-based patterns"),
     ],
 )
 def test_errors_while_planning(option, value, hint):

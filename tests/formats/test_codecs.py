@@ -152,7 +152,8 @@ def test_limits_and_suffixes() -> None:
     )
     assert rules.of("/a.gz/b.csv") is None
     assert rules.most_decoded(10) == codecs.SMALL
-    assert rules.most_decoded(1 << 30) == 1000 << 30
+    assert rules.most_decoded(1 << 20) == codecs.DEFAULT_RATIO << 20
+    assert (rules.suspect_from(10), rules.suspect_from(1 << 20)) == (codecs.SMALL, 1000 << 20)
     assert rules.most_decoded(1 << 50) == codecs.MOST_DECODED
     given = parse_codec_options({"Compression": "GZIP", "maxDecompressedRatio": "70000000"})
     assert (given.of("plain.csv"), given.most_decoded(2)) == ("gzip", 140_000_000)
@@ -171,3 +172,39 @@ def test_bad_options(name: str, value: str, hint: str) -> None:
 
 def test_zlib_without_a_gzip_header_is_no_gzip() -> None:
     assert decode("gzip", zlib.compress(b"abc")).damage == "corrupt_archive"
+
+
+def limited(codec: str, encoded: bytes, **options: str) -> Decoded:
+    rules = parse_codec_options(options)
+    pieces = iter([encoded])
+    stream = Decoded(
+        codec, lambda: next(pieces, b""), rules.most_decoded(len(encoded)), rules.suspect_from(len(encoded))
+    )
+    while not stream.ended:
+        stream.fill()
+    return stream
+
+
+def test_equal_rows_are_read_to_their_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(codecs, "SMALL", 1 << 18)
+    rows = b"1,some text,2\n" * 2_000_000
+    encoded = ENCODE["zstd"](rows)
+    assert len(rows) > 2 * codecs.SUSPECT_RATIO * len(encoded) > 2 * codecs.SMALL
+    whole = limited("zstd", encoded)
+    assert (whole.damage, whole.position) == (None, len(rows))
+    told = limited("zstd", encoded, maxdecompressedratio=str(codecs.SUSPECT_RATIO))
+    assert told.damage == "decompression_limit"
+    assert told.position == codecs.SUSPECT_RATIO * len(encoded)
+
+
+def test_a_row_without_end_is_a_bomb(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(codecs, "SMALL", 1 << 18)
+    encoded = ENCODE["zstd"](bytes(20 << 20))
+    begins = max(codecs.SMALL, codecs.SUSPECT_RATIO * len(encoded))
+    found = limited("zstd", encoded)
+    assert (found.damage, found.position) == ("decompression_limit", begins)
+    rows = ENCODE["zstd"](b"a,b\n" * (5 << 20) + bytes(20 << 20))
+    begins = max(codecs.SUSPECT_RATIO * len(rows), (20 << 20) + codecs.SMALL)
+    found = limited("zstd", rows)
+    assert (found.damage, found.position) == ("decompression_limit", begins)
+    assert limited("zstd", rows, maxdecompressedratio="1000000").damage is None

@@ -14,7 +14,7 @@ from csv_reading import columns
 from json_reading import read
 
 from tidemill.errors import TidemillError
-from tidemill.formats.base import WholeFiles
+from tidemill.formats.base import WholeByBeginning, WholeFiles
 from tidemill.formats.json.format import JsonFormat
 from tidemill.formats.json.options import OPTION_NAMES
 from tidemill.schema import TIMESTAMP, TIMESTAMP_NTZ, Field, Schema
@@ -243,7 +243,7 @@ def test_pyarrow_reads_the_same():
         ("allowUnquotedFieldNames", "true"), ("allowNumericLeadingZeros", "true"), ("allowNonNumericNumbers", "false"),
         ("allowBackslashEscapingAnyCharacter", "true"), ("allowUnquotedControlChars", "true"), ("encoding", "UTF-16"),
         ("primitivesAsString", "true"), ("prefersDecimal", "true"), ("charset", "latin1"), ("lineSep", ";"),
-        ("maxNestingDepth", "0"), ("maxNestingDepth", "1000000"), ("dateFormat", "yy"), ("field.b", "x"),
+        ("maxNestingDepth", "0"), ("maxNestingDepth", "1000000"), ("dateFormat", "ww"), ("field.b", "x"),
         ("field.a", "x//y"), ("field.a", ""),
     ],
 )  # fmt: skip
@@ -332,3 +332,16 @@ def test_a_value_within_is_told_beside_rows_that_are_null():
         (16, "null_in_not_null", True),
     ]
     assert len(found.rows) == 2
+
+
+@pytest.mark.parametrize(
+    ("beginning", "options", "whole"),
+    [
+        (b'[{"a": 1}', {}, True), (b"\xef\xbb\xbf \n [", {}, True), (b'{"a": [1]}', {}, False), (b"", {}, False),
+        (b"[", {"multiLine": "false"}, False), (b" " * 100, {}, False),
+    ],
+)  # fmt: skip
+def test_the_beginning_tells_of_arrays(beginning, options, whole):
+    format_ = JsonFormat()
+    assert isinstance(format_, WholeByBeginning)
+    assert format_.begins_whole(A, options, beginning) is whole

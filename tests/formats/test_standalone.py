@@ -147,3 +147,88 @@ def test_without_a_schema_in_buffers():
         {"a": 1, "b": "x", "_rescued_data": None},
         {"a": 2, "b": "y", "_rescued_data": None},
     ]
+
+
+@pytest.mark.parametrize("name", ["maxErrors", "opColumn", "watermark", "path", "maxFilesPerTrigger", "broadcast"])
+def test_options_of_tables_are_told_apart(name):
+    for schema in ("a INT", None):
+        with pytest.raises(TidemillError, match="TM4005") as raised:
+            tidemill.formats.open("csv", schema, **{name: "1"})
+        assert raised.value.hint == f"{name} is for the tables of a mill; leave it out"
+
+
+@pytest.mark.parametrize(
+    ("schema", "options", "number", "hint"),
+    [
+        ("a INT", {"schemaHints": "a INT"}, "TM4003", "leave out the schema, or it"),
+        ("a INT", {"maxConcurrentReads": 2}, "TM4003", "readMode 'async'"),
+        ("a INT", {"timestampformat_": "x"}, "TM4005", "'timestampFormat'"),
+        ("a INT", {"dateFormat": "EEE"}, "TM4003", "refuses"),
+        ("a INT, Address STRING", {"dateFormat.adress": "yyyy"}, "TM4003", "'Address'"),
+    ],
+)
+def test_what_options_are_for(schema, options, number, hint):
+    with pytest.raises(TidemillError, match=number) as raised:
+        tidemill.formats.open("csv", schema, **options)
+    assert hint in raised.value.hint
+
+
+def test_rescue_options_are_for_formats_that_can():
+    with pytest.raises(TidemillError, match="TM4005"):
+        tidemill.formats.open("parquet", rescuedDataColumn="r")
+    with pytest.raises(TidemillError, match="TM4065"):
+        tidemill.formats.open("parquet", "a INT", readMode="async")
+
+
+def test_paths_of_columns_hint_at_columns_as_declared():
+    with pytest.raises(TidemillError, match="TM4003") as raised:
+        tidemill.formats.open("json", "Address STRING", **{"field.adress": "x"})
+    assert raised.value.hint == "there is no such column; did you mean 'Address'?"
+
+
+def test_failfast_tells_the_line(tmp_path: Path):
+    data = b'1,"a\nb",2\n' * 400 + b"x,y,2\n"
+    path = tmp_path / "rows.csv"
+    path.write_bytes(data)
+    for mode in ("sync", "async"):
+        opened = tidemill.formats.open("csv", COLUMNS, mode="FAILFAST", readMode=mode, bufferSize=500)
+        for source in (data, path):
+            with pytest.raises(FormatError, match="TM4020") as raised:
+                opened.read(source)
+            assert raised.value.got == "line 801, byte 4000, column 'a', at byte 4000: bad_int64: x,y,2"
+
+
+def _answers(opened, source, buffer_bytes=None):
+    parts = list(opened.rows(source, buffer_bytes=buffer_bytes))
+    rows = [row for part in parts for row in part.batch.to_pylist()]
+    positions = [position for part in parts for position in part.positions.tolist()]
+    return rows, positions, [error for part in parts for error in part.errors]
+
+
+def test_asynchronous_reads_give_the_same(tmp_path: Path):
+    data, _ = _written(800)
+    flawed = data[:9000] + b"x,y\n" + data[9000:]
+    lines = b'{"a": 1, "b": "x", "d": [1]}\n{"a": "q"}\n{broken\n' * 300
+    array = b"[" + b",\n".join([b'{"a": 1, "b": "y\\n"}'] * 300) + b"]"
+    cases = [
+        ("csv", COLUMNS, {"header": True}, flawed),
+        ("csv", COLUMNS, {"header": True, "escape": "\\"}, flawed),
+        ("csv", COLUMNS + ", r STRING", {"rescuedDataColumn": "r"}, flawed),
+        ("json", COLUMNS, {"rescuedDataColumn": "r"}, lines),
+        ("json", COLUMNS, {}, array),
+        ("native", "a BIGINT NOT NULL", {}, bytes(range(256)) * 3),
+    ]
+    for name, columns, options, content in cases:
+        path = tmp_path / "file"
+        path.write_bytes(content)
+        expected = _answers(tidemill.formats.open(name, columns, **options), path)
+        assert expected[0]
+        for buffer_bytes in (61, 1000, None):
+            opened = tidemill.formats.open(name, columns, readMode="async", maxConcurrentReads=3, **options)
+            assert _answers(opened, path, buffer_bytes) == expected
+            from_bytes = _answers(opened, memoryview(content), buffer_bytes)
+            assert from_bytes[1:] == expected[1:]
+    path = tmp_path / "rows.csv.gz"
+    path.write_bytes(gzip.compress(flawed))
+    opened = tidemill.formats.open("csv", header=True, readMode="async", bufferSize="1k")
+    assert _answers(opened, path) == _answers(tidemill.formats.open("csv", header=True), path)

@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from tidemill.formats.csv.reference import plain_text
 from tidemill.formats.values.columns import parser_for
 from tidemill.formats.values.field_text import TextRules
-from tidemill.formats.values.time_pattern import compile_pattern
 from tidemill.schema import TIMESTAMP, TIMESTAMP_NTZ
 
 EXAMPLES = settings(max_examples=300, deadline=None)
@@ -254,14 +253,6 @@ def test_patterns_like_python(pattern, moment, texts):
 )
 def test_patterns(pattern, text, value):
     assert parse(TIMESTAMP_NTZ, [text], pattern) == [value]
-
-
-@pytest.mark.parametrize(
-    "pattern", ["yy", "M", "EEE", "yyyy-MM-dd HH:mm:ssXXX", "MM MM", "[yyyy]", "yyyy#", "'open", "S" * 10, ""]
-)
-def test_patterns_that_are_not_supported(pattern):
-    with pytest.raises(ValueError, match=r"not supported|twice|empty"):
-        compile_pattern(pattern)
 
 
 def test_types_without_a_parser():

@@ -181,3 +181,18 @@ def test_a_whole_file_is_one_split_whatever_the_limits() -> None:
     found = progress.admit(305, 100, None, tasks=2, whole=lambda path: path.endswith(".gz"))
     assert [(s.path, s.start, s.end) for s in found][-1] == ("c.gz", 0, 10)
     assert [(s.path, s.start) for s in found][:-1] == [("b", 0), ("b", 100), ("b", 200)]
+
+
+def test_only_files_that_would_be_cut_are_asked_about() -> None:
+    asked: list[str] = []
+
+    def whole(path: str) -> bool:
+        asked.append(path)
+        return path == "b"
+
+    progress = of_files(a=3, b=10, c=10)
+    assert spans(progress.admit(100, 4, None, whole=whole)) == [
+        ("a", 0, 3), ("b", 0, 10), ("c", 0, 4), ("c", 4, 8), ("c", 8, 10),
+    ]  # fmt: skip
+    assert asked == ["b", "c"]
+    assert spans(progress.admit(4, 100, None, whole=whole)) == [("a", 0, 3), ("b", 0, 10)]

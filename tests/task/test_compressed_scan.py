@@ -128,3 +128,12 @@ def test_a_bomb_is_a_malformed_row(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert found == {(1, "a"): path.stat().st_size * 10 // 4}
     ((_, position, _, _, _, reason, _, _),) = errors(context)
     assert (position, reason) == (path.stat().st_size * 10, "decompression_limit")
+
+
+def test_a_malformed_row_in_mode_failfast_tells_its_line(tmp_path: Path) -> None:
+    for name, encode in (("a.csv", bytes), ("a.csv.gz", gzip.compress)):
+        path = tmp_path / name
+        path.write_bytes(encode(b"1,a\n" * 1000 + b"x,b\n"))
+        with pytest.raises(FormatError, match="TM4020") as caught:
+            changes(scan(step(mode="FAILFAST"), MemoryContext(), [whole(path)]))
+        assert caught.value.got.startswith(f"{path} of table t: line 1001, byte 4000, column 'k'")

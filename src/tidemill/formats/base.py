@@ -193,6 +193,19 @@ class WholeFiles(Protocol):
 
 
 @runtime_checkable
+class WholeByBeginning(Protocol):
+    """A format of which the first bytes of a file may tell that it has one split. Others of its splits have no rows."""
+
+    def begins_whole(self, schema: Schema, options: Mapping[str, str], beginning: bytes) -> bool:
+        """Whether that is so for a file that begins with these bytes."""
+        ...
+
+
+BEGINNING_BYTES = 4096
+"""How much of a file is looked at for :class:`WholeByBeginning`."""
+
+
+@runtime_checkable
 class TextFormat(Protocol):
     """A format of text, whose files have lines, so that errors tell theirs.
 

@@ -32,9 +32,13 @@ BUFFER_BYTES = 1 << 20
 MOST_DECODED = 1 << 44
 """No file has more decoded bytes, so that positions of several files fit into one order."""
 
-DEFAULT_RATIO = 1000
 SMALL = 64 << 20
 """Decoded bytes that a file may always have, whatever its ratio."""
+SUSPECT_RATIO = 1000
+"""Beyond it a file may be a bomb, or equal rows a million times: rows end, and a bomb is one that never does."""
+DEFAULT_RATIO = 100_000
+"""More than any codec here makes of equal rows, and a limit to how long a small file keeps somebody busy."""
+_NEWLINE = b"\n"
 
 _STEP = 1 << 16
 _SLICE = 1 << 14
@@ -106,12 +110,12 @@ class CodecOptions:
     ----------
     codec : str or None
         ``gzip``, ``bzip2``, ``zstd``, ``lz4``; None for files as they are; ``auto`` for what a file's suffix says.
-    ratio : int
-        Most decoded bytes for each byte of a file.
+    ratio : int or None
+        Most decoded bytes for each byte of a file; None for the two default limits.
     """
 
     codec: str | None = _AUTO
-    ratio: int = DEFAULT_RATIO
+    ratio: int | None = None
 
     def of(self, path: str) -> str | None:
         """The codec of a file; None for a file that is not compressed."""
@@ -129,11 +133,18 @@ class CodecOptions:
 
     def most_decoded(self, size: int) -> int:
         """How many decoded bytes a file of ``size`` bytes may have."""
-        return min(max(SMALL, size * self.ratio), MOST_DECODED)
+        return min(max(SMALL, size * (self.ratio or DEFAULT_RATIO)), MOST_DECODED)
+
+    def suspect_from(self, size: int) -> int:
+        """From how many decoded bytes on a file of ``size`` bytes needs a newline every ``SMALL`` bytes."""
+        return MOST_DECODED if self.ratio is not None else min(max(SMALL, size * SUSPECT_RATIO), MOST_DECODED)
 
 
 def parse_codec_options(options: Mapping[str, str]) -> CodecOptions:
-    """``compression`` (by suffix unless given) and ``maxDecompressedRatio`` (1000; from 64 MiB on).
+    """``compression`` (by suffix unless given) and ``maxDecompressedRatio`` (from 64 MiB on).
+
+    Unless a ratio is given, a file ends at 100,000:1, and from 1000:1 on where 64 MiB have no newline: so a file of
+    equal rows is read to its end, in the memory of one buffer, and what would grow in memory is not.
 
     Raises
     ------
@@ -145,7 +156,8 @@ def parse_codec_options(options: Mapping[str, str]) -> CodecOptions:
     if text not in (_AUTO, *_NAMES):
         raise bad_option("compression", given["compression"], nearest(text, (_AUTO, *_NAMES)))
     codec = _AUTO if text == _AUTO else _NAMES[text]
-    return CodecOptions(codec, positive(given, "maxDecompressedRatio", DEFAULT_RATIO))
+    name = "maxDecompressedRatio"
+    return CodecOptions(codec, positive(given, name, DEFAULT_RATIO) if name.lower() in given else None)
 
 
 class Decoded:
@@ -163,6 +175,8 @@ class Decoded:
         The next bytes of the file, of any length; empty at its end.
     most : int
         Decoded bytes after which the file counts as a bomb.
+    suspect : int
+        Decoded bytes after which it does where ``SMALL`` bytes have no newline.
 
     Attributes
     ----------
@@ -175,11 +189,14 @@ class Decoded:
         that is whole.
     """
 
-    def __init__(self, codec: str, encoded: Callable[[], bytes], most: int) -> None:
+    def __init__(self, codec: str, encoded: Callable[[], bytes], most: int, suspect: int = MOST_DECODED) -> None:
         self._make = _MEMBERS[codec]
         self._padded = codec == "gzip"
         self._encoded = encoded
         self._most = most
+        self._suspect = suspect
+        # Behind the last newline, as far as that has been looked for.
+        self._row = max(suspect - SMALL, 0)
         self._member = self._make()
         self._begun = False
         self._first = True
@@ -200,6 +217,11 @@ class Decoded:
                 size += len(piece)
         found = pieces[0] if len(pieces) == 1 else b"".join(pieces)
         self.position += len(found)
+        begin = self.position - len(found)
+        if self.position > self._suspect - SMALL and (newline := found.rfind(_NEWLINE)) >= 0:
+            self._row = max(self._row, begin + newline + 1)
+        if self.position > self._suspect and self.position - self._row > SMALL:
+            self._most = min(self._most, max(self._suspect, self._row + SMALL))
         if self.position > self._most:
             found = found[: len(found) - (self.position - self._most)]
             self.position = self._most

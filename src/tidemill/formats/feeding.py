@@ -12,7 +12,7 @@ from tidemill.formats.codecs import MOST_DECODED, Decoded, parse_codec_options
 from tidemill.formats.line_split import LineSplitReader
 from tidemill.formats.malformed import Mode, fail_fast
 from tidemill.formats.range_reads import RangeFile, ReadAhead
-from tidemill.formats.read_modes import parse_read_mode
+from tidemill.formats.read_modes import ReadMode, parse_read_mode
 from tidemill.formats.rescue.options import rescue_column
 from tidemill.formats.rescue.paths import with_file_path
 from tidemill.formats.split_unordered import feed_unordered
@@ -40,9 +40,11 @@ class RawFile(Protocol):
         ...
 
 
-def file_bytes(file: RangeFile, path: str, size: int, end: int, options: Mapping[str, str]) -> FileBytes:
-    """The bytes of a file, read by the mode that the options of its table say, for a split that ends at ``end``."""
-    mode = parse_read_mode(options)
+def file_bytes(
+    file: RangeFile, path: str, size: int, end: int, options: Mapping[str, str], mode: ReadMode | None = None
+) -> FileBytes:
+    """The bytes of a file for a split that ends at ``end``, read by a mode, else by that of the table's options."""
+    mode = parse_read_mode(options) if mode is None else mode
     if not mode.reads:
         return FileBytes(file, path, size, options)
     return FileBytes(ReadAhead(file, end=end, size=size, mode=mode), path, size, options)
@@ -84,6 +86,7 @@ class FileBytes:
         rules = parse_codec_options(options)
         self._codec = rules.of(path)
         self._most = rules.most_decoded(size)
+        self._suspect = rules.suspect_from(size)
         self._decoded: Decoded | None = None
         self.compressed = self._codec is not None
         self.position = 0
@@ -102,7 +105,7 @@ class FileBytes:
         self.position = position
         self.ended, self.damage = False, None
         if self._codec is not None:
-            self._decoded = Decoded(self._codec, self._encoded, self._most)
+            self._decoded = Decoded(self._codec, self._encoded, self._most, self._suspect)
 
     def _encoded(self) -> bytes:
         return bytes(self._file.fill())
@@ -171,8 +174,7 @@ def feed(reader: SplitReader, file: FileBytes, mode: Mode) -> Iterator[Rows]:
 
 def _rows(reader: SplitReader, file: FileBytes, mode: Mode) -> Iterator[Rows]:
     if file.ahead is not None and isinstance(reader, LineSplitReader):
-        for rows in feed_unordered(reader, file.ahead, file.size):
-            yield rows if file.rescued is None else with_file_path(rows, file.rescued, file.path)
+        yield from feed_unordered(reader, file.ahead, file.size)
         return
     file.open(reader.read_from)
     more = file.compressed or not reader.done

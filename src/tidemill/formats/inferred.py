@@ -12,10 +12,11 @@ from tidemill.formats.base import RowError, Rows
 from tidemill.formats.codecs import CODEC_OPTIONS
 from tidemill.formats.inference.infer import INFERABLE, infer_columns
 from tidemill.formats.inference.options import INFERENCE_OPTIONS, parse_inference
-from tidemill.formats.options import check_options
+from tidemill.formats.options import check_own_options
+from tidemill.formats.read_modes import READ_OPTIONS, parse_read_mode
 from tidemill.formats.registry import lookup
-from tidemill.formats.rescue.options import RESCUE_OPTIONS, RESCUED_FORMATS, rescuing
-from tidemill.formats.standalone import BUFFER_BYTES, OpenFormat, given_options
+from tidemill.formats.rescue.options import RESCUED_FORMATS, rescuing
+from tidemill.formats.standalone import OpenFormat, given_options
 from tidemill.formats.whole_source import Source
 from tidemill.schema import Schema
 
@@ -41,7 +42,7 @@ class InferringFormat:
         return self.of(source).read(source, columns, errors)
 
     def rows(
-        self, source: Source, columns: Sequence[str] | None = None, buffer_bytes: int = BUFFER_BYTES
+        self, source: Source, columns: Sequence[str] | None = None, buffer_bytes: int | None = None
     ) -> Iterator[Rows]:
         """The rows buffer by buffer. Parameters and errors as :meth:`OpenFormat.rows`."""
         return self.of(source).rows(source, columns, buffer_bytes)
@@ -59,8 +60,9 @@ def open_inferring(name: str, options: dict[str, Any]) -> InferringFormat:
             got=name,
             hint=f"give a schema; inferred are {', '.join(INFERABLE)}",
         )
-    check_options(name, given, format_.option_names | CODEC_OPTIONS | INFERENCE_OPTIONS | RESCUE_OPTIONS)
+    check_own_options(name, given, format_.option_names | CODEC_OPTIONS | READ_OPTIONS | INFERENCE_OPTIONS)
     parse_inference(given)
+    parse_read_mode(given)
     return InferringFormat(lowered, given)
 
 

@@ -32,6 +32,27 @@ class Flaw:
     drops: bool
 
 
+class MalformedRowError(FormatError):
+    """A malformed row in mode FAILFAST (TM4020).
+
+    Attributes
+    ----------
+    position : int
+        Absolute byte offset of the row's first byte.
+    """
+
+    def __init__(self, position: int, got: str, hint: str) -> None:
+        self.position = position
+        super().__init__("TM4020", "malformed row in mode FAILFAST", got=got, hint=hint)
+
+    def on_line(self, line: int) -> MalformedRowError:
+        """The same error, telling the line."""
+        return MalformedRowError(self.position, f"line {line}, {self.got}", self.hint)
+
+    def __reduce__(self) -> tuple[type, tuple[int, str, str]]:  # type: ignore[override]
+        return MalformedRowError, (self.position, self.got, self.hint)
+
+
 def parse_mode(given: Mapping[str, str]) -> Mode:
     """The option ``mode``, PERMISSIVE unless given; names of ``given`` are in lower case. TM4003 for another value."""
     text = given.get("mode", Mode.PERMISSIVE.value)
@@ -68,9 +89,8 @@ def fail_fast(mode: Mode, errors: Sequence[RowError], hint: str = "mend the file
     where = f"byte {first.position}" + (f", column {first.column!r}" if first.column else "")
     if first.at is not None:
         where += f", at byte {first.at}"
-    raise FormatError(
-        "TM4020",
-        "malformed row in mode FAILFAST",
+    raise MalformedRowError(
+        first.position,
         got=f"{where}: {first.reason}: {first.raw.decode('utf-8', 'replace')}",
         hint=f"{hint}, or use mode PERMISSIVE or DROPMALFORMED",
     )

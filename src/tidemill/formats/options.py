@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 
-import numpy as np
-import numpy.typing as npt
-
 from tidemill.errors import TidemillError, nearest
-from tidemill.formats.values.time_pattern import NO_PATTERN, compile_pattern
+from tidemill.formats.values.columns import TimePatterns
+from tidemill.formats.values.time_pattern import NO_PATTERN, TimePattern, compile_pattern
+from tidemill.formats.values.time_zones import zone_names
 
 
 def bad_option(name: str, value: str, hint: str) -> TidemillError:
@@ -54,24 +53,87 @@ def parse_size(name: str, text: str) -> int:
     return int(digits) * factor
 
 
+_SPELT = {
+    name.lower(): name
+    for name in (
+        "allowBackslashEscapingAnyCharacter", "allowComments", "allowNonNumericNumbers", "allowNumericLeadingZeros",
+        "allowSingleQuotes", "allowUnquotedControlChars", "allowUnquotedFieldNames", "bufferSize",
+        "charToEscapeQuoteEscaping", "dateFormat", "dateFormat.*", "emptyValue", "enforceSchema",
+        "errorsPath", "ignoreLeadingWhiteSpace", "ignoreSurroundingSpaces", "ignoreTrailingWhiteSpace",
+        "inferColumnTypes", "inferTimestamp", "insertOnly", "lineSep", "maxBytesPerTrigger", "maxCharsPerColumn",
+        "maxColumns", "maxConcurrentReads", "maxDecompressedRatio", "maxErrorRatio", "maxErrors", "maxFilesPerTrigger",
+        "maxNestingDepth", "maxPartitionBytes", "multiLine", "nanValue", "negativeInf", "nullValue", "nullValues",
+        "opColumn", "opDelete", "opInsert", "positiveInf", "prefersDecimal", "primitivesAsString", "readMode",
+        "rescuedDataColumn", "schemaEvolutionMode", "schemaHints", "schemaInferenceSampleBytes",
+        "schemaInferenceSampleFiles", "timestampFormat", "timestampFormat.*", "timestampNTZFormat", "timestampUnit",
+        "unescapedQuoteHandling", "watermarkDelay",
+    )
+}  # fmt: skip
+"""Names of options as they are written; others are in lower case."""
+
+TABLE_OPTIONS = frozenset(
+    {
+        "path",
+        "opcolumn",
+        "opinsert",
+        "opdelete",
+        "maxfilespertrigger",
+        "maxbytespertrigger",
+        "watermark",
+        "watermarkdelay",
+        "static",
+        "broadcast",
+        "maxerrors",
+        "maxerrorratio",
+    }
+)
+"""Options of the tables of a mill, of which no format is told."""
+
+
 def check_options(name: str, given: Iterable[str], known: Collection[str]) -> None:
     """TM4005 for an option that does not exist; names in any case. A known one may end in ``*``: all that begin so."""
     families = tuple(option.removesuffix("*") for option in known if option.endswith("*"))
     for option in given:
         if option.lower() not in known and not option.lower().startswith(families):
+            hint = nearest(option, [_SPELT.get(known_name, known_name) for known_name in known])
+            raise TidemillError("TM4005", f"unknown option for a table USING {name}", got=option, hint=hint)
+
+
+def check_own_options(name: str, given: Iterable[str], known: Collection[str]) -> None:
+    """:func:`check_options` for who reads without a mill: what only its tables have is TM4005, too."""
+    for option in given:
+        if option.lower() in TABLE_OPTIONS - set(known):
             raise TidemillError(
-                "TM4005", f"unknown option for a table USING {name}", got=option, hint=nearest(option, known)
+                "TM4005",
+                f"unknown option for a table USING {name}",
+                got=option,
+                hint=f"{_SPELT.get(option.lower(), option)} is for the tables of a mill; leave it out",
             )
+    check_options(name, given, known)
 
 
-def time_pattern(given: Mapping[str, str], name: str) -> npt.NDArray[np.int32]:
-    """A compiled ``dateFormat`` or ``timestampFormat``; ``NO_PATTERN`` when it is not given."""
+def time_pattern(given: Mapping[str, str], name: str) -> TimePattern:
+    """A compiled ``dateFormat`` or ``timestampFormat``; ``NO_PATTERN`` when it is not given.
+
+    Raises
+    ------
+    TidemillError
+        TM4003 for a pattern that Spark refuses, or that is not understood here.
+    """
     text = given.get(name.lower())
     if text is None:
         return NO_PATTERN
     try:
-        return compile_pattern(text)
+        pattern = compile_pattern(text)
+        zone_names(pattern.zones)
     except ValueError as error:
         raise bad_option(
-            name, text, f"{error}; supported: yyyy MM dd HH mm ss S..., other characters, 'quoted text'"
+            name, text, f"{error}; a pattern of Spark's, such as dd/MM/yyyy HH:mm:ss[.SSS][XXX], with text in quotes"
         ) from error
+    return pattern
+
+
+def time_patterns(given: Mapping[str, str]) -> TimePatterns:
+    """``dateFormat``, ``timestampFormat`` and ``timestampNTZFormat`` of a table. Errors as :func:`time_pattern`."""
+    without_zone = time_pattern(given, "timestampNTZFormat") if "timestampntzformat" in given else None
+    return TimePatterns(time_pattern(given, "dateFormat"), time_pattern(given, "timestampFormat"), without_zone)

@@ -14,7 +14,7 @@ READ_OPTIONS = frozenset({"readmode", "maxconcurrentreads", "buffersize"})
 
 DEFAULT_BUFFER = 1 << 20
 DEFAULT_READS = 8
-_MOST_BUFFER = 256 << 20
+MOST_BUFFER = 256 << 20
 _MOST_READS = 64
 _AHEAD = 2
 
@@ -54,7 +54,7 @@ def parse_read_mode(options: Mapping[str, str]) -> ReadMode:
     if mode.lower() not in ("sync", "async"):
         raise bad_option("readMode", mode, "'sync' or 'async'")
     size = parse_size("bufferSize", given.get("buffersize", str(DEFAULT_BUFFER)))
-    if size > _MOST_BUFFER:
+    if size > MOST_BUFFER:
         raise bad_option("bufferSize", given["buffersize"], "at most 256m")
     reads = positive(given, "maxConcurrentReads", DEFAULT_READS)
     if reads > _MOST_READS:

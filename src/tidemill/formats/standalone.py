@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -14,16 +15,18 @@ from tidemill.ddl import parse_columns
 from tidemill.errors import TidemillError, nearest
 from tidemill.formats.base import FileRowReader, Format, RowError, RowReader, Rows, has_lines
 from tidemill.formats.codecs import CODEC_OPTIONS, parse_codec_options
-from tidemill.formats.feeding import FileBytes, feed, open_split
+from tidemill.formats.feeding import FileBytes, feed, file_bytes, open_split
+from tidemill.formats.inference.options import INFERENCE_OPTIONS
 from tidemill.formats.line_numbers import LineNumbers
-from tidemill.formats.malformed import parse_mode
-from tidemill.formats.options import bad_option, check_options
+from tidemill.formats.malformed import MalformedRowError, parse_mode
+from tidemill.formats.options import bad_option, check_own_options
+from tidemill.formats.read_modes import DEFAULT_BUFFER, MOST_BUFFER, READ_OPTIONS, check_read_mode, parse_read_mode
 from tidemill.formats.registry import lookup
 from tidemill.formats.rescue.options import rescuing
 from tidemill.formats.whole_source import Source, WholeSource, seekable
 from tidemill.schema import Field, Schema, nullable_type
 
-BUFFER_BYTES = 1 << 20
+BUFFER_BYTES = DEFAULT_BUFFER
 
 
 class OpenFormat:
@@ -41,6 +44,7 @@ class OpenFormat:
         self.schema = schema
         self.options = options
         format_.validate(schema, options)
+        check_read_mode(format_.name, format_.reader(schema, options, schema.names), options)
 
     def read(
         self, source: Source, columns: Sequence[str] | None = None, errors: list[RowError] | None = None
@@ -82,14 +86,15 @@ class OpenFormat:
         return pa.Table.from_batches(batches, pa.schema([types[name] for name in wanted]))
 
     def rows(
-        self, source: Source, columns: Sequence[str] | None = None, buffer_bytes: int = BUFFER_BYTES
+        self, source: Source, columns: Sequence[str] | None = None, buffer_bytes: int | None = None
     ) -> Iterator[Rows]:
-        """The rows that each buffer completes, with their positions and what is malformed; memory for one buffer.
+        """The rows that each buffer completes, with their positions and what is malformed.
 
-        Parameters and errors as :meth:`read`.
+        Memory is that of one buffer (``buffer_bytes``, else the option ``bufferSize``), in ``readMode`` ``async`` of
+        two for each read under way. Other parameters and errors as :meth:`read`.
         """
-        if buffer_bytes < 1:
-            raise bad_option("buffer_bytes", str(buffer_bytes), "at least 1")
+        if buffer_bytes is not None and not 1 <= buffer_bytes <= MOST_BUFFER:
+            raise bad_option("buffer_bytes", str(buffer_bytes), f"from 1 to {MOST_BUFFER}")
         reader = self.reader(columns)
         path = str(source) if isinstance(source, str | Path) else ""
         if isinstance(reader, FileRowReader):
@@ -98,10 +103,13 @@ class OpenFormat:
                 size = file.seek(0, 2)
                 yield from reader.rows(file, start=0, end=size, file_size=size)
             return
-        raw = WholeSource(source, buffer_bytes)
+        mode = parse_read_mode(self.options)
+        mode = mode if buffer_bytes is None else replace(mode, buffer_bytes=buffer_bytes)
+        raw = WholeSource(source, mode.buffer_bytes)
         with ExitStack() as stack:
             stack.callback(raw.end)
-            whole = FileBytes(raw, path, raw.size, self.options)
+            whole = file_bytes(raw, path, raw.size, raw.size, self.options, mode)
+            stack.callback(whole.close)
             split = open_split(reader, whole, start=0, end=raw.size, size=raw.size, in_quotes=False)
             parts = feed(split, whole, parse_mode(self.options))
             yield from self._numbered(parts, source, path) if has_lines(self._format) else parts
@@ -109,15 +117,18 @@ class OpenFormat:
     def _numbered(self, parts: Iterator[Rows], source: Source, path: str) -> Iterator[Rows]:
         """The same with lines of what is malformed, for which the source is read a second time."""
         with ExitStack() as stack:
-            lines: LineNumbers | None = None
-            for rows in parts:
-                if rows.errors:
-                    if lines is None:
-                        again = WholeSource(source, BUFFER_BYTES)
-                        stack.callback(again.end)
-                        lines = LineNumbers(FileBytes(again, path, again.size, self.options))
-                    rows = replace(rows, errors=lines.numbered(rows.errors))
-                yield rows
+
+            @cache
+            def lines() -> LineNumbers:
+                again = WholeSource(source, BUFFER_BYTES)
+                stack.callback(again.end)
+                return LineNumbers(FileBytes(again, path, again.size, self.options))
+
+            try:
+                for rows in parts:
+                    yield replace(rows, errors=lines().numbered(rows.errors)) if rows.errors else rows
+            except MalformedRowError as error:
+                raise error.on_line(lines().of([error.position])[0]) from error
 
     def reader(self, columns: Sequence[str] | None = None) -> RowReader | FileRowReader:
         """What reads splits buffer by buffer: ``reader().split(...).feed(buffer, last)``."""
@@ -147,13 +158,15 @@ def open_format(name: str, schema: Schema | pa.Schema | str, **options: Any) -> 
         The columns; as a text in Spark's notation.
     **options
         Those of the format, in any case; ``True`` and ``False``, numbers and texts. Also ``compression`` and
-        ``maxDecompressedRatio``: a file is decoded as its suffix says, bytes only when told.
+        ``maxDecompressedRatio``: a file is decoded as its suffix says, bytes only when told; and ``readMode``,
+        ``maxConcurrentReads`` and ``bufferSize`` as for tables: rows and errors are the same in both modes.
 
     Raises
     ------
     TidemillError
-        TM4001 and TM4002 for the name, TM4005 for an unknown option, TM4003 for a bad value, TM4004 for a type that
-        the format cannot hold, TM2020 for a text that is no list of columns.
+        TM4001 and TM4002 for the name, TM4005 for an unknown option or one that only a table of a mill has, TM4003
+        for a bad value, TM4004 for a type that the format cannot hold, TM4065 for a way of reading that the format
+        chooses itself, TM2020 for a text that is no list of columns.
 
     Examples
     --------
@@ -163,7 +176,12 @@ def open_format(name: str, schema: Schema | pa.Schema | str, **options: Any) -> 
     """
     format_ = lookup(name)
     given = given_options(options)
-    check_options(name, given, format_.option_names | CODEC_OPTIONS)
+    for option in given:
+        if option in INFERENCE_OPTIONS:
+            raise bad_option(
+                option, given[option], "it is about columns that are inferred: leave out the schema, or it"
+            )
+    check_own_options(name, given, format_.option_names | CODEC_OPTIONS | READ_OPTIONS)
     return OpenFormat(format_, *rescuing(_schema(schema), given, inferred=False))
 
 

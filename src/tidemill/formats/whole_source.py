@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 from pathlib import Path
 from typing import IO
 
@@ -22,10 +23,11 @@ def seekable(source: Source) -> IO[bytes]:
 
 
 class WholeSource:
-    """A source as :class:`tidemill.formats.feeding.RawFile`, in pieces of at most ``buffer_bytes``."""
+    """A source as :class:`tidemill.formats.range_reads.RangeFile`, in pieces of at most ``buffer_bytes``."""
 
     def __init__(self, source: Source, buffer_bytes: int) -> None:
         self._file = seekable(source)
+        self._bytes = None if isinstance(source, str | Path) else memoryview(source).cast("B")
         self._piece = buffer_bytes
         self.size = self._file.seek(0, 2)
 
@@ -40,6 +42,12 @@ class WholeSource:
         if len(piece) < min(1, left):
             raise OSError("the file became shorter while it was read")
         return piece
+
+    def read_at(self, position: int, length: int) -> bytes:
+        """The bytes there, as many as there are; several threads may call it."""
+        if self._bytes is not None:
+            return bytes(self._bytes[position : position + length])
+        return os.pread(self._file.fileno(), length, position)
 
     def first_bytes(self, count: int) -> bytes:
         """The first bytes, at most so many."""

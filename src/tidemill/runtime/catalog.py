@@ -10,13 +10,13 @@ from typing import Any
 import pyarrow as pa
 
 from tidemill.errors import TidemillError, nearest
-from tidemill.formats.base import WholeFiles
+from tidemill.formats.base import BEGINNING_BYTES, WholeByBeginning, WholeFiles
 from tidemill.formats.codecs import CODEC_OPTIONS, parse_codec_options
 from tidemill.formats.csv.changes import DELETES_OPTION
 from tidemill.formats.debezium.format import KEY_OPTION, OPERATION
 from tidemill.formats.inference.infer import INFERABLE
 from tidemill.formats.inference.options import INFERENCE_OPTIONS
-from tidemill.formats.options import check_options, parse_size
+from tidemill.formats.options import TABLE_OPTIONS, check_options, parse_size
 from tidemill.formats.orderbook.format import parse_rules
 from tidemill.formats.orderbook.rules import MESSAGES
 from tidemill.formats.read_modes import READ_OPTIONS, check_read_mode
@@ -36,15 +36,7 @@ from tidemill.sources import files
 from tidemill.task.expressions import Literal, Ref
 from tidemill.task.program import Calculate, Changelog, ReadPlan, TableSource, multiset_table
 
-_OWN_OPTIONS = frozenset({"path", "opcolumn", "opinsert", "opdelete", "maxfilespertrigger", "maxbytespertrigger"}) | {
-    "watermark",
-    "watermarkdelay",
-    "static",
-    "broadcast",
-    "maxerrors",
-    "maxerrorratio",
-    *INFERENCE_OPTIONS,
-}
+_OWN_OPTIONS = TABLE_OPTIONS | INFERENCE_OPTIONS
 """Options of any table that its format is not told of; those of codecs and of how to read it is."""
 
 CHANGEABLE = {name.lower(): name for name in (*BUDGET_OPTIONS, "maxFilesPerTrigger", "maxBytesPerTrigger")}
@@ -172,7 +164,11 @@ class Table:
         """Whether a file of the table can only be read from its beginning to its end."""
         format_ = lookup(self.format)
         by_format = isinstance(format_, WholeFiles) and format_.reads_whole_files(self.declared, self.options)
-        return by_format or self.codec(path) is not None
+        if by_format or self.codec(path) is not None:
+            return True
+        if not isinstance(format_, WholeByBeginning):
+            return False
+        return format_.begins_whole(self.declared, self.options, files.beginning(path, BEGINNING_BYTES))
 
     def source(self) -> TableSource:
         """What a scan needs to know."""

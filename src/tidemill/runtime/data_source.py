@@ -26,7 +26,16 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from tidemill.errors import FormatError, TidemillError, nearest
-from tidemill.formats.base import FileRowReader, RowError, RowReader, Rows, SplitReader, WholeFiles
+from tidemill.formats.base import (
+    BEGINNING_BYTES,
+    FileRowReader,
+    RowError,
+    RowReader,
+    Rows,
+    SplitReader,
+    WholeByBeginning,
+    WholeFiles,
+)
 from tidemill.formats.codecs import CODEC_OPTIONS, parse_codec_options
 from tidemill.formats.delimiter_split import DelimiterSplitReader
 from tidemill.formats.delimiters import Delimiters
@@ -41,7 +50,7 @@ from tidemill.formats.read_modes import READ_OPTIONS, check_read_mode, parse_rea
 from tidemill.formats.registry import built_in, lookup
 from tidemill.formats.rescue.options import rescue_column, rescuing
 from tidemill.schema import Field, Schema, type_from_spark
-from tidemill.sources.files import FileReader, listing, local_pattern
+from tidemill.sources.files import FileReader, beginning, listing, local_pattern
 from tidemill.sources.split import Split
 
 NAME = "tidemill"
@@ -169,6 +178,9 @@ class TidemillReader(DataSourceReader):  # type: ignore[misc]
         for path in _paths(self._given):
             for file in listing(local_pattern(path)):
                 parts = 1 if whole or codecs.of(file.path) else max(-(-file.size // most), 1)
+                if parts > 1 and isinstance(format_, WholeByBeginning):
+                    head = beginning(file.path, BEGINNING_BYTES)
+                    parts = 1 if format_.begins_whole(self._schema, self._options, head) else parts
                 cuts = [file.size * k // parts for k in range(parts + 1)]
                 found.append(
                     [

@@ -155,11 +155,13 @@ class Progress:
             if budget <= 0 or (max_files is not None and number >= max_files):
                 break
             file = self.known[path]
-            uncut = whole(path)
-            end = file.size if uncut else min(file.size, file.position + budget)
-            budget -= end - file.position
             at, quotes = file.position, file.in_quotes
-            piece = end - at if uncut else _piece(end - at, split_bytes, tasks)
+            end = min(file.size, at + budget)
+            piece = _piece(end - at, split_bytes, tasks)
+            if (end < file.size or piece < end - at) and whole(path):  # to ask may cost a look into the file
+                end = file.size
+                piece = end - at
+            budget -= end - at
             while at < end:
                 stop = min(end, at + piece)
                 late = watermark

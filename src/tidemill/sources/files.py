@@ -85,6 +85,15 @@ def listing(pattern: str) -> Iterator[FileInfo]:
             yield FileInfo(name, status.st_size, status.st_mtime_ns)
 
 
+def beginning(path: str, count: int) -> bytes:
+    """The first bytes of a file, at most so many; none when it has gone, which is for its reader to tell."""
+    try:
+        with Path(path).open("rb") as file:
+            return file.read(count)
+    except FileNotFoundError:
+        return b""
+
+
 def missing(path: str) -> TidemillError:
     """TM5001: a file or directory is not there."""
     return TidemillError(

@@ -15,6 +15,7 @@ from tidemill.errors import FormatError, TidemillError
 from tidemill.formats.base import RowError, Rows
 from tidemill.formats.checked_columns import make_batch
 from tidemill.formats.columnar.lossless import Cast, lossless, matching
+from tidemill.formats.inference.columnar import held_type
 from tidemill.formats.malformed import Mode, fail_fast, parse_mode
 from tidemill.schema import Field, Schema, type_to_ddl
 
@@ -194,9 +195,17 @@ def _file_column(field: Field, file: pa.Schema) -> FileColumn:
             "TM4042",
             f"the column {field.name!r} of the file has another type",
             got=f"{held.type}, declared {_ddl(field.type)}",
-            hint="declare the type of the file or a wider one, and cast in the view",
+            hint=_to_declare(field.name, held.type),
         )
     return FileColumn(field, held.name, cast)
+
+
+def _to_declare(name: str, type_: pa.DataType) -> str:
+    """The type with which every value of a column can be read."""
+    wide = held_type(type_)
+    if wide is None or wide == pa.null():
+        return "no type of a table holds all of its values: leave the column out"
+    return f"declare {name} {_ddl(wide).upper()} or a wider type, and cast in the view"
 
 
 def _ddl(type_: pa.DataType) -> str:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from tidemill.formats.delimiters import Delimiters
 from tidemill.formats.line_ends import NO_BYTE, LineRules
 from tidemill.formats.malformed import Mode, parse_mode
-from tidemill.formats.options import bad_option, flag, positive, time_pattern
+from tidemill.formats.options import bad_option, flag, positive, time_patterns
 from tidemill.formats.values.chosen import OVERRIDE_OPTIONS
 from tidemill.formats.values.columns import TimePatterns
 from tidemill.formats.values.field_text import TRIM_LEADING, TRIM_TRAILING
@@ -50,6 +50,7 @@ OPTION_NAMES = frozenset(
         "mode",
         "dateformat",
         "timestampformat",
+        "timestampntzformat",
         "ignoreleadingwhitespace",
         "ignoretrailingwhitespace",
         "encoding",
@@ -144,7 +145,7 @@ def parse_options(options: Mapping[str, str]) -> CsvOptions:
         null_text=null_texts[0],
         trim=trim,
         mode=parse_mode(given),
-        patterns=TimePatterns(time_pattern(given, "dateFormat"), time_pattern(given, "timestampFormat")),
+        patterns=time_patterns(given),
         max_columns=positive(given, "maxColumns", DEFAULT_MAX_COLUMNS),
         delimiters=None if plain else delimiters,
         null_texts=null_texts,

@@ -1,7 +1,8 @@
 """Reads a file of arrays of objects, or of objects that span lines.
 
 Where such a file can be cut is known only to who has read it from its first byte. With ``multiLine 'true'`` it is one
-split; where nothing but its first byte tells what it is, the split that begins there has all of it, every other none.
+split; where nothing but its first byte tells what it is, the split that begins there has all of it, every other none;
+so whoever cuts files looks at their first bytes (:class:`tidemill.formats.base.WholeByBeginning`).
 """
 
 from __future__ import annotations
@@ -17,6 +18,11 @@ from tidemill.formats.malformed import check_size
 
 _NOTHING = np.empty(0, np.uint8)
 _NOTHING.flags.writeable = False
+
+
+def begins_array(beginning: bytes) -> bool:
+    """Whether the first byte of a file that is no white space opens an array."""
+    return beginning.removeprefix(BYTE_ORDER_MARK).lstrip(b" \t\r\n").startswith(b"[")
 
 
 class ArraySplitReader:

@@ -20,7 +20,7 @@ from tidemill.formats.json.index import Ints, ValueIndex, Values
 from tidemill.formats.json.scalars import ARRAY, INTEGER, NULL, OBJECT, READ, TEXT
 from tidemill.formats.json.texts import SLACK, copy_values
 from tidemill.formats.json.tree import Node
-from tidemill.formats.values.columns import ParsedColumn, TimePatterns, parser_for
+from tidemill.formats.values.columns import DEFAULT_PATTERNS, ParsedColumn, TimePatterns, parser_for
 from tidemill.formats.values.encoded import decode_base64
 from tidemill.formats.values.field_text import BAD_VALUE, VALID, TextRules
 from tidemill.formats.values.field_text import NULL as NULL_FIELD
@@ -111,7 +111,7 @@ def _list(type_: pa.DataType, node: Node, elements: Build) -> Build:
 
 
 def _map(type_: pa.DataType, node: Node, values: Build) -> Build:
-    keys = _leaf(pa.string(), node.key, TimePatterns(np.zeros((0, 2), np.int32), np.zeros((0, 2), np.int32)))
+    keys = _leaf(pa.string(), node.key, DEFAULT_PATTERNS)
 
     def build(index: ValueIndex, chosen: Chosen) -> Built:
         below, names = node.value, node.key

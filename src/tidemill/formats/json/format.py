@@ -9,12 +9,11 @@ import pyarrow as pa
 from tidemill.errors import FormatError, TidemillError
 from tidemill.formats.base import SplitReader
 from tidemill.formats.csv.changes import DeleteRule, parse_delete_rule
-from tidemill.formats.json.array_split import ArraySplitReader
+from tidemill.formats.json.array_split import ArraySplitReader, begins_array
 from tidemill.formats.json.columns import builder_of
 from tidemill.formats.json.options import OPTION_NAMES, JsonOptions, parse_options
 from tidemill.formats.json.rows import JsonColumn, RecordBuilder
 from tidemill.formats.json.tree import Node, build_tree, number_nodes
-from tidemill.formats.line_ends import BYTE_ORDER_MARK
 from tidemill.formats.line_split import LineSplitReader
 from tidemill.formats.malformed import Mode
 from tidemill.formats.options import bad_option
@@ -67,6 +66,10 @@ class JsonFormat:
         """See :class:`tidemill.formats.base.WholeFiles`. What no option tells is seen only when a file is read."""
         return parse_options(schema, options).multi_line is True
 
+    def begins_whole(self, schema: Schema, options: Mapping[str, str], beginning: bytes) -> bool:
+        """See :class:`tidemill.formats.base.WholeByBeginning`: an array."""
+        return parse_options(schema, options).multi_line is None and begins_array(beginning)
+
     def reader(self, schema: Schema, options: Mapping[str, str], needed: Sequence[str]) -> JsonReader:
         """See :meth:`tidemill.formats.base.Format.reader`."""
         self.validate(schema, options)
@@ -109,7 +112,7 @@ class JsonReader:
                     got=f"split {start} to {end}",
                     hint="unless multiLine is given every split needs the first bytes of its file",
                 )
-            arrays = header.removeprefix(BYTE_ORDER_MARK).lstrip(b" \t\r\n").startswith(b"[")
+            arrays = begins_array(header)
         if arrays:
             return ArraySplitReader(self._builder, start=start, end=end, file_size=file_size)
         return LineSplitReader(self._builder, start=start, end=end, file_size=file_size, in_quotes=False)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from tidemill.errors import nearest
 from tidemill.formats.malformed import Mode, parse_mode
-from tidemill.formats.options import bad_option, flag, positive, time_pattern
+from tidemill.formats.options import bad_option, flag, positive, time_patterns
 from tidemill.formats.values.columns import TimePatterns
 from tidemill.schema import Schema
 
@@ -32,7 +32,17 @@ _ONLY = {
 """Options of Spark's with one value that is understood: their names, that value, what to do instead."""
 
 OPTION_NAMES = frozenset(
-    {"mode", "multiline", "dateformat", "timestampformat", "encoding", "charset", "linesep", "maxnestingdepth"}
+    {
+        "mode",
+        "multiline",
+        "dateformat",
+        "timestampformat",
+        "timestampntzformat",
+        "encoding",
+        "charset",
+        "linesep",
+        "maxnestingdepth",
+    }
     | _ONLY.keys()
     | {FIELD_PREFIX + "*"}
 )
@@ -87,7 +97,7 @@ def parse_options(schema: Schema, options: Mapping[str, str]) -> JsonOptions:
     return JsonOptions(
         multi_line=flag(given, "multiLine") if "multiline" in given else None,
         mode=parse_mode(given),
-        patterns=TimePatterns(time_pattern(given, "dateFormat"), time_pattern(given, "timestampFormat")),
+        patterns=time_patterns(given),
         max_depth=depth,
         paths=_paths(schema, given),
     )
@@ -101,7 +111,7 @@ def _paths(schema: Schema, given: Mapping[str, str]) -> dict[int, tuple[str, ...
             continue
         column = option.removeprefix(FIELD_PREFIX)
         if column not in names:
-            raise bad_option(option, text, f"there is no such column; {nearest(column, names)}")
+            raise bad_option(option, text, f"there is no such column; {nearest(column, schema.names)}")
         parts = text.removeprefix("/").split("/")
         if not all(parts):
             raise bad_option(option, text, "names joined by /, such as 'address/city'; ~1 is a / in a name, ~0 a ~")

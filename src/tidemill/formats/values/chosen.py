@@ -96,7 +96,7 @@ def _parser(field: Field, chosen: Mapping[str, str], patterns: TimePatterns) -> 
             if "parser" in chosen:
                 raise bad_option(option, chosen[family], f"the column has {PARSER_PREFIX}{field.name} already")
             pattern = time_pattern({option.lower(): chosen[family]}, option)
-            patterns = replace(patterns, **{family.removesuffix("format"): pattern})
+            patterns = TimePatterns(pattern, pattern)
     if "parser" not in chosen:
         return parser_for(field.type, patterns)
     return named_parser(chosen["parser"], field)

@@ -6,7 +6,7 @@ Arrays are put together from NumPy buffers; no Python object is made for a row.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -15,11 +15,13 @@ import pyarrow as pa
 
 from tidemill.formats.field_index import MarkedFields, text_sizes
 from tidemill.formats.values import blocks
-from tidemill.formats.values.field_text import BAD_QUOTE, BAD_UTF8, VALID, TextRules
+from tidemill.formats.values.field_text import BAD_QUOTE, BAD_UTF8, BAD_VALUE, VALID, TextRules
 from tidemill.formats.values.floats import resolve_inexact
+from tidemill.formats.values.pattern_times import FOR_DATES, parse_pattern_times
 from tidemill.formats.values.texts import SLACK
-from tidemill.formats.values.time_pattern import NO_PATTERN
-from tidemill.formats.values.times import NO_ZONE, OPTIONAL_ZONE
+from tidemill.formats.values.time_pattern import NO_PATTERN, TimePattern
+from tidemill.formats.values.time_zones import utc_of_local, zone_names
+from tidemill.formats.values.times import FIRST_MICROS, LAST_MICROS, NO_ZONE, OPTIONAL_ZONE
 from tidemill.schema import TIMESTAMP, TIMESTAMP_NTZ
 
 Bytes = npt.NDArray[np.uint8]
@@ -45,10 +47,18 @@ class ParsedColumn:
 
 @dataclass(frozen=True)
 class TimePatterns:
-    """Compiled ``dateFormat`` and ``timestampFormat``; ``NO_PATTERN`` stands for the default layout."""
+    """Compiled ``dateFormat``, ``timestampFormat`` and ``timestampNTZFormat``; ``NO_PATTERN`` stands for the default
+    layout, and None for the ``timestampFormat``."""
 
-    date: npt.NDArray[np.int32]
-    timestamp: npt.NDArray[np.int32]
+    date: TimePattern
+    timestamp: TimePattern
+    timestamp_ntz: TimePattern | None = None
+
+    def of(self, type_: pa.DataType) -> TimePattern:
+        """The pattern of a type of times."""
+        if pa.types.is_date(type_):
+            return self.date
+        return self.timestamp if type_ == TIMESTAMP or self.timestamp_ntz is None else self.timestamp_ntz
 
 
 DEFAULT_PATTERNS = TimePatterns(NO_PATTERN, NO_PATTERN)
@@ -68,8 +78,8 @@ class ValueKind:
         The parser and its arguments.
     dtype : numpy.dtype
         Of what the parser writes; ``words`` of it for a row.
-    pattern : ndarray of int32, shape (steps, 2)
-        A time pattern.
+    pattern : ndarray of int32, shape (steps, 6)
+        Steps of a plain time pattern.
     """
 
     type: pa.DataType
@@ -78,7 +88,7 @@ class ValueKind:
     first: int = 0
     second: int = 0
     words: int = 1
-    pattern: npt.NDArray[np.int32] = field(default_factory=lambda: NO_PATTERN)
+    pattern: npt.NDArray[np.int32] = field(default_factory=lambda: NO_PATTERN.steps)
 
     @property
     def is_text(self) -> bool:
@@ -111,10 +121,15 @@ class ColumnParser:
 
 def parser_for(type_: pa.DataType, patterns: TimePatterns = DEFAULT_PATTERNS) -> ColumnParser | None:
     """The parser of an Arrow type; None when text fields cannot hold the type."""
-    found = _kind(type_, patterns)
+    found = _kind(type_)
     if found is None:
         return None
     kind, bad_value = found
+    if kind.code in (blocks.DATE, blocks.TIMESTAMP):
+        pattern = patterns.of(type_)
+        if not pattern.plain:
+            return ColumnParser(_by_pattern(type_, pattern, kind.first), bad_value)
+        kind = replace(kind, pattern=pattern.steps)
 
     def parse(buf: Bytes, starts: Offsets, ends: Offsets, rules: TextRules) -> ParsedColumn:
         rows = starts.size
@@ -247,7 +262,7 @@ class _Outputs:
         return finish(kind.type, status, failures, values)
 
 
-def _kind(type_: pa.DataType, patterns: TimePatterns) -> tuple[ValueKind, str] | None:
+def _kind(type_: pa.DataType) -> tuple[ValueKind, str] | None:
     """How a type is parsed, and the reason code of what does not parse; None when text fields cannot hold it."""
     if pa.types.is_decimal128(type_):
         kind = ValueKind(type_, blocks.DECIMAL, np.uint64, type_.precision, type_.scale, words=2)
@@ -255,13 +270,47 @@ def _kind(type_: pa.DataType, patterns: TimePatterns) -> tuple[ValueKind, str] |
     if type_ in _INTEGERS:
         highest = (1 << type_.bit_width - 1) - 1
         return ValueKind(type_, _INTEGERS[type_], f"int{type_.bit_width}", highest), f"bad_{type_}"
-    if type_ in (TIMESTAMP, TIMESTAMP_NTZ):
-        zone = OPTIONAL_ZONE if type_ == TIMESTAMP else NO_ZONE
-        kind = ValueKind(type_, blocks.TIMESTAMP, np.int64, zone, pattern=patterns.timestamp)
-        return kind, "bad_timestamp_ntz" if zone == NO_ZONE else "bad_timestamp"
-    if type_ == pa.date32():
-        return ValueKind(type_, blocks.DATE, np.int32, pattern=patterns.date), "bad_date"
     return _OTHERS.get(type_)
+
+
+def _by_pattern(type_: pa.DataType, pattern: TimePattern, zone: int) -> ParseColumn:
+    names = zone_names(pattern.zones)
+
+    def parse(buf: Bytes, starts: Offsets, ends: Offsets, rules: TextRules) -> ParsedColumn:
+        out = np.empty(starts.size, np.int64)
+        status = np.empty(starts.size, np.uint8)
+        zones = np.empty(starts.size, np.int16)
+        failures = parse_pattern_times(
+            buf,
+            starts,
+            ends,
+            rules.quote,
+            rules.trim,
+            rules.null_text,
+            pattern.steps,
+            pattern.words,
+            pattern.letters,
+            pattern.depth,
+            names.children,
+            names.zones,
+            names.symbols,
+            zone,
+            out,
+            status,
+            zones,
+        )
+        if zone == FOR_DATES:
+            return finish(type_, status, failures, out.astype(np.int32))
+        if pattern.zones:
+            for number in np.unique(zones[zones >= 0]):
+                here = zones == number
+                out[here] = utc_of_local(names.ids[number], out[here])
+            outside = (out < FIRST_MICROS) | (out > LAST_MICROS)
+            status[outside] = BAD_VALUE
+            failures = int(np.count_nonzero(status))
+        return finish(type_, status, failures, out)
+
+    return parse
 
 
 _INTEGERS = {pa.int8(): blocks.INT8, pa.int16(): blocks.INT16, pa.int32(): blocks.INT32, pa.int64(): blocks.INT64}
@@ -271,4 +320,7 @@ _OTHERS = {
     pa.float64(): (ValueKind(pa.float64(), blocks.FLOAT64, np.float64), "bad_float64"),
     pa.string(): (ValueKind(pa.string(), blocks.TEXT, np.uint8), "bad_utf8"),
     pa.binary(): (ValueKind(pa.binary(), blocks.BINARY, np.uint8), "bad_utf8"),
+    pa.date32(): (ValueKind(pa.date32(), blocks.DATE, np.int32, FOR_DATES), "bad_date"),
+    TIMESTAMP: (ValueKind(TIMESTAMP, blocks.TIMESTAMP, np.int64, OPTIONAL_ZONE), "bad_timestamp"),
+    TIMESTAMP_NTZ: (ValueKind(TIMESTAMP_NTZ, blocks.TIMESTAMP, np.int64, NO_ZONE), "bad_timestamp_ntz"),
 }

@@ -12,6 +12,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from tidemill.formats.values.pattern_reference import plain_pattern_time
+from tidemill.formats.values.time_pattern import compile_pattern
 from tidemill.schema import TIMESTAMP, TIMESTAMP_NTZ
 
 _INTEGER = re.compile(rb"[+-]?[0-9]+")
@@ -45,10 +47,10 @@ def plain_value(type_: pa.DataType, text: bytes, pattern: str | None = None) -> 
     if pa.types.is_decimal(type_):
         return _plain_decimal(text, type_.precision, type_.scale)
     if pa.types.is_date(type_):
-        return _plain_time(text, _DEFAULT_DATE if pattern is None else _pattern_regex(pattern)).date()
+        return _plain_moment(type_, text, _DEFAULT_DATE, pattern).date()
     if pa.types.is_timestamp(type_):
         default = _DEFAULT_TIMESTAMP if type_ == TIMESTAMP else _DEFAULT_TIMESTAMP_NTZ
-        moment = _plain_time(text, default if pattern is None else _pattern_regex(pattern))
+        moment = _plain_moment(type_, text, default, pattern)
         return moment if type_ == TIMESTAMP_NTZ else moment.replace(tzinfo=dt.UTC)
     return _PLAIN[type_](text)
 
@@ -113,6 +115,15 @@ def _plain_text(text: bytes) -> str:
     return text.decode("utf-8")
 
 
+def _plain_moment(type_: pa.DataType, text: bytes, default: re.Pattern[bytes], pattern: str | None) -> dt.datetime:
+    if pattern is None:
+        return _plain_time(text, default)
+    compiled = compile_pattern(pattern)
+    if compiled.plain:
+        return _plain_time(text, _pattern_regex(pattern))
+    return plain_pattern_time(text, compiled, date=pa.types.is_date(type_), zoned=type_ == TIMESTAMP)
+
+
 def _plain_time(text: bytes, layout: re.Pattern[bytes]) -> dt.datetime:
     match = layout.fullmatch(text)
     if match is None:
@@ -143,14 +154,14 @@ def _pattern_regex(pattern: str) -> re.Pattern[bytes]:
     layout = b""
     for token in _PATTERN_TOKEN.findall(pattern):
         if token[0] == "S":
-            layout += rb"(?P<S>[0-9]{1,%d})" % len(token)
-        elif token[0].isalpha():
+            layout += rb"(?P<S>[0-9]{1,%d}+)" % len(token)
+        elif token[0].isascii() and token[0].isalpha():
             layout += rb"(?P<%s>[0-9]{%d})" % (token.encode(), len(token))
         elif token[0] == "'":
             layout += re.escape((token[1:-1].replace("''", "'") or "'").encode())
         else:
             layout += re.escape(token.encode())
-    return re.compile(layout, re.DOTALL)
+    return re.compile(layout, re.DOTALL | re.IGNORECASE)
 
 
 _PLAIN: dict[pa.DataType, Callable[[bytes], Any]] = {

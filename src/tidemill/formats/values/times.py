@@ -170,7 +170,7 @@ def iso_timestamp(buf, start, end, zone):
 
 @kernel
 def pattern_timestamp(buf, start, end, pattern):
-    """Read a text laid out by a compiled pattern; returns microseconds since 1970 and whether it fits.
+    """Read a text laid out by a plain compiled pattern; returns microseconds since 1970 and whether it fits.
 
     What the pattern does not name is that of 1970-01-01 00:00:00.
     """
@@ -184,7 +184,7 @@ def pattern_timestamp(buf, start, end, pattern):
         kind = pattern[step, 0]
         argument = pattern[step, 1]
         if kind == LITERAL:
-            if i >= end or byte_at(buf, i) != argument:
+            if i >= end or byte_at(buf, i) | pattern[step, 2] != argument:
                 return 0, False
             i += 1
         elif kind == YEAR:
@@ -228,8 +228,9 @@ def parse_dates(buf, starts, ends, quote, trim, null_text, pattern, in_lanes, ou
     ----------
     buf, starts, ends, quote, trim, null_text
         As for :func:`~tidemill.formats.values.integers.parse_integers`.
-    pattern : ndarray of int32, shape (steps, 2)
-        A compiled pattern; no steps mean the default ``yyyy-[m]m-[d]d``.
+    pattern : ndarray of int32, shape (steps, 6)
+        Steps of a plain :class:`~tidemill.formats.values.time_pattern.TimePattern`; none mean the default
+        ``yyyy-[m]m-[d]d``.
     in_lanes : bool
         Whether rows whose status is ``VALID`` were read in lanes and are to be left alone.
     out : ndarray of int32, shape (rows,)
@@ -274,8 +275,9 @@ def parse_timestamps(buf, starts, ends, quote, trim, null_text, pattern, zone, i
     ----------
     buf, starts, ends, quote, trim, null_text
         As for :func:`~tidemill.formats.values.integers.parse_integers`.
-    pattern : ndarray of int32, shape (steps, 2)
-        A compiled pattern; no steps mean the default ``yyyy-MM-dd[ T]HH:mm[:ss[.ffffff]][zone]``.
+    pattern : ndarray of int32, shape (steps, 6)
+        Steps of a plain :class:`~tidemill.formats.values.time_pattern.TimePattern`; none mean the default
+        ``yyyy-MM-dd[ T]HH:mm[:ss[.ffffff]][zone]``.
     zone : int
         ``NO_ZONE`` or ``OPTIONAL_ZONE``.
     in_lanes : bool

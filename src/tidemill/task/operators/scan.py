@@ -16,7 +16,7 @@ from tidemill.formats.base import FileRowReader, RowError, RowReader, Rows, Spli
 from tidemill.formats.codecs import parse_codec_options
 from tidemill.formats.feeding import FileBytes, feed, file_bytes, open_split
 from tidemill.formats.line_numbers import LineNumbers
-from tidemill.formats.malformed import parse_mode
+from tidemill.formats.malformed import MalformedRowError, parse_mode
 from tidemill.formats.read_modes import parse_read_mode
 from tidemill.formats.registry import lookup
 from tidemill.formats.rescue.new_columns import NewColumnsError
@@ -210,7 +210,7 @@ class _OpenSplit:
         rows = None
         try:
             with _naming(self.split):
-                rows = next(self._parts, None)
+                rows = self._next()
         finally:
             if rows is None:
                 self._file.close()
@@ -222,6 +222,14 @@ class _OpenSplit:
         for error in rows.errors:
             self.reject(error)
         return rows
+
+    def _next(self) -> Rows | None:
+        try:
+            return next(self._parts, None)
+        except MalformedRowError as error:
+            if self._lines is None:
+                raise
+            raise error.on_line(self._lines.of([error.position])[0]) from error
 
     def reject(self, error: RowError) -> None:
         """Something is malformed."""

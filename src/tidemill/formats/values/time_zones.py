@@ -1,0 +1,166 @@
+"""Names of time zones in texts, and what the clock of a zone says: from the time zone data of Python.
+
+A local time that does not exist, or exists twice, is taken by the offset before the change, as Java takes it.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import zoneinfo
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+import numpy.typing as npt
+
+SYMBOLS = 41
+NO_SYMBOL = 255
+_ALPHABET = "abcdefghijklmnopqrstuvwxyz0123456789/_-+~"
+_NOT_IN_JAVA = frozenset({"EST", "MST", "HST", "ROC", "Factory", "localtime", "GMT+0", "GMT-0"})
+_SHORT_NAMES = {
+    "Africa/Johannesburg": ("SAST",),
+    "Africa/Lagos": ("WAT", "WAST"),
+    "Africa/Maputo": ("CAT", "CAST"),
+    "Africa/Nairobi": ("EAT",),
+    "America/Argentina/Buenos_Aires": ("ART",),
+    "America/Chicago": ("CST", "CDT", "CT"),
+    "America/Denver": ("MST", "MDT"),
+    "America/Halifax": ("AST", "ADT"),
+    "America/Juneau": ("AKST", "AKDT", "AKT"),
+    "America/Los_Angeles": ("PST", "PDT", "PT"),
+    "America/New_York": ("EST", "EDT", "ET"),
+    "America/Sao_Paulo": ("BRT", "BRST"),
+    "America/St_Johns": ("NST", "NDT"),
+    "Asia/Hong_Kong": ("HKT",),
+    "Asia/Karachi": ("PKT",),
+    "Asia/Seoul": ("KST",),
+    "Asia/Singapore": ("SGT",),
+    "Asia/Tokyo": ("JST",),
+    "Australia/Perth": ("AWST",),
+    "Australia/Sydney": ("AEST", "AEDT", "AET"),
+    "Europe/Bucharest": ("EET", "EEST"),
+    "Europe/Moscow": ("MSK",),
+    "Europe/Paris": ("CET", "CEST", "MET", "MEST"),
+    "Atlantic/Canary": ("WET", "WEST"),
+    "Pacific/Auckland": ("NZST", "NZDT", "NZT"),
+    "Pacific/Honolulu": ("HST",),
+}
+"""The short names that Java knows and that do not mean several zones (as ``IST`` and ``BST`` do)."""
+
+_EPOCH = dt.datetime(1970, 1, 1)
+_DAY = 86_400
+_CYCLE = 146_097 * _DAY
+_REPEATS = 2100
+"""From this year on clocks change by a rule, which repeats with the calendar, every 400 years."""
+_PROBE = 7 * _DAY
+
+
+@dataclass(frozen=True, eq=False)
+class ZoneNames:
+    """Names as a tree: the longest one that a text begins with is found in one walk.
+
+    Attributes
+    ----------
+    children : ndarray of int16, shape (nodes, SYMBOLS)
+        The node behind a node and a symbol; 0 for none.
+    zones : ndarray of int16, shape (nodes,)
+        The zone that a node is the end of the name of; -1 for none.
+    symbols : ndarray of uint8, shape (256,)
+        The symbol of each byte, small and great letters alike; ``NO_SYMBOL`` for a byte that is in no name.
+    ids : tuple of str
+        The zones.
+    """
+
+    children: npt.NDArray[np.int16]
+    zones: npt.NDArray[np.int16]
+    symbols: npt.NDArray[np.uint8]
+    ids: tuple[str, ...]
+
+
+@cache
+def zone_names(kind: str) -> ZoneNames:
+    """The names of a pattern's ``zones``; none for an empty text.
+
+    Raises
+    ------
+    ValueError
+        There is no time zone data.
+    """
+    symbols = np.full(256, NO_SYMBOL, np.uint8)
+    for symbol, letter in enumerate(_ALPHABET):
+        symbols[[ord(letter), ord(letter.upper())]] = symbol
+    ids = spoken_zones("ids") if kind else {}
+    if kind and not ids:
+        raise ValueError("there is no time zone data here: install the package tzdata")
+    numbers = {zone: number for number, zone in enumerate(sorted(set(ids.values())))}
+    children: list[list[int]] = [[0] * SYMBOLS]
+    zones = [-1]
+    for name, zone in sorted(spoken_zones(kind).items()) if kind else ():
+        node = 0
+        for byte in name.encode():
+            symbol = int(symbols[byte])
+            if not children[node][symbol]:
+                children[node][symbol] = len(children)
+                children.append([0] * SYMBOLS)
+                zones.append(-1)
+            node = children[node][symbol]
+        zones[node] = numbers[zone]
+    return ZoneNames(np.array(children, np.int16), np.array(zones, np.int16), symbols, tuple(numbers))
+
+
+@cache
+def spoken_zones(kind: str) -> dict[str, str]:
+    """Names, and the zones that they mean, as Java knows them where a short name may stand, or none."""
+    found = {name: name for name in zoneinfo.available_timezones() - _NOT_IN_JAVA}
+    if kind == "short":
+        found = {name: zone for name, zone in found.items() if not name.startswith("Etc/GMT")}
+        found |= {name: zone for zone, names in _SHORT_NAMES.items() for name in names if zone in found}
+    return found
+
+
+def utc_of_local(zone: str, local: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Microseconds since 1970 in UTC of what a clock of a zone says, in microseconds since 1970."""
+    changes, offsets = _changes(zone)
+    seconds = local // 1_000_000
+    first = (dt.datetime(_REPEATS, 1, 1) - _EPOCH).total_seconds()
+    cycles = np.maximum((seconds - int(first)) // _CYCLE, 0)
+    places = np.searchsorted(changes, seconds - cycles * _CYCLE, side="right")
+    utc: npt.NDArray[np.int64] = local - offsets[places] * 1_000_000
+    return utc
+
+
+@cache
+def _changes(zone: str) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """The local times (seconds since 1970) from which another offset counts, and the offsets between them.
+
+    Looked for a week at a time, up to where the rule has come round once.
+    """
+    clock = zoneinfo.ZoneInfo(zone)
+
+    def offset(second: int) -> int:
+        found = clock.utcoffset(_EPOCH + dt.timedelta(seconds=second))
+        assert found is not None
+        return round(found.total_seconds())
+
+    begin = int((dt.datetime(1800, 1, 1) - _EPOCH).total_seconds())
+    end = int((dt.datetime(_REPEATS, 1, 1) - _EPOCH).total_seconds()) + _CYCLE
+    changes: list[int] = []
+    offsets = [offset(begin)]
+    low = begin
+    while low < end:
+        high = low + _PROBE
+        if (new := offset(high)) != offsets[-1]:
+            before, after = low, high
+            while after - before > 1:
+                middle = (before + after) // 2
+                if offset(middle) == offsets[-1]:
+                    before = middle
+                else:
+                    after = middle
+            changes.append(after)
+            offsets.append(offset(after))
+            low = after
+            if offsets[-1] != new:
+                continue
+        low = high
+    return np.array(changes, np.int64), np.array(offsets, np.int64)
