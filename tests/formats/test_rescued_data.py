@@ -9,27 +9,19 @@ import random
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pytest
 from csv_reading import as_table, feed_split
 
 import tidemill.formats
-from tidemill.ddl import parse_columns
 from tidemill.errors import TidemillError
 from tidemill.formats.base import RowError
-from tidemill.formats.json.index import index_values
-from tidemill.formats.json.leftovers import leftover
-from tidemill.formats.json.tree import Node, build_tree, number_nodes
-from tidemill.formats.json.unknown_keys import known_keys, unknown_keys
-from tidemill.formats.line_split import read_only
-from tidemill.formats.rescue.builder import KEPT
+from tidemill.formats.rescue.parting import KEPT
 from tidemill.formats.rescue.new_columns import NewColumnsError
 
 COLUMNS = (
     "a BIGINT, s STRUCT<x: INT, y: STRUCT<z: STRING>>, l ARRAY<STRUCT<k: INT>>, m MAP<STRING, STRUCT<q: INT>>, t STRING"
 )
-SCHEMA = parse_columns(COLUMNS)
 KNOWN: Any = {"a": 0, "s": {"x": 0, "y": {"z": 0}}, "l": [{"k": 0}], "m": ("map", {"q": 0}), "t": 0}
 
 # -- JSON ---------------------------------------------------------------------------------------------
@@ -148,25 +140,6 @@ def _same_in_any_way(
             split = reader.split(start=start, end=end, file_size=len(data), in_quotes=inside, header=data)
             parts += feed_split(split, data, ())
         assert [tuple(r) for r in as_table(parts).rows] == whole_rows
-
-
-def test_kernel_and_twin_agree(seed: int) -> None:
-    rng = random.Random(seed)
-    known = known_keys(SCHEMA, {})
-    build = unknown_keys(known)
-    empty = Node()
-    order = tuple(number_nodes(empty))
-    for _ in range(40):
-        lines = [_line(rng) for _ in range(30)]
-        if rng.random() < 0.3:  # bytes that are no JSON at all
-            lines += ["".join(rng.choice('{}[]",:\\ax1 ') for _ in range(rng.randrange(30))) for _ in range(30)]
-        data = read_only(np.frombuffer("\n".join(lines).encode(), np.uint8))
-        index = index_values(data, 0, len(lines), None, 1000, order, build_tree(order))
-        flags = build(index, None).array.to_pylist()
-        for row, flag in enumerate(flags):
-            text = bytes(data[index.row_starts[row] : index.row_ends[row]]).decode()
-            left = index.broken[row] == -1 and leftover(text, known) is not None
-            assert flag == left or (flag and "\\" in text and index.broken[row] == -1), text
 
 
 def test_json_paths_and_values_as_written() -> None:

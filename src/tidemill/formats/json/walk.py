@@ -203,7 +203,9 @@ def _as_number(want, negative, kind, value, behind):
 
 
 @kernel
-def walk_records(buf, at, row, by_line, first_bytes, last_bytes, max_depth, tree, room, row_starts, row_ends, broken):
+def walk_records(
+    buf, at, row, by_line, first_bytes, last_bytes, max_depth, tree, room, row_starts, row_ends, broken, unknown
+):
     """Go through complete records.
 
     Parameters
@@ -224,6 +226,9 @@ def walk_records(buf, at, row, by_line, first_bytes, last_bytes, max_depth, tree
     broken : ndarray of int32
         Receives -1, or the offset where a record is malformed; less than -1, ``-2 - offset`` where it is too deep.
         All values of a malformed record are missing.
+    unknown : ndarray of uint8
+        Receives 0; or what ``tree.beyond`` says of the outermost object that holds a key which is not in the tree. A
+        key that is given twice may count though its last value does not.
 
     Returns
     -------
@@ -250,7 +255,7 @@ def walk_records(buf, at, row, by_line, first_bytes, last_bytes, max_depth, tree
     list_base, firsts, lengths, used, capacity = room.list_base, room.firsts, room.lengths, room.used, room.capacity
     escaped_nodes = room.escaped
     span, level_of, element, map_key = tree.span, tree.level, tree.element, tree.map_key
-    slot_mask, read_as = tree.slot_mask, tree.read_as
+    slot_mask, read_as, beyond = tree.slot_mask, tree.read_as, tree.beyond
     saved = used.copy()
     full = np.int64(-1)
     while True:
@@ -291,6 +296,7 @@ def walk_records(buf, at, row, by_line, first_bytes, last_bytes, max_depth, tree
         region = np.int64(-1)
         cursor = np.int64(0)
         slot = np.int64(-1)
+        lowest = np.int64(-1)
         if at >= limit or byte_at(buf, at) != OPEN_BRACE:
             bad = at
         while bad < 0:
@@ -443,6 +449,7 @@ def walk_records(buf, at, row, by_line, first_bytes, last_bytes, max_depth, tree
                     if k < last:
                         slot = region * _SLOTS + k
                         node = item_at(glue_node, slot)
+                        lowest = min(lowest, node)
                         instance = open_instance
                         at = at + (item_at(glue_code, slot) >> 1)
                         cursor = k + 1
@@ -529,6 +536,9 @@ def walk_records(buf, at, row, by_line, first_bytes, last_bytes, max_depth, tree
                         node = find_field(tree, open_node, buf, name, stop - name)
                         if node < 0 and escaped:
                             node = find_with_escapes(tree, open_node, buf, name, stop - name)
+                        if node < 0:
+                            node = -1 - np.int64(beyond[open_node])
+                            lowest = min(lowest, node)
                     if region >= 0 and item_at(slots_known, region) < _SLOTS:
                         # The key is remembered in front of the one that was expected here.
                         slot = region * _SLOTS + cursor
@@ -553,7 +563,9 @@ def walk_records(buf, at, row, by_line, first_bytes, last_bytes, max_depth, tree
             at = begin
             break
         broken[row] = -1
+        unknown[row] = -1 - lowest
         if bad >= 0:
+            unknown[row] = 0
             broken[row] = -2 - bad if deep else bad
             _forget(tree, room, 0, row)
             at = _next_newline(buf, bad) if by_line else limit
