@@ -17,7 +17,7 @@ from tidemill.formats.json.leftovers import leftover
 from tidemill.formats.rescue.parting import KEPT
 
 COLUMNS = (
-    "a BIGINT, s STRUCT<x: INT, y: STRUCT<z: STRING, `é\"`: DOUBLE>>, l ARRAY<STRUCT<k: INT>>, "
+    'a BIGINT, s STRUCT<x: INT, y: STRUCT<z: STRING, `é"`: DOUBLE>>, l ARRAY<STRUCT<k: INT>>, '
     "m MAP<STRING, STRUCT<q: ARRAY<INT>>>, t STRING, whole STRING, part INT, o ARRAY<STRUCT<k: INT>>"
 )
 PATHS = {4: ("s", "t"), 6: ("whole", "part"), 7: ("l",)}
@@ -107,4 +107,10 @@ def test_most_texts_come_from_the_kernel() -> None:
     lines = [b'{"n":1,"n":2}', b'{"\\ud800":1}', many, b'{"\xff":1,"\xfe":2}', b'{"s":{"x":1},"s":{"n":3}}']
     data = b"\n".join(lines)
     found = tidemill.formats.open("json", COLUMNS, rescuedDataColumn="r").read(data).column("r").to_pylist()
-    assert found == ['{"n":2}', '{"\\ud800":1}', many.decode().replace(", ", ",").replace(": ", ":"), '{"\ufffd":2}', '{"s":{"n":3}}']
+    assert found == [
+        '{"n":2}',
+        '{"\\ud800":1}',
+        many.decode().replace(", ", ",").replace(": ", ":"),
+        '{"\ufffd":2}',
+        '{"s":{"n":3}}',
+    ]

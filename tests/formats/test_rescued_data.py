@@ -16,8 +16,8 @@ from csv_reading import as_table, feed_split
 import tidemill.formats
 from tidemill.errors import TidemillError
 from tidemill.formats.base import RowError
-from tidemill.formats.rescue.parting import KEPT
 from tidemill.formats.rescue.new_columns import NewColumnsError
+from tidemill.formats.rescue.parting import KEPT
 
 COLUMNS = (
     "a BIGINT, s STRUCT<x: INT, y: STRUCT<z: STRING>>, l ARRAY<STRUCT<k: INT>>, m MAP<STRING, STRUCT<q: INT>>, t STRING"

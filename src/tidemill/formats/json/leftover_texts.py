@@ -7,7 +7,7 @@ twice, or has half of a surrogate pair in it.
 from __future__ import annotations
 
 # mypy: allow-untyped-defs
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -194,8 +194,7 @@ def _hash(buf, start, end):
 
 @inlined
 def _seen_before(object_, hashed, seen_hash, seen_in, oldest):
-    """Whether an object has had a key of this hash, which is noted; ``oldest`` is the first object that still counts.
-    """
+    """Whether an object has had a key of this hash, which is noted; ``oldest`` is the first object that still counts."""
     place = np.int64((hashed ^ np.uint64(object_) * _MIX) >> np.uint64(40)) & (_SEEN_KEYS - 1)
     while seen_in[place] >= oldest:
         if seen_in[place] == object_ and seen_hash[place] == hashed:
@@ -316,7 +315,7 @@ def write_leftovers(buf, row_starts, row_ends, asked, known, wrong_slot, wrong, 
         oldest = object_
         keys = 0
         high = np.uint64(0)
-        undecided = False
+        undecided: Any = False
         depth = 0
         nodes[0], begins[0], objects[0], members[0] = 0, cursor, object_, False
         out[cursor] = _OPEN_BRACE

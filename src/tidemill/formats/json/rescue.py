@@ -131,9 +131,7 @@ class _Leftovers:
             asked[flaws.rows] = True
         return self._write(index.data, index.row_starts, index.row_ends, asked, names, wrong)
 
-    def _write(
-        self, data: Bytes, starts: Ints, ends: Ints, asked: Mask, names: Sequence[str], wrong: Mask
-    ) -> Texts:
+    def _write(self, data: Bytes, starts: Ints, ends: Ints, asked: Mask, names: Sequence[str], wrong: Mask) -> Texts:
         wrong_slot = np.full(self.known.opens.size, -1, np.int32)
         merged = wrong.copy() if len({self.nodes[name] for name in names}) < len(names) else wrong
         for slot, name in enumerate(names):
