@@ -11,10 +11,13 @@ import pytest
 import tidemill.formats
 from tidemill.ddl import parse_columns
 from tidemill.formats.base import RowError
+from tidemill.formats.csv.options import parse_options
+from tidemill.formats.csv.reference import plain_rows, plain_text
 from tidemill.formats.json import leftover_texts
 from tidemill.formats.json.known_keys import known_keys
 from tidemill.formats.json.leftovers import leftover
 from tidemill.formats.rescue.parting import KEPT
+from tidemill.formats.values.field_text import TRIM_LEADING, TRIM_TRAILING
 
 COLUMNS = (
     'a BIGINT, s STRUCT<x: INT, y: STRUCT<z: STRING, `é"`: DOUBLE>>, l ARRAY<STRUCT<k: INT>>, '
@@ -94,15 +97,15 @@ def test_json_texts_equal_the_twins(seed: int, monkeypatch: pytest.MonkeyPatch) 
         left: list[RowError] = []
         found = opened.read(data, errors=left)
         assert found.column("r").to_pylist() == expected
-        assert left == [e for e in errors if e.reason in KEPT]
+        assert left == [e for e in errors if e.reason in KEPT or e.dropped]
         assert found.select(plain.column_names).equals(plain)
         size = rng.randrange(1, 300)
         parts = [t for part in opened.rows(data, ["r"], size) for t in part.batch.column("r").to_pylist()]
         assert parts == expected
 
 
-def test_most_texts_come_from_the_kernel() -> None:
-    """What is sent back to the plain twin: keys given twice, half of a surrogate pair, very many new keys."""
+def test_what_the_kernel_sends_back() -> None:
+    """Keys given twice, half of a surrogate pair, very many new keys; and keys that are the same once decoded."""
     many = json.dumps({f"k{i}": i for i in range(leftover_texts._SEEN_KEYS)}).encode()
     lines = [b'{"n":1,"n":2}', b'{"\\ud800":1}', many, b'{"\xff":1,"\xfe":2}', b'{"s":{"x":1},"s":{"n":3}}']
     data = b"\n".join(lines)
@@ -114,3 +117,120 @@ def test_most_texts_come_from_the_kernel() -> None:
         '{"\ufffd":2}',
         '{"s":{"n":3}}',
     ]
+
+
+# -- CSV ----------------------------------------------------------------------------------------------
+
+CSV_COLUMNS = "a BIGINT, b STRING, c DATE"
+_DIALECTS: list[dict[str, Any]] = [
+    {},
+    {"sep": "||"},
+    {"escape": "\\"},
+    {"lineSep": ";\r", "sep": "|"},
+    {"ignoreLeadingWhiteSpace": True, "ignoreTrailingWhiteSpace": True},
+    {"quote": ""},
+    {"nullValues": '["NULL", "x", ""]', "comment": "#"},
+]
+_TEXTS = [
+    "1",
+    "",
+    "x",
+    "2020-01-01",
+    '"q""u"',
+    '"a\nb"',
+    '" 7"',
+    ' "b" ',
+    '"bad"x',
+    "\xe9",
+    "\t\x00\x1f\\",
+    "NULL",
+    "\r",
+]
+_BYTES = [b"", b"", b"", b"", b"\xff", b"\xed\xa0\x80", b"#"]
+
+
+def _csv_row(rng: random.Random, separator: bytes) -> bytes:
+    count = rng.choice([3, 3, 3, 4, 5, 2, 9])
+    return separator.join(rng.choice(_TEXTS).encode() + rng.choice(_BYTES) for _ in range(count))
+
+
+def _csv_texts(data: bytes, names: list[str], options: dict[str, Any], errors: list[RowError]) -> list[str | None]:
+    rules = parse_options({k.lower(): str(v).lower() if isinstance(v, bool) else v for k, v in options.items()})
+    general = rules.general
+    leading, trailing = bool(rules.trim & TRIM_LEADING), bool(rules.trim & TRIM_TRAILING)
+    known = names or ["a", "b", "c"]
+    rows = plain_rows(data, general.separator, general.quote, rules.comment, leading, general.escape, general.row_end)
+    found: list[str | None] = []
+    for number, row in enumerate(row for row in rows if not row.comment):
+        if names and not number:
+            continue
+        here = [e for e in errors if e.position == row.position and e.reason not in KEPT]
+        wrong = {str(e.column) for e in here}
+        left = {}
+        for i, field in enumerate(row.fields):
+            name = known[i] if i < len(known) else f"_c{i}"
+            extra = name not in ("a", "b", "c")
+            if not row.terminated or not (extra or name in wrong):
+                continue
+            try:
+                text, quoted = plain_text(field, general.quote, leading, trailing, general.escape)
+            except ValueError:
+                if not extra:
+                    left[name] = data[row.position : row.end].decode("utf-8", "replace")
+                continue
+            if (not text and not quoted) or text in rules.null_texts:
+                continue
+            if i < len(known) and extra and _not_utf8(text):
+                continue
+            left[name] = text.decode("utf-8", "replace")
+        parts = [f"{json.dumps(k)}:{json.dumps(v, ensure_ascii=False)}" for k, v in left.items()]
+        found.append("{" + ",".join(parts) + "}" if parts else None)
+    return found
+
+
+def _not_utf8(text: bytes) -> bool:
+    try:
+        text.decode()
+    except UnicodeDecodeError:
+        return True
+    return False
+
+
+@pytest.mark.parametrize("options", _DIALECTS, ids=str)
+@pytest.mark.parametrize("header", [False, True])
+def test_csv_texts_equal_the_twins(seed: int, options: dict[str, Any], header: bool) -> None:
+    rng = random.Random(seed)
+    given = {**options, "header": header}
+    separator = str(options.get("sep", ",")).encode()
+    row_end = str(options.get("lineSep", "\n")).encode()
+    for _ in range(12):
+        names = rng.sample(["a", "b", "c", "o1", 'o"2'], 5) if header else []
+        rows = [_csv_row(rng, separator) + rng.choice([b"", b"", b"\r"]) for _ in range(30)]
+        if header:
+            rows.insert(0, separator.join(json.dumps(n).replace('\\"', '""').encode() for n in names))
+        if header and options.get("quote") == "":
+            rows[0], names = separator.join([b"a", b"o1", b"b", b"o2", b"c"]), ["a", "o1", "b", "o2", "c"]
+        if header and "escape" in options:
+            rows[0], names = separator.join([b"c", b"o1", b"b", b"o2", b"a"]), ["c", "o1", "b", "o2", "a"]
+        data = row_end.join(rows) + rng.choice([b"", row_end])
+        if rng.random() < 0.3:
+            data = b"\xef\xbb\xbf" + data
+        errors: list[RowError] = []
+        plain = tidemill.formats.open("csv", CSV_COLUMNS, **given).read(data, errors=errors)
+        opened = tidemill.formats.open("csv", CSV_COLUMNS, rescuedDataColumn="r", **given)
+        expected = _csv_texts(data, names, given, errors)
+        left: list[RowError] = []
+        found = opened.read(data, errors=left)
+        assert found.column("r").to_pylist() == expected
+        assert [e for e in left if "extra" not in str(e.column)] == [e for e in errors if e.reason in KEPT or e.dropped]
+        assert found.select(plain.column_names).equals(plain)
+        parts = opened.rows(data, ["r"], rng.randrange(1, 200))
+        assert [t for part in parts for t in part.batch.column("r").to_pylist()] == expected
+
+
+def test_rows_of_very_different_width() -> None:
+    wide = b"1,x,2020-01-01" + b",7" * 5000
+    data = b"\n".join([b"1,x,2020-01-01,a", wide, b"2,y,,,b"] * 3)
+    texts = tidemill.formats.open("csv", CSV_COLUMNS, rescuedDataColumn="r").read(data).column("r").to_pylist()
+    assert texts[::3] == ['{"_c3":"a"}'] * 3 and texts[2::3] == ['{"_c4":"b"}'] * 3
+    assert [json.loads(text) for text in texts[1::3]] == [{f"_c{i}": "7" for i in range(3, 5003)}] * 3

@@ -146,7 +146,7 @@ def _write_name(name, length, out, cursor):
     for k in range(length):
         c = byte_at(name, k)
         short = 0
-        if c == _QUOTE or c == _BACKSLASH:
+        if c in (_QUOTE, _BACKSLASH):
             short = c
         elif c == 10:
             short = 110
@@ -194,7 +194,7 @@ def _hash(buf, start, end):
 
 @inlined
 def _seen_before(object_, hashed, seen_hash, seen_in, oldest):
-    """Whether an object has had a key of this hash, which is noted; ``oldest`` is the first object that still counts."""
+    """Whether an object has had a key of this hash, which is noted; objects before ``oldest`` do not count."""
     place = np.int64((hashed ^ np.uint64(object_) * _MIX) >> np.uint64(40)) & (_SEEN_KEYS - 1)
     while seen_in[place] >= oldest:
         if seen_in[place] == object_ and seen_hash[place] == hashed:

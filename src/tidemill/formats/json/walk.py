@@ -324,6 +324,8 @@ def walk_records(
                     put_item(ends, place, stop + 1)
                     if escaped:
                         put_item(escaped_nodes, node, 1)
+                elif node < lowest:
+                    lowest = node
                 at = stop + 1
             elif 48 <= c <= 57 or c == 45:
                 first = at + (c == 45)
@@ -372,6 +374,8 @@ def walk_records(
                     put_item(kinds, place, READ if known else kind)
                     put_item(starts, place, at)
                     put_item(ends, place, stop)
+                elif node < lowest:
+                    lowest = node
                 at = stop
             elif c in (OPEN_BRACE, OPEN_BRACKET):
                 if depth == max_depth:
@@ -414,6 +418,8 @@ def walk_records(
                     if held >= 0:
                         firsts[list_base[node] + instance] = used[item_at(level_of, held)]
                         lengths[list_base[node] + instance] = 0
+                elif node < lowest:
+                    lowest = node
                 at += 1
             else:
                 stop, kind = read_word(buf, at, limit)
@@ -427,6 +433,8 @@ def walk_records(
                     put_item(kinds, place, kind)
                     put_item(starts, place, 0 if kind == NULL else at)
                     put_item(ends, place, 0 if kind == NULL else stop)
+                elif node < lowest:
+                    lowest = node
                 at = stop
             # What stands behind a value or a bracket: another value, perhaps with a key, or the end of what is open.
             value_due = False
@@ -449,7 +457,6 @@ def walk_records(
                     if k < last:
                         slot = region * _SLOTS + k
                         node = item_at(glue_node, slot)
-                        lowest = min(lowest, node)
                         instance = open_instance
                         at = at + (item_at(glue_code, slot) >> 1)
                         cursor = k + 1
@@ -538,7 +545,6 @@ def walk_records(
                             node = find_with_escapes(tree, open_node, buf, name, stop - name)
                         if node < 0:
                             node = -1 - np.int64(beyond[open_node])
-                            lowest = min(lowest, node)
                     if region >= 0 and item_at(slots_known, region) < _SLOTS:
                         # The key is remembered in front of the one that was expected here.
                         slot = region * _SLOTS + cursor
