@@ -254,6 +254,11 @@ def test_new_columns_alone(mode: str, names: list[str]) -> None:
     given: dict[str, Any] = {"schemaEvolutionMode": mode, "rescuedDataColumn": "_rescued_data"}
     opened = tidemill.formats.open("json", "a INT, s STRUCT<x: INT>", **given)
     assert opened.read(b'{"a": 1, "A": 2, "s": {"y": 1}, "_rescued_data": 1}', names).num_rows == 1
+    nested = b'{"a": 1, "s": {"y": 1}}\n{"a": 1, "s": {"x": 1}}\n{"s": {"x": 1, "z": {"x": 2}}}\n'
+    within = sum(part.new_within for part in opened.rows(nested, [*names, "s"]))
+    assert within == 2 and sum(part.new_within for part in opened.rows(nested, ["a"])) == 0
+    plain = tidemill.formats.open("json", "s STRUCT<x: INT>", rescuedDataColumn="_rescued_data")
+    assert sum(part.new_within for part in plain.rows(nested)) == 0
     with pytest.raises(NewColumnsError) as error:
         opened.read(b'{"a": 1}\n{"B": 1, "c": [true]}\n{"b": 2.5}', names)
     assert error.value.columns == {"B": pa.float64(), "c": pa.list_(pa.bool_())}

@@ -52,7 +52,7 @@ def _take_whole(node: Node, type_: pa.DataType, whole: list[Node]) -> None:
 
 
 def known_of(tree: Tree, root: Node, keys: Node) -> Known:
-    """What is known of the values of a tree, that of a reader of all columns.
+    """What is known of the values of a tree; of one that lacks some of what is known only what it has in full.
 
     Parameters
     ----------
@@ -64,9 +64,10 @@ def known_of(tree: Tree, root: Node, keys: Node) -> Known:
     opens, entry = np.zeros(tree.span.size, np.uint8), np.full(tree.span.size, -1, np.int32)
 
     def mark(node: Node, key: Node) -> None:
-        for name, child in key.fields.items():
+        if key.fields and key.fields.keys() <= node.fields.keys():
             opens[node.number] |= FIELDS
-            mark(node.fields[name], child)
+        for name in key.fields.keys() & node.fields.keys():
+            mark(node.fields[name], key.fields[name])
         if node.element and key.element:
             opens[node.number] |= ELEMENTS
             mark(node.element, key.element)
@@ -77,13 +78,6 @@ def known_of(tree: Tree, root: Node, keys: Node) -> Known:
 
     mark(root, keys)
     return Known(tree, opens, entry)
-
-
-def noting_columns(tree: Tree) -> Tree:
-    """The tree with a note on records with keys beside all columns."""
-    beyond = np.zeros_like(tree.beyond)
-    beyond[0] = NEW_COLUMN
-    return tree._replace(beyond=beyond)
 
 
 def noting_all(known: Known) -> Tree:

@@ -15,7 +15,7 @@ from tidemill.formats.csv.changes import parse_delete_rule
 from tidemill.formats.inference.json_shapes import seen_of
 from tidemill.formats.json.format import JsonReader
 from tidemill.formats.json.index import Bytes, Ints, ValueIndex
-from tidemill.formats.json.known_keys import NEW_COLUMN, known_keys, known_of, noting_all, noting_columns
+from tidemill.formats.json.known_keys import NEW_COLUMN, NEW_WITHIN, known_keys, known_of, noting_all
 from tidemill.formats.json.leftover_texts import LEFT, NOT_UTF8, SLACK, UNDECIDED, Known, write_leftovers
 from tidemill.formats.json.leftovers import leftover, top_keys
 from tidemill.formats.json.options import parse_options
@@ -47,13 +47,12 @@ class RescuingJsonReader(JsonReader):
         builder = self._builder
         leftovers = None
         tree = builder.tree
-        if whole:
+        if whole or rules.strict:
             known = known_of(tree, builder.order[0], keys)
             tree = noting_all(known)
+        if whole:
             nodes = {c.field.name: c.node.number for c in builder.columns}
             leftovers = _Leftovers(known, nodes, keys, places)
-        elif rules.strict:
-            tree = noting_columns(tree)
         fields = {f.name: f for f in schema}
         own = () if rules.column is None else (rules.column,)
         allowed = (*columns, *places, *own) if rules.strict else None
@@ -82,6 +81,10 @@ class JsonRescue(Rescue):
             self._refuse(index, self.allowed)
         stay, rescued = self.part(flaws, index.row_starts.size)
         return None if self.leftovers is None else self.leftovers.texts(index, rescued), stay
+
+    def new_within(self, index: ValueIndex) -> int:
+        """See :meth:`tidemill.formats.json.rows.Taker.new_within`."""
+        return 0 if self.allowed is None else int(np.count_nonzero(index.unknown == NEW_WITHIN))
 
     def _refuse(self, index: ValueIndex, allowed: tuple[str, ...]) -> None:
         """TM4074 when a record has a key that is no column's."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -43,6 +43,10 @@ class Taker(Protocol):
         NewColumnsError
             When there must not be such keys.
         """
+        ...
+
+    def new_within(self, index: ValueIndex) -> int:
+        """How many rows have fields within structs that no column has, where that is minded."""
         ...
 
     def arrays(
@@ -123,7 +127,10 @@ class RecordBuilder:
             arrays = self.rescue.arrays([f.name for f in fields], arrays, texts, index.row_starts.size)
             fields = list(self.rescue.fields)
         errors, dropped = self._judge(index, position, flaws, further)
-        return self._collect(index, position, fields, arrays, errors, dropped), index.state
+        rows = self._collect(index, position, fields, arrays, errors, dropped)
+        if self.rescue is not None:
+            rows = replace(rows, new_within=self.rescue.new_within(index))
+        return rows, index.state
 
     def _flaws(self, index: ValueIndex, built: Sequence[Built]) -> list[Flaws]:
         broken = np.flatnonzero(index.broken != -1)
