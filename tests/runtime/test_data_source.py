@@ -129,7 +129,7 @@ def test_columns_by_position(spark: SparkSession, tmp_path: Path) -> None:
     """What is not asked for is not parsed: neither its values nor what is wrong with them."""
     path = tmp_path / "a.csv"
     path.write_text("1,a,x\n2,b,y\nz,c,0.5,more\n")
-    options = {"format": "csv", "columns": "id INT, s STRING, x DOUBLE", "rescuedDataColumn": "r"}
+    options = {"format": "csv", "Columns": "id INT, s STRING, x DOUBLE", "rescuedDataColumn": "r"}
     assert load(spark, path, "id INT, s STRING, x DOUBLE, r STRING", **options).columns == ["id", "s", "x", "r"]
     found = load(spark, path, "s STRING", errorsPath=tmp_path / "errors", **options)
     assert [tuple(row) for row in found.collect()] == [("a",), ("b",), ("c",)]
