@@ -135,8 +135,9 @@ def test_columns_by_position(spark: SparkSession, tmp_path: Path) -> None:
     assert [tuple(row) for row in found.collect()] == [("a",), ("b",), ("c",)]
     assert not (tmp_path / "errors").exists()
     found = load(spark, path, "r STRING, x DOUBLE", **options)
-    expected = [('{"x":"x"}', None), ('{"x":"y"}', None), ('{"id":"z","_c3":"more"}', 0.5)]
-    assert [tuple(row) for row in found.collect()] == expected
+    where = f',"_file_path":"{path}"}}'
+    expected = [('{"x":"x"', None), ('{"x":"y"', None), ('{"id":"z","_c3":"more"', 0.5)]
+    assert [tuple(row) for row in found.collect()] == [(text + where, x) for text, x in expected]
     whole = spark.read.format("tidemill").options(**options).load(str(path))
     assert whole.dtypes == [("id", "int"), ("s", "string"), ("x", "double"), ("r", "string")]
     with pytest.raises(Exception, match=r"TM4003(.|\n)*x int of the schema must be one of them"):
