@@ -16,6 +16,7 @@ NAMES = (
     "generated_rows",
     "shredder",
     "formats_json",
+    "formats_rescue",
     "state_kernels",
     "state_store",
     "merge_runs",

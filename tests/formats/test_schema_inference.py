@@ -16,6 +16,7 @@ from pyspark.sql import SparkSession
 import tidemill.formats
 from tidemill.errors import TidemillError
 from tidemill.formats import infer_schema
+from tidemill.formats.inference.json_shapes import DEEPEST, without_depths
 from tidemill.formats.inference.sampling import chosen
 from tidemill.schema import Schema, nullable_type, type_from_spark
 
@@ -86,7 +87,30 @@ def test_json_timestamps_as_spark(spark: SparkSession, tmp_path: Path) -> None:
 def test_malformed_records_do_not_count() -> None:
     deep = b'{"deep": ' + b"[" * 500 + b"]" * 500 + b"}\n"
     data = b'{"a": 1}\n{"a": "x\n' + deep + b'[1]\n{"b": "\xff"}\n{"a": 2}'
-    assert infer_schema("json", data).to_ddl() == "`a` bigint, `b` string"
+    assert infer_schema("json", data, maxNestingDepth=500).to_ddl() == "`a` bigint, `b` string"
+
+
+def test_what_lies_very_deep_is_text() -> None:
+    """No record is left out of a sample for its depth, and none of what it holds is lost."""
+    levels = 300
+    array = b"[" * levels + b'"]}",' + b'{"k": 1}' + b"]" * levels
+    objects = b'{"x": 0, "o": ' * levels + b"2" + b"}" * levels
+    data = b'{"a": 1, "deep": ' + array + b', "b": true}\n{"deep": [], "objects": ' + objects + b"}\n"
+    opened = tidemill.formats.open("json")
+    table = opened.read(data)
+    assert set(table.column_names) == {"a", "b", "deep", "objects", "_rescued_data"}
+    assert table.column("_rescued_data").null_count == 2
+    type_, column, depth = table.schema.field("deep").type, table.column("deep").chunk(0), 1
+    while pa.types.is_list(type_):
+        type_, column, depth = type_.value_type, column.flatten(), depth + 1
+    assert (type_, depth) == (pa.string(), DEEPEST)
+    assert column.to_pylist() == [(b"[" * (levels - DEEPEST + 1) + array[levels : -DEEPEST + 1]).decode()]
+    type_, depth = table.schema.field("objects").type, 1
+    while pa.types.is_struct(type_):
+        assert type_.field("x").type == pa.int64()
+        type_, depth = type_.field("o").type, depth + 1
+    assert (type_, depth) == (pa.string(), DEEPEST)
+    assert without_depths(b'{"a": [[1, "]"], {}], "b": {}}', 2) == b'{"a": ["deep", "deep"], "b": {}}'
 
 
 # -- CSV ----------------------------------------------------------------------------------------------

@@ -117,12 +117,31 @@ def test_modes_and_errors(spark: SparkSession, tmp_path: Path) -> None:
         assert sum(row.k is None for row in found.collect()) == 10
     errors = spark.read.parquet(str(tmp_path / "errors")).orderBy("position").collect()
     assert len(errors) == 10
-    first = tuple(errors[0])
-    assert first == (str(path), 0, "k", "bad_int32", b"x,a")
+    assert tuple(errors[0]) == (str(path), 0, 1, 0, "k", "bad_int32", b"x,a")
+    assert [(e.line, e.at) for e in errors] == [(1 + 10 * k, e.position) for k, e in enumerate(errors)]
     assert load(spark, path, "k INT, s STRING", format="csv", mode="DROPMALFORMED").count() == 90
     with pytest.raises(Exception, match="TM4020") as caught:
         load(spark, path, "k INT, s STRING", format="csv", mode="FAILFAST").collect()
     assert str(path) in str(caught.value)
+
+
+def test_columns_by_position(spark: SparkSession, tmp_path: Path) -> None:
+    """What is not asked for is not parsed: neither its values nor what is wrong with them."""
+    path = tmp_path / "a.csv"
+    path.write_text("1,a,x\n2,b,y\nz,c,0.5,more\n")
+    options = {"format": "csv", "Columns": "id INT, s STRING, x DOUBLE", "rescuedDataColumn": "r"}
+    assert load(spark, path, "id INT, s STRING, x DOUBLE, r STRING", **options).columns == ["id", "s", "x", "r"]
+    found = load(spark, path, "s STRING", errorsPath=tmp_path / "errors", **options)
+    assert [tuple(row) for row in found.collect()] == [("a",), ("b",), ("c",)]
+    assert not (tmp_path / "errors").exists()
+    found = load(spark, path, "r STRING, x DOUBLE", **options)
+    where = f',"_file_path":"{path}"}}'
+    expected = [('{"x":"x"', None), ('{"x":"y"', None), ('{"id":"z","_c3":"more"', 0.5)]
+    assert [tuple(row) for row in found.collect()] == [(text + where, x) for text, x in expected]
+    whole = spark.read.format("tidemill").options(**options).load(str(path))
+    assert whole.dtypes == [("id", "int"), ("s", "string"), ("x", "double"), ("r", "string")]
+    with pytest.raises(Exception, match=r"TM4003(.|\n)*x int of the schema must be one of them"):
+        load(spark, path, "x INT", **options).collect()
 
 
 def test_several_paths_and_none(spark: SparkSession, tmp_path: Path) -> None:

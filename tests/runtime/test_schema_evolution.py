@@ -104,10 +104,12 @@ def test_new_columns_are_added(mill_factory: MillFactory, tmp_path: Path) -> Non
     again = mill_factory()
     again.script(script)
     assert columns(again, "t") == first + added
-    put(data / "4.json", {"g": 1, "a": 6})
-    list(again.drain())
+    put(data / "4.json", {"g": 1, "a": 6}, {"a": 7, "c": {"d": [], "later": 1}})
+    told = [w for report in again.drain() for w in report.warnings if w.startswith("TM4076")]
+    assert len(told) == 1 and "t: 1 rows" in told[0]
     assert columns(again, "t") == [*first, *added, ("g", "bigint")]
-    assert [r["a"] for r in rows(again, "new")] == [1, 2, 3, 4, 5, 6, None]
+    assert [r["a"] for r in rows(again, "new")] == [1, 2, 3, 4, 5, 6, 7, None]
+    assert not rows(again, "new")[6]["whole"]
 
 
 def test_new_columns_of_csv(mill_factory: MillFactory, tmp_path: Path) -> None:

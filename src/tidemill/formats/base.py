@@ -68,6 +68,8 @@ class Rows:
         The row of a number as it stands in the file; valid until the next buffer is fed.
     passed_over : int
         Rows that are left out because nobody wants them, see :mod:`tidemill.formats.row_filter`.
+    new_within : int
+        Rows with fields within structs that no column has, where the table's ``schemaEvolutionMode`` minds new columns.
     """
 
     batch: pa.RecordBatch
@@ -76,6 +78,7 @@ class Rows:
     errors: tuple[RowError, ...]
     raw: Callable[[int], bytes] = _unknown
     passed_over: int = 0
+    new_within: int = 0
 
 
 class SplitReader(Protocol):

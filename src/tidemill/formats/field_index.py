@@ -44,6 +44,10 @@ class FieldOffsets:
         """Where the fields of a slot start and end."""
         return self.starts[slot], self.ends[slot]
 
+    def offsets(self) -> FieldOffsets:
+        """These."""
+        return self
+
 
 @dataclass(frozen=True, eq=False)
 class MarkedFields:

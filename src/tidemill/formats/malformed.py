@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from enum import Enum
+
+import numpy as np
+import numpy.typing as npt
 
 from tidemill.errors import FormatError, nearest
 from tidemill.formats.base import RowError
@@ -30,6 +33,25 @@ class Flaw:
     column: str | None
     reason: str
     drops: bool
+
+
+@dataclass(frozen=True, eq=False)
+class Flaws:
+    """One thing that is wrong with many rows; ``rows`` ascend."""
+
+    rows: npt.NDArray[np.int64]
+    ordinal: int
+    column: str | None
+    reason: str
+    drops: bool = False
+
+    def each(self) -> Iterator[Flaw]:
+        """The same, row by row."""
+        return (Flaw(row, self.ordinal, self.column, self.reason, self.drops) for row in self.rows.tolist())
+
+    def only(self, chosen: npt.NDArray[np.bool_]) -> Flaws:
+        """Those of some rows, by a mask over all rows."""
+        return replace(self, rows=self.rows[chosen[self.rows]])
 
 
 class MalformedRowError(FormatError):

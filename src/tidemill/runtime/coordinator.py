@@ -36,7 +36,6 @@ from tidemill.runtime.compactor import Compactor
 from tidemill.runtime.epoch_job import EpochJobs, broadcast_program, run_certainly
 from tidemill.runtime.epoch_programs import EpochPrograms, Prepared
 from tidemill.runtime.epoch_work import failed_views, must_begin, snapshot_steps, tables_of
-from tidemill.runtime.error_budget import malformed_rows
 from tidemill.runtime.expired_state import expired_state
 from tidemill.runtime.filling import filling
 from tidemill.runtime.report import EpochReport, epoch_report
@@ -465,7 +464,7 @@ class Coordinator:
             )
             self._admission.sealed(sum(s.end - s.start for s in splits), report.spilled_bytes)
             small = {t: self._intake.known_bytes(t) for t in programs.small if not self.catalog.tables[t].broadcast}
-            found = (*self.warnings(), *appeared, *malformed_rows(results), *self._outgrown.newly(small))
+            found = (*self.warnings(), *appeared, *evolution.what_was_read(results), *self._outgrown.newly(small))
             return replace(report, warnings=found)
 
     def warnings(self) -> tuple[str, ...]:

@@ -25,6 +25,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
+from tidemill.ddl import parse_columns
 from tidemill.errors import FormatError, TidemillError, nearest
 from tidemill.formats.base import (
     BEGINNING_BYTES,
@@ -35,33 +36,37 @@ from tidemill.formats.base import (
     SplitReader,
     WholeByBeginning,
     WholeFiles,
+    has_lines,
 )
 from tidemill.formats.codecs import CODEC_OPTIONS, parse_codec_options
 from tidemill.formats.delimiter_split import DelimiterSplitReader
 from tidemill.formats.delimiters import Delimiters
-from tidemill.formats.feeding import feed, file_bytes, open_split
+from tidemill.formats.feeding import FileBytes, feed, file_bytes, open_split
 from tidemill.formats.inference.infer import INFERABLE, infer_columns
 from tidemill.formats.inference.options import INFERENCE_OPTIONS
 from tidemill.formats.line_ends import Bytes, LineRules
+from tidemill.formats.line_numbers import LineNumbers
 from tidemill.formats.line_split import NOTHING, LineSplitReader
 from tidemill.formats.malformed import Mode, parse_mode
 from tidemill.formats.options import bad_option, check_options, parse_size
 from tidemill.formats.read_modes import READ_OPTIONS, check_read_mode, parse_read_mode
 from tidemill.formats.registry import built_in, lookup
 from tidemill.formats.rescue.options import rescue_column, rescuing
-from tidemill.schema import Field, Schema, type_from_spark
+from tidemill.schema import Field, Schema, type_from_spark, type_to_ddl
 from tidemill.sources.files import FileReader, beginning, listing, local_pattern
 from tidemill.sources.split import Split
 
 NAME = "tidemill"
 DEFAULT_PARTITION = "128m"
 
-_OWN_OPTIONS = frozenset({"path", "paths", "format", "maxpartitionbytes", "errorspath"})
+_OWN_OPTIONS = frozenset({"path", "paths", "format", "maxpartitionbytes", "errorspath", "columns"})
 _OF_CHANGES = ("debezium", "orderbook")
 _ERRORS = pa.schema(
     [
         pa.field("file", pa.string(), False),
         pa.field("position", pa.int64(), False),
+        pa.field("line", pa.int64()),
+        pa.field("at", pa.int64()),
         pa.field("column", pa.string()),
         pa.field("reason", pa.string(), False),
         pa.field("raw", pa.binary(), False),
@@ -74,7 +79,12 @@ def register(spark: SparkSession) -> None:
 
     Options: ``format`` (``csv``, ``json``, ...: as written in ``USING``), those of that format, of codecs and of modes
     of reading; ``maxPartitionBytes`` (128m), the size of parts of files; ``errorsPath``, a directory that receives what
-    is malformed. Without a schema the columns are inferred, where the format allows.
+    is malformed; ``columns``, all columns of the files. Without a schema or ``columns`` they are inferred, where the
+    format allows.
+
+    All columns of the schema are parsed: Spark tells sources in Python which filters there are (``pushFilters``), but
+    not which columns are needed. So name only these in the schema. Where columns are matched by position (CSV without a
+    header, Native, frames) say with the option ``columns`` what the files have.
     """
     spark.dataSource.register(TidemillSource)
 
@@ -116,6 +126,8 @@ class TidemillSource(DataSource):  # type: ignore[misc]  # PySpark has no types 
             :func:`tidemill.formats.inference.infer.infer_columns` raises.
         """
         name = self.given["format"].lower()
+        if "columns" in self.given:
+            return rescuing(parse_columns(self.given["columns"]), self.given, inferred=False)[0].to_ddl()
         if name not in INFERABLE:
             raise TidemillError(
                 "TM4073",
@@ -153,9 +165,11 @@ class TidemillReader(DataSourceReader):  # type: ignore[misc]
         self._options = {name: value for name, value in given.items() if name not in _OWN_OPTIONS | INFERENCE_OPTIONS}
         self._given = dict(given)
         self._columns = columns
-        self._schema = Schema(
+        asked = Schema(
             tuple(Field(f.name, type_from_spark(f.dataType.jsonValue()), f.nullable) for f in columns.fields)
         )
+        self._needed = asked.names
+        self._schema = _file_columns(given, asked)
         column = rescue_column(self._options)
         if column is not None and column.lower() not in map(str.lower, self._schema.names):
             raise bad_option("rescuedDataColumn", column, f"add it to the schema: .schema('..., {column} STRING')")
@@ -196,11 +210,18 @@ class TidemillReader(DataSourceReader):  # type: ignore[misc]
             return
         split = partition.split
         arrow = to_arrow_schema(self._columns, timezone="UTC")
-        with _naming(split), _Errors(self._given.get("errorspath"), split) as errors:
+        with _naming(split), _Errors(self._given.get("errorspath"), split, self._lines_of(split)) as errors:
             for rows in self._rows(split):
                 errors.add(rows.errors)
                 if rows.count:
                     yield _as_spark_has_it(rows, arrow)
+
+    def _lines_of(self, split: Split) -> LineNumbers | None:
+        """What tells on which lines errors are, by reading the file again; None for a format that is no text."""
+        if not has_lines(lookup(self._format)):
+            return None
+        again = FileBytes(FileReader(split), split.path, split.size, self._options)
+        return LineNumbers(again, (split.path, split.size, split.modified))
 
     def _rows(self, split: Split) -> Iterator[Rows]:
         reader = self._reader()
@@ -221,7 +242,7 @@ class TidemillReader(DataSourceReader):  # type: ignore[misc]
             file.close()
 
     def _reader(self) -> RowReader | FileRowReader:
-        return lookup(self._format).reader(self._schema, self._options, self._schema.names)
+        return lookup(self._format).reader(self._schema, self._options, self._needed)
 
     def _told_of_quotes(self, files: list[list[Split]]) -> list[Split]:
         """The splits of all files; each knows whether it begins within quotes."""
@@ -297,8 +318,9 @@ class _Errors:
     The file is named after the split, so a task that runs again writes it again.
     """
 
-    def __init__(self, directory: str | None, split: Split) -> None:
+    def __init__(self, directory: str | None, split: Split, lines: LineNumbers | None) -> None:
         self._split = split
+        self._lines = lines
         self._target: Path | None = None
         self._writer: pq.ParquetWriter | None = None
         if directory is not None:
@@ -316,9 +338,13 @@ class _Errors:
         if self._writer is None:
             self._target.parent.mkdir(parents=True, exist_ok=True)
             self._writer = pq.ParquetWriter(self._hidden, _ERRORS)
+        if self._lines is not None:
+            errors = self._lines.numbered(errors)
         columns: list[Any] = [
             [self._split.path] * len(errors),
             [e.position for e in errors],
+            [e.line for e in errors],
+            [e.at for e in errors],
             [e.column for e in errors],
             [e.reason for e in errors],
             [e.raw for e in errors],
@@ -327,6 +353,8 @@ class _Errors:
         self._writer.write_table(pa.table(arrays, schema=_ERRORS))
 
     def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
+        if self._lines is not None:
+            self._lines.close()
         if self._writer is not None:
             self._writer.close()
             assert self._target is not None
@@ -334,6 +362,23 @@ class _Errors:
                 self._hidden.replace(self._target)
             else:
                 self._hidden.unlink()
+
+
+def _file_columns(given: Mapping[str, str], asked: Schema) -> Schema:
+    """All columns of the files, by the option ``columns``: those that are asked for must be among them."""
+    if "columns" not in given:
+        return asked
+    known, _ = rescuing(parse_columns(given["columns"]), given, inferred=False)
+    types = {f.name: f.type for f in known}
+    wanted = {f.name: f for f in asked}
+    for field in asked:
+        if types.get(field.name) != field.type:
+            raise bad_option(
+                "columns",
+                given["columns"],
+                f"{field.name} {type_to_ddl(field.type)} of the schema must be one of them, with its type",
+            )
+    return Schema(tuple(wanted.get(f.name, f) for f in known))
 
 
 def _paths(given: Mapping[str, str]) -> list[str]:

@@ -6,7 +6,8 @@ that is made durable, and the epoch is run again over the same files. Views keep
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
@@ -19,7 +20,9 @@ from tidemill.formats.inference.options import parse_inference, with_hints
 from tidemill.formats.rescue.new_columns import NewColumnsError, new_names
 from tidemill.formats.rescue.options import Evolution, parse_evolution
 from tidemill.runtime.catalog import Catalog, Table
+from tidemill.runtime.error_budget import malformed_rows
 from tidemill.schema import Field, Schema, type_to_ddl
+from tidemill.sources.split import SplitResult
 
 _T = TypeVar("_T")
 
@@ -58,9 +61,36 @@ def with_new_columns(catalog: Catalog, error: NewColumnsError) -> tuple[Catalog,
         "TM4075",
         "a table has new columns",
         got=f"{table.name}: {', '.join(f'{f.name} {type_to_ddl(f.type)}' for f in fields)}, from {error.path}",
-        hint="views that exist keep their columns; a view that is created now can have these",
+        hint="views that exist keep their columns, a view that is created now can have these; structs do not grow",
     )
     return replace(catalog, tables={**catalog.tables, table.name: grown}), said
+
+
+def what_was_read(results: Sequence[SplitResult]) -> tuple[str, ...]:
+    """What is to be said of the rows of an epoch: malformed ones, and fields that are not added."""
+    return (*malformed_rows(results), *fields_not_added(results))
+
+
+def fields_not_added(results: Iterable[SplitResult]) -> tuple[str, ...]:
+    """TM4076 as text, once for each table of which an epoch had rows with new fields within its structs.
+
+    A table's struct never grows: views have its type in their state, in keys of groups and joins among others, so that
+    rows of before and after would be told apart there though they are equal.
+    """
+    found = Counter[str]()
+    for result in results:
+        if result.new_within and result.split.audience is None:
+            found[result.split.table] += result.new_within
+    return tuple(
+        TidemillError(
+            "TM4076",
+            "new fields within structs are not added",
+            got=f"{table}: {rows:,} rows of this epoch have some",
+            hint="they are in the rescued data, if the table has it; create the table again, or name the field as a "
+            "column: `field.<column>` 'struct/field'",
+        ).message()
+        for table, rows in sorted(found.items())
+    )
 
 
 def _new_fields(table: Table, error: NewColumnsError) -> list[Field]:

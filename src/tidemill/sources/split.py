@@ -51,7 +51,8 @@ class SplitResult:
 
     ``malformed`` and ``dropped`` count what is wrong: a row with two bad fields counts twice. ``rows_read`` and
     ``rows_malformed`` count rows: all of them, whether or not they were admitted, and those with anything wrong, late
-    rows not among these. ``example`` says what is wrong with the first one, and where.
+    rows not among these. ``example`` says what is wrong with the first one, and where. ``new_within`` counts rows with
+    fields within structs that the table has not, where its evolution mode minds new columns.
     """
 
     split: Split
@@ -66,3 +67,4 @@ class SplitResult:
     rows_read: int = 0
     rows_malformed: int = 0
     example: str = ""
+    new_within: int = 0

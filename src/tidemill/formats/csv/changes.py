@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import pyarrow.compute as pc
 
 from tidemill.formats.csv.rows import Fields, RowBuilder
-from tidemill.formats.malformed import Flaw
+from tidemill.formats.malformed import Flaws
 from tidemill.formats.values.columns import ParsedColumn
 from tidemill.schema import Schema
 
@@ -49,21 +49,22 @@ def parse_delete_rule(schema: Schema, options: Mapping[str, str]) -> DeleteRule 
 class _ChangeBuilder(RowBuilder):
     deletes: DeleteRule
 
-    def _flaws(self, fields: Fields, parsed: list[ParsedColumn], unterminated: bool) -> list[Flaw]:
+    def _flaws(self, fields: Fields, parsed: list[ParsedColumn], unterminated: bool) -> list[Flaws]:
         flaws = super()._flaws(fields, parsed, unterminated)
         if not flaws:
             return flaws
         slot = next(i for i, c in enumerate(self.columns) if c.ordinal == self.deletes.operation)
         deleted = pc.fill_null(pc.equal(parsed[slot].array, self.deletes.value), False)
-        rows = deleted.to_numpy(zero_copy_only=False)
-        return [f for f in flaws if not (rows[f.row] and self._does_not_count(f))]
+        others = ~deleted.to_numpy(zero_copy_only=False)
+        return [f.only(others) if self._does_not_count(f) else f for f in flaws]
 
-    def _does_not_count(self, flaw: Flaw) -> bool:
-        if flaw.ordinal >= 0:
-            return flaw.ordinal not in self.deletes.kept
-        return flaw.reason in ("too_few_fields", "too_many_fields")
+    def _does_not_count(self, flaws: Flaws) -> bool:
+        if flaws.ordinal >= 0:
+            return flaws.ordinal not in self.deletes.kept
+        return flaws.reason in ("too_few_fields", "too_many_fields")
 
 
 def change_builder(builder: RowBuilder, deletes: DeleteRule) -> RowBuilder:
     """The same builder, lenient with what a deletion says beside its key."""
-    return _ChangeBuilder(builder.options, builder.layout, builder.columns, builder.needed, None, deletes)
+    given = (builder.options, builder.layout, builder.columns, builder.needed, None)
+    return _ChangeBuilder(*given, deletes, rescue=builder.rescue)

@@ -11,7 +11,7 @@ from tidemill.formats.checked_columns import CheckedColumn
 from tidemill.formats.csv.changes import DeleteRule, change_builder, parse_delete_rule
 from tidemill.formats.csv.header import Layout, layout_by_header, layout_by_position
 from tidemill.formats.csv.options import OPTION_NAMES, CsvOptions, parse_options
-from tidemill.formats.csv.rows import RowBuilder
+from tidemill.formats.csv.rows import RowBuilder, Taker
 from tidemill.formats.delimiter_split import DelimiterSplitReader, line_reader
 from tidemill.formats.line_split import LineSplitReader
 from tidemill.formats.malformed import Mode
@@ -108,6 +108,7 @@ class CsvRowReader:
         self._columns = columns
         self._needed = needed
         self._filter: RowFilter | None = None
+        self._rescue: Taker | None = None
 
     def filtered(self, condition: RowFilter) -> CsvRowReader:
         """See :class:`tidemill.formats.row_filter.FilteringReader`: only where malformed rows are kept anyway."""
@@ -126,7 +127,7 @@ class CsvRowReader:
     ) -> LineSplitReader | DelimiterSplitReader:
         """See :meth:`tidemill.formats.base.RowReader.split`."""
         layout = self.layout(header, file_size, start, end)
-        builder = RowBuilder(self._options, layout, self._columns, self._needed, self._filter)
+        builder = RowBuilder(self._options, layout, self._columns, self._needed, self._filter, rescue=self._rescue)
         if self._deletes is not None:
             builder = change_builder(builder, self._deletes)
         return line_reader(builder, start=start, end=end, file_size=file_size, in_quotes=in_quotes)

@@ -3,30 +3,41 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from tidemill.errors import FormatError, nearest
-from tidemill.formats.base import RowError, Rows, SplitReader
+from tidemill.formats.base import SplitReader
+from tidemill.formats.byte_masks import kernel
+from tidemill.formats.csv.buffer_index import index_buffer
 from tidemill.formats.csv.changes import parse_delete_rule
 from tidemill.formats.csv.format import CsvRowReader, checked_columns
+from tidemill.formats.csv.general_index import delimited_row_end
 from tidemill.formats.csv.header import Header, Layout, layout_by_position, read_header
-from tidemill.formats.csv.options import CsvOptions, parse_options
+from tidemill.formats.csv.options import parse_options
+from tidemill.formats.csv.rows import ReadRows, RowBuilder
+from tidemill.formats.csv.spellings import plain_texts
 from tidemill.formats.inference.naming import header_columns
 from tidemill.formats.json.leftovers import json_text
-from tidemill.formats.line_ends import BYTE_ORDER_MARK
-from tidemill.formats.malformed import Mode, parse_mode
-from tidemill.formats.rescue.builder import KEPT, Rescue, RescuingBuilder
+from tidemill.formats.line_ends import BYTE_ORDER_MARK, NO_BYTE, OPEN, Bytes, find_row_end
+from tidemill.formats.malformed import Flaws, Mode
 from tidemill.formats.rescue.new_columns import NewColumnsError, new_names
+from tidemill.formats.rescue.object_texts import Pieces, pieces_of, pieces_of_bytes, write_objects
 from tidemill.formats.rescue.options import RescueRules
+from tidemill.formats.rescue.parting import Rescue
 from tidemill.formats.values.chosen import column_parsers
-from tidemill.formats.values.columns import parser_for
+from tidemill.formats.values.columns import ColumnParser, parser_for
+from tidemill.formats.values.field_text import TRIM_LEADING, VALID
 from tidemill.schema import Field, Schema
 
+Texts: TypeAlias = "pa.Array[Any]"
 _EXTRA = "\0extra"
 _TOO_MANY = "too_many_fields"
+_BINARY = cast(ColumnParser, parser_for(pa.binary()))
 
 
 class RescuingCsvReader:
@@ -38,14 +49,13 @@ class RescuingCsvReader:
     def __init__(self, schema: Schema, options: Mapping[str, str], needed: Sequence[str], rules: RescueRules) -> None:
         given = {k.lower(): v for k, v in options.items()}
         self._given = given
-        self._mode = parse_mode(given)
-        self._options = parse_options(given | {"mode": Mode.PERMISSIVE.value})
+        self._options = parse_options(given)
         self._inner = rules.without_column(schema)
         fields = {f.name: f for f in schema}
         self._fields = tuple(fields[name] for name in needed)
-        self._read = self._inner.names if rules.column in needed or self._mode is not Mode.PERMISSIVE else needed
-        self._rules = rules
         self._rescues = rules.column in needed
+        self._read = self._inner.names if self._rescues or self._options.mode is not Mode.PERMISSIVE else needed
+        self._rules = rules
 
     def header_bytes_needed(self) -> bool:
         """See :meth:`tidemill.formats.base.RowReader.header_bytes_needed`."""
@@ -68,15 +78,10 @@ class RescuingCsvReader:
         parsers = [chosen.get(f.name) or parser_for(f.type) for f in present]
         wanted = [*read, *extras]
         columns = checked_columns(present, self._options, wanted, parsers)
+        rescue = CsvRescue(self._fields, self._rules.column, layout, names, self._rules.strict and head is None)
         deletes = parse_delete_rule(present, self._given)
-        reader = _LaidOut(present, self._options, columns, len(wanted), deletes, layout=layout)
-        place = {"start": start, "end": end, "file_size": file_size}
-        split = reader.split(**place, in_quotes=in_quotes, header=header)
-        fields_of = {f.name: layout.field_of[i] for i, f in enumerate(present)}
-        left = _CsvLeft(self._given, layout.width, fields_of, names, self._rules.strict and head is None)
-        rescue = Rescue(self._fields, self._rules.column, self._mode, left)
-        split.builder = RescuingBuilder(split.builder, rescue)
-        return split
+        reader = _LaidOut(present, self._options, columns, len(wanted), deletes, layout=layout, rescue=rescue)
+        return reader.split(start=start, end=end, file_size=file_size, in_quotes=in_quotes, header=header)
 
     def _by_header(self, head: Header) -> tuple[Layout, Schema, tuple[str, ...]]:
         """The layout of a file, the columns of the table that it has with what else it has, and its fields' names."""
@@ -112,88 +117,157 @@ class RescuingCsvReader:
 class _LaidOut(CsvRowReader):
     """Reads files of one layout."""
 
-    def __init__(self, *given: object, layout: Layout) -> None:
+    def __init__(self, *given: object, layout: Layout, rescue: CsvRescue) -> None:
         super().__init__(*given)  # type: ignore[arg-type]
         self._fixed = layout
+        self._rescue = rescue
 
     def layout(self, header: bytes | None, file_size: int, start: int, end: int) -> Layout:
         return self._fixed
 
 
-class _CsvLeft:
-    """See :class:`tidemill.formats.rescue.builder.Left`.
+@dataclass(frozen=True)
+class CsvRescue(Rescue):
+    """See :class:`tidemill.formats.csv.rows.Taker`.
 
-    Parameters
+    Attributes
     ----------
-    fields_of : mapping of str to int
-        The field of each column that is read.
-    names : sequence of str
+    layout : Layout
+    names : tuple of str
         What the header calls the fields; empty without a header.
     strict : bool
         More fields than columns must not be.
     """
 
-    def __init__(
-        self, options: Mapping[str, str], width: int, fields_of: Mapping[str, int], names: Sequence[str], strict: bool
-    ) -> None:
-        self._options = options
-        self._width = width
-        self._fields_of = fields_of
-        self._names = names
-        self._strict = strict
-        self._extras = {name: field for name, field in fields_of.items() if name.startswith(_EXTRA)}
+    layout: Layout
+    names: tuple[str, ...]
+    strict: bool
 
-    def rescuable(self, error: RowError) -> bool:
-        if error.column is None:
-            return error.reason == _TOO_MANY
-        return error.reason not in KEPT
+    def take(self, builder: RowBuilder, read: ReadRows, flaws: Sequence[Flaws]) -> tuple[Texts | None, list[Flaws]]:
+        """See :meth:`tidemill.formats.csv.rows.Taker.take`."""
+        if self.strict:
+            for flaw in flaws:
+                if flaw.reason == _TOO_MANY:
+                    self._refuse(further_fields(builder, read, flaw.rows))
+        count = read.fields.row_starts.size
+        stay, rescued = self.part(flaws, count)
+        if not self.reads:
+            return None, stay
+        found = []
+        for slot, column in enumerate(builder.columns):
+            if column.field.name.startswith(_EXTRA):
+                found.append(self._whole(builder, read, slot))
+        for flaw in rescued:
+            if flaw.reason == _TOO_MANY:
+                found += further_fields(builder, read, flaw.rows)
+            else:
+                found += self._as_written(builder, read, flaw)
+        return write_objects(found, count, self._json_names(builder, found)), stay
 
-    def suspects(self, rows: Rows) -> npt.NDArray[np.int64]:
-        if self._strict:
-            self._refuse(rows)
-        found = np.zeros(rows.count, np.bool_)
-        for name in self._extras:
-            found |= (
-                rows.batch.column(rows.batch.schema.get_field_index(name)).is_valid().to_numpy(zero_copy_only=False)
-            )
-        return np.flatnonzero(found)
-
-    def _refuse(self, rows: Rows) -> None:
+    def _refuse(self, found: Sequence[Pieces]) -> None:
         """TM4074 when a row has a field that is no column's."""
-        long = [e.raw for e in rows.errors if e.reason == _TOO_MANY]
-        most = max((_count(fields) for fields in field_texts(long, self._options, self._width)), default=0)
-        if most > self._width:
-            raise NewColumnsError({f"_c{i}": None for i in range(self._width, most)})
+        most = max((int(pieces.fields.max(initial=0)) for pieces in found), default=0)
+        if most >= self.layout.width:
+            raise NewColumnsError({f"_c{i}": None for i in range(self.layout.width, most + 1)})
 
-    def texts(self, rows: Rows, numbers: Sequence[int], errors: Mapping[int, Sequence[RowError]]) -> list[str | None]:
-        wrong = [n for n in numbers if n in errors]
-        fields = dict(
-            zip(wrong, field_texts([errors[n][0].raw for n in wrong], self._options, self._width), strict=True)
-        )
-        extras = {
-            field: rows.batch.column(rows.batch.schema.get_field_index(name)).take(pa.array(numbers)).to_pylist()
-            for name, field in self._extras.items()
-        }
-        found: list[str | None] = []
-        for place, number in enumerate(numbers):
-            values = {field: texts[place] for field, texts in extras.items() if texts[place] is not None}
-            for error in errors.get(number, ()):
-                if error.column is None:
-                    values |= {i: v for i, v in enumerate(fields[number]) if i >= self._width and v is not None}
-                elif error.column in self._fields_of:
-                    field = self._fields_of[error.column]
-                    text = fields[number][field] if field < len(fields[number]) else None
-                    # A field whose quotes are wrong has no text: nothing is lost if the row stands for it.
-                    values[field] = error.raw.decode("utf-8", "replace") if text is None else text
-            named = [f"{json_text(self._name(i))}:{json_text(values[i])}" for i in sorted(values)]
-            found.append("{" + ",".join(named) + "}" if named else None)
-        return found
+    def _whole(self, builder: RowBuilder, read: ReadRows, slot: int) -> Pieces:
+        """A field of the header that is no column."""
+        texts = read.parsed[slot].array
+        rows = np.arange(len(texts))
+        pieces = pieces_of(texts, rows, np.full(rows.size, self._field(builder, slot)))
+        return pieces.only(texts.is_valid().to_numpy(zero_copy_only=False)) if texts.null_count else pieces
 
-    def _name(self, field: int) -> str:
-        if self._names:
-            return self._names[field] if field < len(self._names) else f"_c{field}"
-        columns = {i: name for name, i in self._fields_of.items()}
-        return columns.get(field, f"_c{field}")
+    def _as_written(self, builder: RowBuilder, read: ReadRows, flaw: Flaws) -> list[Pieces]:
+        """Fields that are not what their column is for; the whole row for one whose quotes are wrong."""
+        slot = next(i for i, c in enumerate(builder.columns) if c.ordinal == flaw.ordinal)
+        fields = np.full(flaw.rows.size, self._field(builder, slot))
+        starts, ends = read.plain.bounds(slot)
+        parsed = _BINARY.parse(read.texts, starts[flaw.rows], ends[flaw.rows], read.rules)
+        pieces = pieces_of(parsed.array, flaw.rows, fields)
+        if parsed.status is None:
+            return [pieces]
+        good = parsed.status == VALID
+        # Nothing is lost if the row stands for a field that has no text.
+        raws = [builder.raw(read.data, read.position, int(read.fields.row_starts[row])) for row in flaw.rows[~good]]
+        return [pieces.only(good), pieces_of_bytes(raws, flaw.rows[~good], fields[~good])]
+
+    def _field(self, builder: RowBuilder, slot: int) -> int:
+        return self.layout.field_of[builder.columns[slot].ordinal]
+
+    def _json_names(self, builder: RowBuilder, found: Sequence[Pieces]) -> list[bytes]:
+        """The names of all fields up to the last one that is written."""
+        most = max((int(pieces.fields.max(initial=-1)) for pieces in found), default=-1)
+        names = list(self.names)
+        if not names:
+            columns = {self._field(builder, slot): column.field.name for slot, column in enumerate(builder.columns)}
+            names = [columns.get(i, f"_c{i}") for i in range(self.layout.width)]
+        names += [f"_c{i}" for i in range(len(names), most + 1)]
+        return [json_text(name).encode() for name in names]
+
+
+def further_fields(builder: RowBuilder, read: ReadRows, rows: npt.NDArray[np.int64]) -> list[Pieces]:
+    """The fields that are not NULL behind the last column, of rows that have some; those with wrong quotes are left
+    out. Rows with about as many are read together, so that there is room for no more than twice as many as there are.
+    """
+    width = builder.layout.width
+    further = read.fields.field_counts[rows] - width
+    scale = np.log2(further).astype(np.int64)
+    found = []
+    for group in np.unique(scale).tolist():
+        chosen = rows[scale == group]
+        most = int(further[scale == group].max())
+        slot_of = np.concatenate([np.full(width, -1, np.int32), np.arange(most, dtype=np.int32)])
+        data = _gathered(builder, read, chosen)
+        fields = index_buffer(data, 0, builder.options, chosen.size + 1, read.fields.has_quotes, 0, slot_of)
+        assert fields.row_starts.size == chosen.size, "a row is one row when it stands alone"
+        texts, plain = plain_texts(data, fields, builder.options, [pa.binary()] * most)
+        offsets = plain.offsets()
+        parsed = _BINARY.parse(texts, offsets.starts.ravel(), offsets.ends.ravel(), read.rules)
+        numbers = np.repeat(np.arange(width, width + most), chosen.size)
+        pieces = pieces_of(parsed.array, np.tile(chosen, most), numbers)
+        found.append(pieces if parsed.status is None else pieces.only(parsed.status == VALID))
+    return found
+
+
+def _gathered(builder: RowBuilder, read: ReadRows, rows: npt.NDArray[np.int64]) -> Bytes:
+    """Some rows with their line ends behind one another."""
+    starts = read.fields.row_starts[rows].astype(np.int64)
+    if read.position == 0 and starts[0] == 0 and read.data[:3].tobytes() == BYTE_ORDER_MARK:
+        starts[0] = len(BYTE_ORDER_MARK)
+    options = builder.options
+    ends = np.empty_like(starts)
+    if options.delimiters is None:
+        quote = options.quote if read.fields.has_quotes else NO_BYTE
+        find_row_ends(read.data, starts, options.separator, quote, options.trim & TRIM_LEADING, ends)
+    else:
+        for i, start in enumerate(starts.tolist()):
+            stop = delimited_row_end(read.data, start, options.delimiters)
+            ends[i] = read.data.size if stop < 0 else stop + len(options.delimiters.row_end)
+    data: Bytes = gather(read.data, starts, ends)
+    return data
+
+
+@kernel
+def find_row_ends(data, starts, separator, quote, leading, ends):  # type: ignore[no-untyped-def]
+    """The offset behind the line end of some rows, or of the buffer."""
+    for i in range(starts.size):
+        stop, _ = find_row_end(data, starts[i], separator, quote, leading, OPEN)
+        ends[i] = stop + 1 if stop >= 0 else np.int64(data.size)
+
+
+@kernel
+def gather(data, starts, ends):  # type: ignore[no-untyped-def]
+    """Pieces of a buffer behind one another."""
+    total = np.int64(0)
+    for i in range(starts.size):
+        total += ends[i] - starts[i]
+    out = np.empty(total, np.uint8)
+    cursor = np.int64(0)
+    for i in range(starts.size):
+        length = ends[i] - starts[i]
+        out[cursor : cursor + length] = data[starts[i] : ends[i]]
+        cursor += length
+    return out
 
 
 def _field_names(header: Sequence[str], schema: Schema) -> list[str]:
@@ -206,40 +280,3 @@ def _field_names(header: Sequence[str], schema: Schema) -> list[str]:
         own = bool(name) and header.count(name) == 1
         found.append(name if own and (name in schema.names or safe not in schema.names) else safe)
     return found
-
-
-def _count(fields: Sequence[str | None]) -> int:
-    """How many fields there are up to the last one that is not NULL."""
-    return max((i + 1 for i, text in enumerate(fields) if text is not None), default=0)
-
-
-def field_texts(raws: Sequence[bytes], options: Mapping[str, str], width: int) -> list[list[str | None]]:
-    """The texts of all fields of some rows; None for NULL and for wrong quotes."""
-    rows = [raw.removeprefix(BYTE_ORDER_MARK) for raw in raws]
-    starts = np.cumsum([0, *(len(row) + 1 for row in rows)])[:-1]
-    found = _read(b"\n".join(rows), options, width)
-    if np.array_equal(found.positions, starts) and not any(row.endswith(b"\r") for row in rows):
-        return _texts_of(found)
-    # Other line ends, or a row that takes in the next one, or whose last byte would be part of the line end.
-    parts = [_texts_of(_read(row, options, width)) for row in rows]
-    return [part[0] if part else [] for part in parts]
-
-
-def _texts_of(rows: Rows) -> list[list[str | None]]:
-    columns = [[None if t is None else t.decode("utf-8", "replace") for t in c.to_pylist()] for c in rows.batch.columns]
-    return [[column[row] for column in columns] for row in range(rows.count)]
-
-
-def _read(data: bytes, options: Mapping[str, str], width: int) -> Rows:
-    """Rows with columns for as many fields as any of them has."""
-    parsed: CsvOptions = parse_options({**options, "mode": Mode.PERMISSIVE.value, "header": "false"})
-    while True:
-        names = [f"{i}" for i in range(width + 1)]
-        schema = Schema(tuple(Field(name, pa.binary()) for name in names))
-        place = {"start": 0, "end": len(data), "file_size": len(data)}
-        columns = checked_columns(schema, parsed, names, [parser_for(pa.binary())] * len(names))
-        split = CsvRowReader(schema, parsed, columns, len(names)).split(**place, in_quotes=False, header=None)
-        rows = split.feed(data, True)
-        if not any(e.reason == _TOO_MANY for e in rows.errors):
-            return rows
-        width *= 2

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import TypeAlias
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -28,12 +28,64 @@ from tidemill.formats.line_ends import (
     LineRules,
     find_row_end,
 )
-from tidemill.formats.malformed import Flaw, Mode, check_size, fail_fast, first_bad_byte
+from tidemill.formats.malformed import Flaw, Flaws, Mode, check_size, fail_fast, first_bad_byte
 from tidemill.formats.row_filter import WORTHWHILE, RowFilter
 from tidemill.formats.values.columns import ColumnParser, ParsedColumn, parse_marked
 from tidemill.formats.values.field_text import NULL, TRIM_LEADING, VALID, TextRules
+from tidemill.schema import Field
 
 Fields: TypeAlias = FieldOffsets | MarkedFields
+
+
+@dataclass(frozen=True)
+class ReadRows:
+    """What both phases found in a buffer.
+
+    Attributes
+    ----------
+    data : ndarray of uint8
+    position : int
+        Offset of the buffer in the file.
+    fields : FieldOffsets or MarkedFields
+    texts, plain : ndarray of uint8, FieldOffsets or MarkedFields
+        Where the texts of the fields lie; mostly ``data`` and ``fields``.
+    parsed : list of ParsedColumn
+        By slot.
+    rules : TextRules
+    """
+
+    data: Bytes
+    position: int
+    fields: Fields
+    texts: Bytes
+    plain: Fields
+    parsed: list[ParsedColumn]
+    rules: TextRules
+
+
+class Taker(Protocol):
+    """What has a place for what does not fit, see :class:`tidemill.formats.csv.rescue.CsvRescue`."""
+
+    @property
+    def fields(self) -> tuple[Field, ...]: ...
+
+    def take(
+        self, builder: RowBuilder, read: ReadRows, flaws: Sequence[Flaws]
+    ) -> tuple[pa.Array[Any] | None, list[Flaws]]:
+        """Texts of what does not fit, if they are read, and what stays malformed.
+
+        Raises
+        ------
+        NewColumnsError
+            When there must not be more fields than columns.
+        """
+        ...
+
+    def arrays(
+        self, names: Sequence[str], arrays: Sequence[pa.Array[Any]], texts: pa.Array[Any] | None, rows: int
+    ) -> list[pa.Array[Any]]:
+        """The columns of the batch."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -50,6 +102,8 @@ class RowBuilder:
         How many of ``columns`` go into the batch.
     filter : RowFilter or None
         Rows that need not be kept.
+    rescue : Taker or None
+        What takes what does not fit, and makes the batch of all columns that are parsed. Not with ``filter``.
     """
 
     options: CsvOptions
@@ -57,6 +111,7 @@ class RowBuilder:
     columns: tuple[CheckedColumn[ColumnParser], ...]
     needed: int
     filter: RowFilter | None
+    rescue: Taker | None = field(default=None, kw_only=True)
 
     @property
     def lines(self) -> LineRules | Delimiters:
@@ -68,7 +123,7 @@ class RowBuilder:
         check_size(data.size, position)
         fields = self.index(data, position, row_ends, quotes)
         if unterminated and self._reaches_end(data, position, fields):
-            fields = fields.offsets() if isinstance(fields, MarkedFields) else fields
+            fields = fields.offsets()
             self._clear_last_row(fields)
         else:
             unterminated = False
@@ -84,9 +139,15 @@ class RowBuilder:
         else:
             parsed, kept = self._parse_wanted(self.filter, texts, plain, rules)
         flaws = self._flaws(fields, parsed, unterminated)
+        batch_fields, arrays = [c.field for c in self.columns[: self.needed]], [p.array for p in parsed[: self.needed]]
+        if self.rescue is not None:
+            read = ReadRows(data, position, fields, texts, plain, parsed, rules)
+            left, flaws = self.rescue.take(self, read, flaws)
+            arrays = self.rescue.arrays([f.name for f in batch_fields], arrays, left, fields.row_starts.size)
+            batch_fields = list(self.rescue.fields)
         errors, dropped = self._judge(data, position, fields, flaws)
-        rows = self._collect(position, fields, parsed, errors, dropped, kept)
-        return replace(rows, raw=lambda row: self._raw(data, position, int(rows.positions[row]) - position))
+        rows = self._collect(position, fields, batch_fields, arrays, errors, dropped, kept)
+        return replace(rows, raw=lambda row: self.raw(data, position, int(rows.positions[row]) - position))
 
     def parse(
         self, texts: Bytes, fields: Fields, rules: TextRules, slots: Sequence[int] | None = None
@@ -181,40 +242,48 @@ class RowBuilder:
         fields.ends[:, -1] = -1
         fields.field_counts[-1] = self.layout.width
 
-    def _flaws(self, fields: Fields, parsed: list[ParsedColumn], unterminated: bool) -> list[Flaw]:
-        flaws: list[Flaw] = []
+    def _flaws(self, fields: Fields, parsed: list[ParsedColumn], unterminated: bool) -> list[Flaws]:
+        flaws: list[Flaws] = []
         if unterminated:
-            flaws.append(Flaw(fields.row_starts.size - 1, -1, None, "unterminated_quote", False))
-        width = self.layout.width
-        for row in np.flatnonzero(fields.field_counts != width):
-            reason = "too_few_fields" if fields.field_counts[row] < width else "too_many_fields"
-            flaws.append(Flaw(int(row), -1, None, reason, False))
+            flaws.append(Flaws(np.array([fields.row_starts.size - 1]), -1, None, "unterminated_quote"))
+        others = np.flatnonzero(fields.field_counts != self.layout.width)
+        if others.size:
+            few = fields.field_counts[others] < self.layout.width
+            flaws.append(Flaws(others[few], -1, None, "too_few_fields"))
+            flaws.append(Flaws(others[~few], -1, None, "too_many_fields"))
         for column, values in zip(self.columns, parsed, strict=True):
             if values.status is None:
                 continue
             name, nullable = column.field.name, column.field.nullable
-            for row in np.flatnonzero(values.status > (NULL if nullable else VALID)):
-                reason = column.parser.reason(int(values.status[row])) if nullable else "null_in_not_null"
-                flaws.append(Flaw(int(row), column.ordinal, name, reason, not nullable))
-        return flaws
+            if not nullable:
+                flaws.append(
+                    Flaws(np.flatnonzero(values.status > VALID), column.ordinal, name, "null_in_not_null", True)
+                )
+                continue
+            rows = np.flatnonzero(values.status > NULL)
+            outcomes = values.status[rows]
+            for outcome in np.unique(outcomes).tolist():
+                flaws.append(Flaws(rows[outcomes == outcome], column.ordinal, name, column.parser.reason(outcome)))
+        return [f for f in flaws if f.rows.size]
 
     def _judge(
-        self, data: Bytes, position: int, fields: Fields, flaws: list[Flaw]
+        self, data: Bytes, position: int, fields: Fields, found: Sequence[Flaws]
     ) -> tuple[tuple[RowError, ...], set[int]]:
         """Turn flaws into errors in order, and tell which rows are left out."""
+        flaws = [flaw for flaws in found for flaw in flaws.each()]
         if not flaws and not fields.broken_comments.size:
             return (), set()
         drops_all = self.options.mode is Mode.DROPMALFORMED
         dropped = {flaw.row for flaw in flaws if flaw.drops or drops_all}
         errors = [
-            RowError(position + int(start), None, "quote_in_comment", self._raw(data, position, int(start)), True)
+            RowError(position + int(start), None, "quote_in_comment", self.raw(data, position, int(start)), True)
             for start in fields.broken_comments
         ]
         raw: dict[int, bytes] = {}
         for flaw in sorted(flaws, key=lambda f: (f.row, f.ordinal)):
             start = int(fields.row_starts[flaw.row])
             if flaw.row not in raw:
-                raw[flaw.row] = self._raw(data, position, start)
+                raw[flaw.row] = self.raw(data, position, start)
             row, at = raw[flaw.row], self._place(data, position, fields, flaw, raw[flaw.row])
             errors.append(RowError(position + start, flaw.column, flaw.reason, row, flaw.row in dropped, at))
         errors.sort(key=lambda error: error.position)
@@ -237,7 +306,8 @@ class RowBuilder:
         begin, end = (int(bounds[flaw.row]) for bounds in fields.bounds(slot))
         return None if end < begin else position + begin + first_bad_byte(data[begin:end].tobytes())
 
-    def _raw(self, data: Bytes, position: int, start: int) -> bytes:
+    def raw(self, data: Bytes, position: int, start: int) -> bytes:
+        """The row at an offset of a buffer, without its line end."""
         stop = self._row_end(data, position, start)
         if stop < 0:
             return bytes(data[start:])
@@ -249,13 +319,13 @@ class RowBuilder:
         self,
         position: int,
         fields: Fields,
-        parsed: list[ParsedColumn],
+        batch_fields: Sequence[Field],
+        arrays: Sequence[pa.Array[Any]],
         errors: tuple[RowError, ...],
         dropped: set[int],
         kept: npt.NDArray[np.int64] | None,
     ) -> Rows:
         positions: npt.NDArray[np.int64] = fields.row_starts.astype(np.int64) + position
-        arrays = [values.array for values in parsed[: self.needed]]
         keep = np.ones(positions.size, np.bool_) if dropped else None
         if keep is not None:
             keep[list(dropped)] = False
@@ -266,5 +336,5 @@ class RowBuilder:
         if keep is not None:
             positions = positions[keep]
             arrays = [array.filter(pa.array(keep)) for array in arrays]
-        batch = make_batch([c.field for c in self.columns[: self.needed]], arrays, positions.size)
+        batch = make_batch(batch_fields, arrays, positions.size)
         return Rows(batch, positions.size, positions, errors, passed_over=passed_over)

@@ -47,7 +47,7 @@ def plain_texts(
     named = bool(options.not_finite) and any(pa.types.is_floating(t) for t in types)
     if not (escaped or named or len(options.null_texts) > 1):
         return data, fields
-    general = fields.offsets() if isinstance(fields, MarkedFields) else fields
+    general = fields.offsets()
     starts, ends = general.starts.copy(), general.ends.copy()
     texts = data
     if escaped or named:

@@ -27,9 +27,6 @@ from tidemill.formats.rescue.options import RESCUE_OPTIONS
 from tidemill.formats.whole_source import Source, seekable
 from tidemill.schema import Field, Schema
 
-_DEEPEST = 200
-"""Records with objects and arrays nested deeper are left out of a sample."""
-
 
 def infer_columns(format_: str, sources: Sequence[Source], options: Mapping[str, str]) -> Schema:
     """The columns that a sample of some sources has, all nullable.
@@ -66,8 +63,7 @@ def _of_format(options: Mapping[str, str], names: Collection[str]) -> dict[str, 
 
 def _infer_json(sources: Sequence[Source], options: Mapping[str, str], limits: InferenceOptions) -> Schema:
     known = _of_format(options, JsonFormat.option_names)
-    depth = min(_DEEPEST, int(known.get("maxnestingdepth", _DEEPEST)))
-    reader = JsonFormat().reader(Schema(()), known | {"mode": "PERMISSIVE", "maxnestingdepth": str(depth)}, ())
+    reader = JsonFormat().reader(Schema(()), known | {"mode": "PERMISSIVE"}, ())
     seen = Seen()
 
     def take(data: bytes, whole: bool) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -138,8 +139,33 @@ class Seen:
 _TYPES = {_Kind.BOOLEAN: pa.bool_(), _Kind.STRING: pa.string(), _Kind.TIMESTAMP: TIMESTAMP}
 
 
+DEEPEST = 200
+"""So many objects and arrays within one another have a type; what lies deeper is STRING, which holds it as written."""
+
+_MARK = re.compile(rb'"(?:[^"\\]|\\.)*"|[\[\]{}]')
+
+
+def without_depths(record: bytes, deepest: int = DEEPEST) -> bytes:
+    """A valid record with a text in the place of each object or array that lies too deep."""
+    if record.count(b"{") + record.count(b"[") <= deepest:
+        return record
+    parts = []
+    depth = begin = 0
+    for match in _MARK.finditer(record):
+        if match[0] in (b"{", b"["):
+            depth += 1
+            if depth == deepest + 1:
+                parts.append(record[begin : match.start()] + b'"deep"')
+        elif match[0] in (b"}", b"]"):
+            if depth == deepest + 1:
+                begin = match.end()
+            depth -= 1
+    return b"".join(parts) + record[begin:]
+
+
 def seen_of(rows: Iterable[bytes], timestamps: bool = False, pattern: str | None = None) -> Seen:
-    """What records, each one JSON object in UTF-8, hold; bytes that are no UTF-8 count as some text.
+    """What records, each one JSON object in UTF-8, hold; bytes that are no UTF-8 count as some text, and so does what
+    lies too deep.
 
     Parameters
     ----------
@@ -168,7 +194,7 @@ def seen_of(rows: Iterable[bytes], timestamps: bool = False, pattern: str | None
         object_pairs_hook=fields, parse_int=_integer, parse_float=_double, parse_constant=_double
     ).decode
     for row in rows:
-        shapes[decode(row.decode("utf-8", "replace"))] += 1
+        shapes[decode(without_depths(row).decode("utf-8", "replace"))] += 1
     seen = Seen()
     for found, times in shapes.items():
         seen.add(found, times)

@@ -90,10 +90,10 @@ class JsonReader:
         options: JsonOptions,
         needed: Sequence[str],
         deletes: DeleteRule | None = None,
-        further: Sequence[JsonColumn] = (),
+        keys: Sequence[str] = (),
     ) -> None:
         self._multi_line = options.multi_line
-        self._builder = _builder(schema, options, needed, deletes, further)
+        self._builder = _builder(schema, options, needed, deletes, keys)
 
     def header_bytes_needed(self) -> bool:
         """See :meth:`tidemill.formats.base.RowReader.header_bytes_needed`."""
@@ -137,9 +137,9 @@ def _builder(
     options: JsonOptions,
     needed: Sequence[str],
     deletes: DeleteRule | None,
-    further: Sequence[JsonColumn] = (),
+    keys: Sequence[str] = (),
 ) -> RecordBuilder:
-    """The needed columns and further ones for the batch, then those that decide whether a row is kept."""
+    """The needed columns for the batch, then those that decide whether a row is kept; ``keys`` are in the tree too."""
     ordinal_of = {name: i for i, name in enumerate(schema.names)}
     ordinals = [ordinal_of[name] for name in needed]
     for ordinal, field in enumerate(schema):
@@ -168,6 +168,7 @@ def _builder(
                 hint="the keys of a map must be STRING, and a struct needs fields",
             )
         columns.append(JsonColumn(ordinal, field, build, node))
-    columns[len(needed) : len(needed)] = further
+    for key in keys:
+        root.at((key,))
     order = tuple(number_nodes(root))
-    return RecordBuilder(options, tuple(columns), len(needed) + len(further), order, build_tree(order), deletes)
+    return RecordBuilder(options, tuple(columns), len(needed), order, build_tree(order), deletes)

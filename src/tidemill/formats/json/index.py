@@ -54,6 +54,8 @@ class ValueIndex:
         Each record; a line without its newline.
     broken : ndarray of int32, shape (rows,)
         -1, or where the record is malformed; ``-2 - offset`` where it is nested too deep.
+    unknown : ndarray of uint8, shape (rows,)
+        Whether a record may hold keys that are not in the tree, as ``Tree.beyond`` has it; 0 where it is malformed.
     state : int
         Where in a file of arrays the buffer ends.
     room : Room
@@ -64,6 +66,7 @@ class ValueIndex:
     row_starts: Ints
     row_ends: Ints
     broken: Ints
+    unknown: npt.NDArray[np.uint8]
     state: int
     room: Room
 
@@ -215,12 +218,13 @@ def index_values(
         first_bytes, last_bytes, state = _find_elements(data, begin, state)
         rows = first_bytes.size
     row_starts, row_ends, broken = (np.empty(rows, np.int32) for _ in range(3))
+    unknown = np.empty(rows, np.uint8)
     room = _make_room(order, _kept.first_capacity(tree, rows, data.size))
     found, at = 0, begin
     while True:
         found, at, level = walk_records(
             data, at, found, state is None, first_bytes, last_bytes, max_depth, tree, room,
-            row_starts, row_ends, broken
+            row_starts, row_ends, broken, unknown
         )  # fmt: skip
         if level < 0:
             break
@@ -235,6 +239,7 @@ def index_values(
         row_starts=row_starts[:found],
         row_ends=row_ends[:found],
         broken=broken[:found],
+        unknown=unknown[:found],
         state=0 if state is None else state,
         room=room,
     )

@@ -3,29 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from tidemill.formats.base import RowError, Rows
 from tidemill.formats.csv.changes import parse_delete_rule
 from tidemill.formats.inference.json_shapes import seen_of
 from tidemill.formats.json.format import JsonReader
+from tidemill.formats.json.index import Bytes, Ints, ValueIndex
+from tidemill.formats.json.known_keys import NEW_COLUMN, NEW_WITHIN, known_keys, known_of, noting_all
+from tidemill.formats.json.leftover_texts import LEFT, NOT_UTF8, SLACK, UNDECIDED, Known, write_leftovers
 from tidemill.formats.json.leftovers import leftover, top_keys
 from tidemill.formats.json.options import parse_options
-from tidemill.formats.json.rows import JsonColumn
 from tidemill.formats.json.tree import Node
-from tidemill.formats.json.unknown_keys import known_keys, unknown_keys
 from tidemill.formats.line_ends import BYTE_ORDER_MARK
-from tidemill.formats.malformed import Mode, parse_mode
-from tidemill.formats.rescue.builder import KEPT, Rescue, RescuingBuilder
+from tidemill.formats.malformed import Flaws, Mode, parse_mode
 from tidemill.formats.rescue.new_columns import NewColumnsError, new_names
 from tidemill.formats.rescue.options import RescueRules
-from tidemill.schema import Field, Schema
+from tidemill.formats.rescue.parting import Rescue
+from tidemill.schema import Schema
 
-_UNKNOWN = "\0unknown"
-"""The name of a column that no table can have."""
+Texts: TypeAlias = "pa.Array[Any]"
+Mask = npt.NDArray[np.bool_]
 
 
 class RescuingJsonReader(JsonReader):
@@ -33,68 +36,150 @@ class RescuingJsonReader(JsonReader):
 
     def __init__(self, schema: Schema, options: Mapping[str, str], needed: Sequence[str], rules: RescueRules) -> None:
         given = {k.lower(): v for k, v in options.items()}
-        mode = parse_mode(given)
         inner = rules.without_column(schema)
-        read = inner.names if rules.column in needed or mode is not Mode.PERMISSIVE else needed
-        parsed = parse_options(inner, given | {"mode": Mode.PERMISSIVE.value})
-        further: list[JsonColumn] = []
-        known: Node | None = None
-        if rules.column in needed or rules.strict:
-            known = known_keys(inner, parsed.paths, rules.column not in needed)
-            field = Field(_UNKNOWN, pa.bool_())
-            further.append(JsonColumn(len(schema), field, unknown_keys(known), known))
-        super().__init__(inner, parsed, read, parse_delete_rule(inner, given), further)
+        whole = rules.column in needed
+        read = inner.names if whole or parse_mode(given) is not Mode.PERMISSIVE else needed
+        parsed = parse_options(inner, given)
         places = {f.name: parsed.paths.get(i, (f.name,)) for i, f in enumerate(inner)}
-        left = _JsonLeft(known, places, rules)
+        columns = tuple(path[0] for path in places.values()) if rules.strict else ()
+        super().__init__(inner, parsed, read, parse_delete_rule(inner, given), columns)
+        keys = known_keys(inner, parsed.paths)
+        builder = self._builder
+        leftovers = None
+        tree = builder.tree
+        if whole or rules.strict:
+            known = known_of(tree, builder.order[0], keys)
+            tree = noting_all(known)
+        if whole:
+            nodes = {c.field.name: c.node.number for c in builder.columns}
+            leftovers = _Leftovers(known, nodes, keys, places)
         fields = {f.name: f for f in schema}
-        rescue = Rescue(tuple(fields[name] for name in needed), rules.column, mode, left)
-        self._builder = RescuingBuilder(self._builder, rescue)  # type: ignore[assignment]
+        own = () if rules.column is None else (rules.column,)
+        allowed = (*columns, *places, *own) if rules.strict else None
+        rescue = JsonRescue(tuple(fields[name] for name in needed), rules.column, leftovers, allowed)
+        self._builder = replace(builder, tree=tree, rescue=rescue)
 
 
-class _JsonLeft:
-    """See :class:`tidemill.formats.rescue.builder.Left`."""
+@dataclass(frozen=True)
+class JsonRescue(Rescue):
+    """See :class:`tidemill.formats.json.rows.Taker`.
 
-    def __init__(self, known: Node | None, places: Mapping[str, tuple[str, ...]], rules: RescueRules) -> None:
-        self._known = known
-        self._places = places
-        self._strict = rules.strict
-        self._own = () if rules.column is None else (rules.column,)
+    Attributes
+    ----------
+    leftovers : _Leftovers or None
+        What writes the texts, None when nobody reads them.
+    allowed : tuple of str or None
+        With any other key beside the columns TM4074 is raised; None when there may be any.
+    """
 
-    def rescuable(self, error: RowError) -> bool:
-        return error.column is not None and error.reason not in KEPT
+    leftovers: _Leftovers | None
+    allowed: tuple[str, ...] | None
 
-    def suspects(self, rows: Rows) -> npt.NDArray[np.int64]:
-        if self._known is None or not rows.count:
-            return np.empty(0, np.int64)
-        flags = rows.batch.column(rows.batch.schema.get_field_index(_UNKNOWN))
-        found = np.flatnonzero(flags.to_numpy(zero_copy_only=False))
-        if self._strict and found.size:
-            self._refuse(rows, found)
-        return found
+    def take(self, index: ValueIndex, flaws: Sequence[Flaws]) -> tuple[Texts | None, list[Flaws]]:
+        """See :meth:`tidemill.formats.json.rows.Taker.take`."""
+        if self.allowed is not None:
+            self._refuse(index, self.allowed)
+        stay, rescued = self.part(flaws, index.row_starts.size)
+        return None if self.leftovers is None else self.leftovers.texts(index, rescued), stay
 
-    def _refuse(self, rows: Rows, suspects: npt.NDArray[np.int64]) -> None:
+    def new_within(self, index: ValueIndex) -> int:
+        """See :meth:`tidemill.formats.json.rows.Taker.new_within`."""
+        return 0 if self.allowed is None else int(np.count_nonzero(index.unknown == NEW_WITHIN))
+
+    def _refuse(self, index: ValueIndex, allowed: tuple[str, ...]) -> None:
         """TM4074 when a record has a key that is no column's."""
-        assert self._known is not None
-        known = (*self._known.fields, *self._places, *self._own)
         names: dict[str, None] = {}
         records = []
-        for row in suspects.tolist():
-            keys = new_names(top_keys(_text(rows, row)), known)
+        for row in np.flatnonzero(index.unknown == NEW_COLUMN).tolist():
+            text = _text(index.data, index.row_starts[row], index.row_ends[row])
+            keys = new_names(top_keys(text), allowed)
             if keys:
                 names |= dict.fromkeys(keys)
-                records.append(_text(rows, row).encode("utf-8", "surrogatepass"))
+                records.append(text.encode("utf-8", "surrogatepass"))
         if names:
             types = {f.name.lower(): f.type for f in seen_of(records).columns()}
             raise NewColumnsError({name: types.get(name.lower()) for name in new_names(list(names), ())})
 
-    def texts(self, rows: Rows, numbers: Sequence[int], errors: Mapping[int, Sequence[RowError]]) -> list[str | None]:
-        assert self._known is not None
-        found = []
-        for row in numbers:
-            wrong = [self._places[e.column] for e in errors.get(row, ()) if e.column is not None]
-            found.append(leftover(_text(rows, row), self._known, wrong))
+
+@dataclass(frozen=True)
+class _Leftovers:
+    """What writes the texts of what is left over.
+
+    Attributes
+    ----------
+    known : Known
+    nodes : mapping of str to int
+        The node of each column.
+    keys : Node
+        What is known, for the plain twin.
+    places : mapping of str to tuple of str
+        Where each column lies.
+    """
+
+    known: Known
+    nodes: Mapping[str, int]
+    keys: Node
+    places: Mapping[str, tuple[str, ...]]
+
+    def texts(self, index: ValueIndex, rescued: Sequence[Flaws]) -> Texts:
+        """Texts by row; NULL where nothing is left over."""
+        rows = index.row_starts.size
+        asked = index.unknown > 0
+        if not rescued and not asked.any():
+            return pa.nulls(rows, pa.string())
+        names = sorted({str(flaws.column) for flaws in rescued})
+        wrong = np.zeros((len(names), rows), np.bool_)
+        for flaws in rescued:
+            wrong[names.index(str(flaws.column)), flaws.rows] = True
+            asked[flaws.rows] = True
+        return self._write(index.data, index.row_starts, index.row_ends, asked, names, wrong)
+
+    def _write(self, data: Bytes, starts: Ints, ends: Ints, asked: Mask, names: Sequence[str], wrong: Mask) -> Texts:
+        wrong_slot = np.full(self.known.opens.size, -1, np.int32)
+        merged = wrong.copy() if len({self.nodes[name] for name in names}) < len(names) else wrong
+        for slot, name in enumerate(names):
+            node = self.nodes[name]
+            if wrong_slot[node] < 0:
+                wrong_slot[node] = slot
+            else:
+                merged[wrong_slot[node]] |= wrong[slot]
+        size = int((ends - starts)[asked].sum(dtype=np.int64))
+        out = np.empty(size + SLACK, np.uint8)
+        offsets, outcomes = np.empty(starts.size + 1, np.int32), np.empty(starts.size, np.uint8)
+        write_leftovers(data, starts, ends, asked, self.known, wrong_slot, merged, out, offsets, outcomes)
+        validity = pa.py_buffer(np.packbits(outcomes == LEFT, bitorder="little").data)
+        text = out[: offsets[-1]] if 2 * offsets[-1] > out.size else out[: offsets[-1]].copy()
+        found: Texts = pa.Array.from_buffers(
+            pa.string(), starts.size, [validity, pa.py_buffer(offsets.data), pa.py_buffer(text.data)]
+        )
+        if outcomes.max(initial=0) < NOT_UTF8:
+            return found
+        for outcome, write in ((NOT_UTF8, self._write_replaced), (UNDECIDED, self._ask)):
+            rows = np.flatnonzero(outcomes == outcome)
+            if rows.size:
+                records = [_text(data, starts[row], ends[row]) for row in rows.tolist()]
+                mask = pa.array(outcomes == outcome)
+                found = pc.replace_with_mask(found, mask, write(records, names, wrong[:, rows]))
         return found
 
+    def _write_replaced(self, records: Sequence[str], names: Sequence[str], wrong: Mask) -> Texts:
+        """Of records of which some bytes that are not UTF-8 have been replaced."""
+        parts = [record.encode() for record in records]
+        ends = np.cumsum([len(part) for part in parts])
+        starts = np.concatenate([[0], ends[:-1]])
+        data = np.frombuffer(b"".join(parts), np.uint8)
+        asked = np.ones(len(parts), np.bool_)
+        return self._write(data, starts.astype(np.int32), ends.astype(np.int32), asked, names, wrong)
 
-def _text(rows: Rows, row: int) -> str:
-    return rows.raw(row).removeprefix(BYTE_ORDER_MARK).decode("utf-8", "replace")
+    def _ask(self, records: Sequence[str], names: Sequence[str], wrong: Mask) -> Texts:
+        """By the plain twin."""
+        paths = [self.places[name] for name in names]
+        found = [
+            leftover(record, self.keys, [path for slot, path in enumerate(paths) if wrong[slot, row]])
+            for row, record in enumerate(records)
+        ]
+        return pa.array(found, pa.string())
+
+
+def _text(data: Bytes, start: int, end: int) -> str:
+    return data[start:end].tobytes().removeprefix(BYTE_ORDER_MARK).decode("utf-8", "replace")

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -17,7 +18,8 @@ from tidemill.formats.json.index import Bytes, ValueIndex, index_values
 from tidemill.formats.json.options import JsonOptions
 from tidemill.formats.json.tree import Node, Tree
 from tidemill.formats.line_ends import BYTE_ORDER_MARK, PLAIN_LINES, LineRules
-from tidemill.formats.malformed import Flaw, Mode, check_size, fail_fast, first_bad_byte
+from tidemill.formats.malformed import Flaw, Flaws, Mode, check_size, fail_fast, first_bad_byte
+from tidemill.schema import Field
 
 
 @dataclass(frozen=True)
@@ -25,6 +27,33 @@ class JsonColumn(CheckedColumn[Build]):
     """A column and, as ``node``, its values in the index."""
 
     node: Node
+
+
+class Taker(Protocol):
+    """What has a place for what does not fit, see :class:`tidemill.formats.json.rescue.JsonRescue`."""
+
+    @property
+    def fields(self) -> tuple[Field, ...]: ...
+
+    def take(self, index: ValueIndex, flaws: Sequence[Flaws]) -> tuple[pa.Array[Any] | None, list[Flaws]]:
+        """Texts of what does not fit, if they are read, and what stays malformed.
+
+        Raises
+        ------
+        NewColumnsError
+            When there must not be such keys.
+        """
+        ...
+
+    def new_within(self, index: ValueIndex) -> int:
+        """How many rows have fields within structs that no column has, where that is minded."""
+        ...
+
+    def arrays(
+        self, names: Sequence[str], arrays: Sequence[pa.Array[Any]], texts: pa.Array[Any] | None, rows: int
+    ) -> list[pa.Array[Any]]:
+        """The columns of the batch."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -41,6 +70,8 @@ class RecordBuilder:
         The nodes of ``tree`` by number.
     deletes : DeleteRule or None
         Of rows that are deletions only the key counts.
+    rescue : Taker or None
+        What takes what does not fit, and makes the batch of all columns that are parsed.
     """
 
     options: JsonOptions
@@ -49,6 +80,7 @@ class RecordBuilder:
     order: tuple[Node, ...]
     tree: Tree
     deletes: DeleteRule | None = None
+    rescue: Taker | None = None
 
     @property
     def lines(self) -> LineRules:
@@ -89,38 +121,50 @@ class RecordBuilder:
         index = index_values(data, begin, lines, state, self.options.max_depth, self.order, self.tree)
         built = [column.parser(index, None) for column in self.columns]
         flaws = self._flaws(index, built)
+        fields, arrays = [c.field for c in self.columns[: self.needed]], [b.array for b in built[: self.needed]]
+        if self.rescue is not None:
+            texts, flaws = self.rescue.take(index, flaws)
+            arrays = self.rescue.arrays([f.name for f in fields], arrays, texts, index.row_starts.size)
+            fields = list(self.rescue.fields)
         errors, dropped = self._judge(index, position, flaws, further)
-        return self._collect(index, position, built, errors, dropped), index.state
+        rows = self._collect(index, position, fields, arrays, errors, dropped)
+        if self.rescue is not None:
+            rows = replace(rows, new_within=self.rescue.new_within(index))
+        return rows, index.state
 
-    def _flaws(self, index: ValueIndex, built: Sequence[Built]) -> list[Flaw]:
-        flaws = [
-            Flaw(int(row), -1, None, "bad_json" if index.broken[row] >= 0 else "too_deep", False)
-            for row in np.flatnonzero(index.broken != -1)
-        ]
+    def _flaws(self, index: ValueIndex, built: Sequence[Built]) -> list[Flaws]:
+        broken = np.flatnonzero(index.broken != -1)
+        deep = index.broken[broken] < -1
+        flaws = [Flaws(broken[~deep], -1, None, "bad_json"), Flaws(broken[deep], -1, None, "too_deep")]
         for column, values in zip(self.columns, built, strict=True):
-            name = column.field.name
-            missing: set[int] = set()
-            if not column.field.nullable and values.array.null_count:
-                missing.update(np.flatnonzero(pc.is_null(values.array).to_numpy(zero_copy_only=False)).tolist())
-                flaws += [Flaw(row, column.ordinal, name, "null_in_not_null", True) for row in sorted(missing)]
-            reasons: dict[int, str] = {}
+            missing = not column.field.nullable and values.array.null_count
+            if not missing and not values.wrong:
+                continue
+            name, ordinal = column.field.name, column.ordinal
+            free = np.ones(index.row_starts.size, np.bool_)
+            if missing:
+                rows = np.flatnonzero(pc.is_null(values.array).to_numpy(zero_copy_only=False))
+                flaws.append(Flaws(rows, ordinal, name, "null_in_not_null", True))
+                free[rows] = False
+            # Of several things wrong with a value the first one counts.
             for rows, reason in values.wrong:
-                for row in rows.tolist():
-                    reasons.setdefault(row, reason)
-            flaws += [Flaw(r, column.ordinal, name, why, False) for r, why in reasons.items() if r not in missing]
+                flaws.append(Flaws(rows[free[rows]], ordinal, name, reason))
+                free[rows] = False
+        flaws = [f for f in flaws if f.rows.size]
         if flaws and self.deletes is not None:
             flaws = self._that_count(flaws, self.deletes, built)
         return flaws
 
-    def _that_count(self, flaws: list[Flaw], deletes: DeleteRule, built: Sequence[Built]) -> list[Flaw]:
+    def _that_count(self, flaws: list[Flaws], deletes: DeleteRule, built: Sequence[Built]) -> list[Flaws]:
         slot = next(i for i, c in enumerate(self.columns) if c.ordinal == deletes.operation)
         deleted = pc.fill_null(pc.equal(built[slot].array, deletes.value), False).to_numpy(zero_copy_only=False)
-        return [f for f in flaws if f.ordinal < 0 or f.ordinal in deletes.kept or not deleted[f.row]]
+        return [f if f.ordinal < 0 or f.ordinal in deletes.kept else f.only(~deleted) for f in flaws]
 
     def _judge(
-        self, index: ValueIndex, position: int, flaws: list[Flaw], further: Sequence[RowError]
+        self, index: ValueIndex, position: int, found: Sequence[Flaws], further: Sequence[RowError]
     ) -> tuple[tuple[RowError, ...], set[int]]:
         """Turn flaws into errors in order, and tell which rows are left out."""
+        flaws = [flaw for flaws in found for flaw in flaws.each()]
         if not flaws and not further:
             return (), set()
         drops_all = self.options.mode is Mode.DROPMALFORMED
@@ -157,17 +201,17 @@ class RecordBuilder:
         self,
         index: ValueIndex,
         position: int,
-        built: Sequence[Built],
+        fields: Sequence[Field],
+        arrays: Sequence[pa.Array[Any]],
         errors: tuple[RowError, ...],
         dropped: set[int],
     ) -> Rows:
         kept = np.arange(index.row_starts.size)
-        arrays = [values.array for values in built[: self.needed]]
         if dropped:
             keep = np.ones(kept.size, np.bool_)
             keep[list(dropped)] = False
             kept = np.flatnonzero(keep)
             arrays = [array.filter(pa.array(keep)) for array in arrays]
         positions = index.row_starts[kept].astype(np.int64) + position
-        batch = make_batch([c.field for c in self.columns[: self.needed]], arrays, kept.size)
+        batch = make_batch(fields, arrays, kept.size)
         return Rows(batch, kept.size, positions, errors, lambda row: self._raw(index, int(kept[row])))

@@ -83,6 +83,9 @@ class Tree(NamedTuple):
         without; -1 is an empty slot.
     read_as : uint8
         ``WHOLE``, ``DOUBLE`` or ``NO_NUMBER``.
+    beyond : uint8
+        What is noted of a record when an object at the node has a key that is none of its fields: nothing with 0,
+        else the greatest counts.
     levels : int
     """
 
@@ -97,6 +100,7 @@ class Tree(NamedTuple):
     slot_mask: npt.NDArray[np.int32]
     slots: npt.NDArray[np.int32]
     read_as: npt.NDArray[np.uint8]
+    beyond: npt.NDArray[np.uint8]
     levels: int
 
 
@@ -161,6 +165,7 @@ def build_tree(order: Sequence[Node]) -> Tree:
         slot_mask=slot_mask,
         slots=np.array(slots or [-1], np.int32),
         read_as=np.array([n.read_as or NO_NUMBER for n in order], np.uint8),
+        beyond=np.zeros(count, np.uint8),
         levels=1 + max(n.level for n in order),
     )
 

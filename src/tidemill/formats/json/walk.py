@@ -203,7 +203,9 @@ def _as_number(want, negative, kind, value, behind):
 
 
 @kernel
-def walk_records(buf, at, row, by_line, first_bytes, last_bytes, max_depth, tree, room, row_starts, row_ends, broken):
+def walk_records(
+    buf, at, row, by_line, first_bytes, last_bytes, max_depth, tree, room, row_starts, row_ends, broken, unknown
+):
     """Go through complete records.
 
     Parameters
@@ -224,6 +226,9 @@ def walk_records(buf, at, row, by_line, first_bytes, last_bytes, max_depth, tree
     broken : ndarray of int32
         Receives -1, or the offset where a record is malformed; less than -1, ``-2 - offset`` where it is too deep.
         All values of a malformed record are missing.
+    unknown : ndarray of uint8
+        Receives 0; or what ``tree.beyond`` says of the outermost object that holds a key which is not in the tree. A
+        key that is given twice may count though its last value does not.
 
     Returns
     -------
@@ -250,7 +255,7 @@ def walk_records(buf, at, row, by_line, first_bytes, last_bytes, max_depth, tree
     list_base, firsts, lengths, used, capacity = room.list_base, room.firsts, room.lengths, room.used, room.capacity
     escaped_nodes = room.escaped
     span, level_of, element, map_key = tree.span, tree.level, tree.element, tree.map_key
-    slot_mask, read_as = tree.slot_mask, tree.read_as
+    slot_mask, read_as, beyond = tree.slot_mask, tree.read_as, tree.beyond
     saved = used.copy()
     full = np.int64(-1)
     while True:
@@ -291,6 +296,7 @@ def walk_records(buf, at, row, by_line, first_bytes, last_bytes, max_depth, tree
         region = np.int64(-1)
         cursor = np.int64(0)
         slot = np.int64(-1)
+        lowest = np.int64(-1)
         if at >= limit or byte_at(buf, at) != OPEN_BRACE:
             bad = at
         while bad < 0:
@@ -318,6 +324,8 @@ def walk_records(buf, at, row, by_line, first_bytes, last_bytes, max_depth, tree
                     put_item(ends, place, stop + 1)
                     if escaped:
                         put_item(escaped_nodes, node, 1)
+                elif node < lowest:
+                    lowest = node
                 at = stop + 1
             elif 48 <= c <= 57 or c == 45:
                 first = at + (c == 45)
@@ -366,6 +374,8 @@ def walk_records(buf, at, row, by_line, first_bytes, last_bytes, max_depth, tree
                     put_item(kinds, place, READ if known else kind)
                     put_item(starts, place, at)
                     put_item(ends, place, stop)
+                elif node < lowest:
+                    lowest = node
                 at = stop
             elif c in (OPEN_BRACE, OPEN_BRACKET):
                 if depth == max_depth:
@@ -408,6 +418,8 @@ def walk_records(buf, at, row, by_line, first_bytes, last_bytes, max_depth, tree
                     if held >= 0:
                         firsts[list_base[node] + instance] = used[item_at(level_of, held)]
                         lengths[list_base[node] + instance] = 0
+                elif node < lowest:
+                    lowest = node
                 at += 1
             else:
                 stop, kind = read_word(buf, at, limit)
@@ -421,6 +433,8 @@ def walk_records(buf, at, row, by_line, first_bytes, last_bytes, max_depth, tree
                     put_item(kinds, place, kind)
                     put_item(starts, place, 0 if kind == NULL else at)
                     put_item(ends, place, 0 if kind == NULL else stop)
+                elif node < lowest:
+                    lowest = node
                 at = stop
             # What stands behind a value or a bracket: another value, perhaps with a key, or the end of what is open.
             value_due = False
@@ -529,6 +543,8 @@ def walk_records(buf, at, row, by_line, first_bytes, last_bytes, max_depth, tree
                         node = find_field(tree, open_node, buf, name, stop - name)
                         if node < 0 and escaped:
                             node = find_with_escapes(tree, open_node, buf, name, stop - name)
+                        if node < 0:
+                            node = -1 - np.int64(beyond[open_node])
                     if region >= 0 and item_at(slots_known, region) < _SLOTS:
                         # The key is remembered in front of the one that was expected here.
                         slot = region * _SLOTS + cursor
@@ -553,7 +569,9 @@ def walk_records(buf, at, row, by_line, first_bytes, last_bytes, max_depth, tree
             at = begin
             break
         broken[row] = -1
+        unknown[row] = -1 - lowest
         if bad >= 0:
+            unknown[row] = 0
             broken[row] = -2 - bad if deep else bad
             _forget(tree, room, 0, row)
             at = _next_newline(buf, bad) if by_line else limit

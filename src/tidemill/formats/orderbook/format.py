@@ -167,7 +167,7 @@ class _MessageBuilder(RowBuilder):
         before = MESSAGES.names.index("action")
         found = []
         for position in positions.tolist():
-            raw = self._raw(data, base, position - base)
+            raw = self.raw(data, base, position - base)
             at = position + sum(len(field) + 1 for field in raw.split(b",")[:before])
             found.append(RowError(position, "action", "bad_action", raw, True, at))
         fail_fast(self.options.mode, found, f"the actions are {', '.join(LETTERS)}; mend the file")

@@ -182,7 +182,7 @@ class _OpenSplit:
     ) -> None:
         self.split = split
         self.rows = self.malformed = self.dropped = self.late = 0
-        self.rows_read = self.rows_malformed = 0
+        self.rows_read = self.rows_malformed = self.new_within = 0
         self.latest: int | None = None
         self._example: RowError | None = None
         # What is wrong with rows of the buffer that was read last, and which of its rows are malformed.
@@ -218,6 +218,7 @@ class _OpenSplit:
                     self._lines.close()
         if rows is None:
             return None
+        self.new_within += rows.new_within
         self.rows_read += rows.count + len({e.position for e in rows.errors if e.dropped})
         for error in rows.errors:
             self.reject(error)
@@ -271,6 +272,7 @@ class _OpenSplit:
             self.rows_read,
             self.rows_malformed,
             "" if self._example is None else _described(self.split.path, self._example),
+            self.new_within,
         )
 
     def see(self, times: pa.Array) -> None:
