@@ -292,7 +292,7 @@ class _Outputs:
     def column(self, slot: int, fields: _Fields) -> ParsedColumn:
         """One column; ``fields`` are asked for only where floats need them."""
         kind, status, place, rows = self._kinds[slot], self._status[slot], self._places[slot], self._rows
-        failures, inexact, size = self.totals[slot].tolist()
+        failures, inexact, size, _ = self.totals[slot].tolist()
         if not rows:
             return ParsedColumn(pa.array([], kind.type), None)
         if kind.is_text:
@@ -302,7 +302,7 @@ class _Outputs:
         if inexact:
             buf, starts, ends, rules = fields()
             single = kind.code == blocks.FLOAT32
-            doubles = np.frombuffer(values, np.float64)
+            doubles = np.frombuffer(self._memory, np.float64, rows, place)
             resolve_inexact(buf, starts, ends, rules.quote, rules.trim, single, doubles, status)
         if kind.code == blocks.BOOLEAN:
             values = pa.py_buffer(np.packbits(np.frombuffer(values, np.uint8), bitorder="little").data)
