@@ -49,7 +49,9 @@ def numbered(error: Exception, url: str) -> TidemillError:
         return TidemillError(
             "TM5032", "the bucket lies in another region", got=got, hint="give its region in the option region"
         )
+    status = _STATUS.search(text)
     refused = isinstance(error, PermissionDeniedError | UnauthenticatedError)
+    refused = refused or (status is not None and status[1][:3] in ("401", "403"))
     if refused or any(sign in text for sign in _NO_CREDENTIALS):
         return TidemillError(
             "TM5030",
@@ -73,6 +75,11 @@ def numbered(error: Exception, url: str) -> TidemillError:
         got=got,
         hint="nothing was lost: run it again when the store does; requestTimeout and maxRetries say how long to wait",
     )
+
+
+def broke_off(error: Exception) -> bool:
+    """Whether the answer to a listing began well and did not come to its end: the store's client gives up then."""
+    return any(sign in str(error) for sign in ("list response body", "invalid list response"))
 
 
 def changed(url: str, how: str) -> TidemillError:

@@ -97,7 +97,8 @@ def find_object(url: str, connection: Connection) -> ObjectFile:
 
 def nanoseconds(time_: Any) -> int:
     """A time of a store as nanoseconds since 1970."""
-    return round(time_.timestamp() * 10**6) * 1000
+    microseconds: int = round(time_.timestamp() * 10**6)
+    return microseconds * 1000
 
 
 class ObjectIO(io.RawIOBase):

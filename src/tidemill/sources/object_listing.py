@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,7 +11,7 @@ from obstore.exceptions import BaseError
 
 from tidemill.errors import TidemillError
 from tidemill.objectstore.connection import Connection, split_url
-from tidemill.objectstore.faults import numbered
+from tidemill.objectstore.faults import broke_off, numbered
 from tidemill.objectstore.object_file import find_object, nanoseconds
 from tidemill.sources.file_info import FileInfo
 from tidemill.sources.globs import Alternative, escaped, parse_glob
@@ -72,7 +73,7 @@ def _pages(store: str, alternative: Alternative, connection: Connection, after: 
     prefix = alternative.prefix
     directory = prefix.rpartition("/")[0]
     start = max(before(prefix) if prefix != f"{directory}/" else "", after)
-    ordered = store.partition("://")[0] in _IN_ORDER and not store.endswith(_UNORDERED_BUCKET)
+    ordered = _in_order(store)
     while True:
         jump = None
         for page in _chunks(store, directory, start, connection):
@@ -95,25 +96,35 @@ def _pages(store: str, alternative: Alternative, connection: Connection, after: 
 
 
 def _chunks(store: str, directory: str, start: str, connection: Connection) -> Iterator[list[Any]]:
-    url = f"{store}/{directory}"
-    try:
-        opened = connection.store(store)
-        pages = obstore.list(opened, directory or None, offset=start or None, chunk_size=PAGE_KEYS)
-        for page in pages:
-            if page:
-                yield list(page)
-    except (BaseError, OSError, ValueError) as error:
-        raise numbered(error, url) from None
+    """Pages of a directory, to any depth. After one that broke off it goes on behind the last key that came."""
+    attempt, begun = 0, False
+    while True:
+        try:
+            opened = connection.store(store)
+            for page in obstore.list(opened, directory or None, offset=start or None, chunk_size=PAGE_KEYS):
+                if page:
+                    yield list(page)
+                    attempt, begun, start = 0, True, page[-1]["path"]
+            return
+        except (BaseError, OSError, ValueError) as error:
+            lost = begun and not _in_order(store)
+            if lost or not broke_off(error) or attempt >= connection.retries:
+                raise numbered(error, f"{store}/{directory}") from None
+        time.sleep(connection.pause(attempt))
+        attempt += 1
+
+
+def _in_order(store: str) -> bool:
+    """Whether keys are listed in the order of their bytes."""
+    return store.partition("://")[0] in _IN_ORDER and not store.endswith(_UNORDERED_BUCKET)
 
 
 def before(prefix: str) -> str:
     """A key that sorts before all that begin with a prefix, and behind nearly all others that do."""
-    if not prefix:
-        return ""
-    code = ord(prefix[-1]) - 1
-    if code < 0x20:  # no store takes control characters here
-        return prefix[:-1]
-    return prefix[:-1] + chr(code if not 0xD800 <= code <= 0xDFFF else 0xD7FF) + _LAST
+    code = ord(prefix[-1]) - 1 if prefix else 0
+    while code > 0 and (chr(code) == "/" or not (chr(code).isprintable() or code == 0x20)):
+        code -= 1  # what a name may not have
+    return prefix[:-1] + (chr(code) + _LAST if code else "")
 
 
 def _info(store: str, meta: Any) -> FileInfo:
@@ -125,9 +136,12 @@ def _single(url: str, connection: Connection) -> FileInfo | None:
     try:
         found = find_object(url, connection)
     except TidemillError as error:
-        if error.number != "TM5001":
-            raise
-        return None
+        if error.number == "TM5001":
+            return None
+        if error.number == "TM5033":  # an answer to HEAD has no body that says more
+            store, key = split_url(url)
+            _any_below(store, key, connection)
+        raise
     return FileInfo(url, found.size, found.modified, found.etag)
 
 
