@@ -9,8 +9,22 @@ TM5xxx sources, TM6xxx environment, TM7xxx usage of the API.
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable
 from typing import Any
+
+SECRET_OPTIONS = frozenset({"awsaccesskey", "awssecretkey", "awssessiontoken"})
+"""Options, in lower case, whose values are neither shown nor written anywhere."""
+
+_SECRET = re.compile(
+    rf"""(?is)\b({"|".join(sorted(SECRET_OPTIONS))})([`'"]?(?:\s*=\s*|\s+|(?=['"])))"""
+    r"""("(?:[^"\\]|\\.|"")*"?|'(?:[^'\\]|\\.|'')*'?|(?<==)[^\s'"`,)]+|(?<==\s)[^\s'"`,)]+)"""
+)
+
+
+def without_secrets(text: str) -> str:
+    """The text of a statement with ``***`` in place of the values of options with secrets."""
+    return _SECRET.sub(r"\1\2***", text)
 
 
 class TidemillError(Exception):
@@ -37,8 +51,8 @@ class TidemillError(Exception):
     def __init__(self, number: str, what: str, got: str = "", hint: str = "") -> None:
         self.number = number
         self.what = what
-        self.got = got
-        self.hint = hint
+        self.got = without_secrets(got)
+        self.hint = without_secrets(hint)
         self.passed: list[tuple[Any, bool]] = []
         super().__init__(self.message())
 

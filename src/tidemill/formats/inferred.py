@@ -18,6 +18,7 @@ from tidemill.formats.registry import lookup
 from tidemill.formats.rescue.options import RESCUED_FORMATS, rescuing
 from tidemill.formats.standalone import OpenFormat, given_options
 from tidemill.formats.whole_source import Source
+from tidemill.objectstore.connection import CONNECTION_OPTIONS
 from tidemill.schema import Schema
 
 
@@ -60,7 +61,8 @@ def open_inferring(name: str, options: dict[str, Any]) -> InferringFormat:
             got=name,
             hint=f"give a schema; inferred are {', '.join(INFERABLE)}",
         )
-    check_own_options(name, given, format_.option_names | CODEC_OPTIONS | READ_OPTIONS | INFERENCE_OPTIONS)
+    known = format_.option_names | CODEC_OPTIONS | READ_OPTIONS | INFERENCE_OPTIONS | CONNECTION_OPTIONS
+    check_own_options(name, given, known)
     parse_inference(given)
     parse_read_mode(given)
     return InferringFormat(lowered, given)

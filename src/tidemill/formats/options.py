@@ -8,6 +8,7 @@ from tidemill.errors import TidemillError, nearest
 from tidemill.formats.values.columns import TimePatterns
 from tidemill.formats.values.time_pattern import NO_PATTERN, TimePattern, compile_pattern
 from tidemill.formats.values.time_zones import zone_names
+from tidemill.objectstore.connection import SPELT_CONNECTION
 
 
 def bad_option(name: str, value: str, hint: str) -> TidemillError:
@@ -57,13 +58,15 @@ _SPELT = {
     name.lower(): name
     for name in (
         "allowBackslashEscapingAnyCharacter", "allowComments", "allowNonNumericNumbers", "allowNumericLeadingZeros",
-        "allowSingleQuotes", "allowUnquotedControlChars", "allowUnquotedFieldNames", "bufferSize",
+        "allowSingleQuotes", "allowUnquotedControlChars", "allowUnquotedFieldNames", "bufferSize", *SPELT_CONNECTION,
         "charToEscapeQuoteEscaping", "dateFormat", "dateFormat.*", "emptyValue", "enforceSchema",
         "errorsPath", "ignoreLeadingWhiteSpace", "ignoreSurroundingSpaces", "ignoreTrailingWhiteSpace",
         "inferColumnTypes", "inferTimestamp", "insertOnly", "lineSep", "maxBytesPerTrigger", "maxCharsPerColumn",
         "maxColumns", "maxConcurrentReads", "maxDecompressedRatio", "maxErrorRatio", "maxErrors", "maxFilesPerTrigger",
-        "maxNestingDepth", "maxPartitionBytes", "multiLine", "nanValue", "negativeInf", "nullValue", "nullValues",
-        "opColumn", "opDelete", "opInsert", "positiveInf", "prefersDecimal", "primitivesAsString", "readMode",
+        "maxNestingDepth", "maxPartitionBytes", "modifiedAfter", "modifiedBefore",
+        "multiLine", "nanValue", "negativeInf", "nullValue", "nullValues",
+        "opColumn", "opDelete", "opInsert", "pathGlobFilter",
+        "positiveInf", "prefersDecimal", "primitivesAsString", "readMode", "recursiveFileLookup",
         "rescuedDataColumn", "schemaEvolutionMode", "schemaHints", "schemaInferenceSampleBytes",
         "schemaInferenceSampleFiles", "timestampFormat", "timestampFormat.*", "timestampNTZFormat", "timestampUnit",
         "unescapedQuoteHandling", "watermarkDelay",

@@ -24,6 +24,7 @@ from tidemill.formats.read_modes import DEFAULT_BUFFER, MOST_BUFFER, READ_OPTION
 from tidemill.formats.registry import lookup
 from tidemill.formats.rescue.options import rescuing
 from tidemill.formats.whole_source import Source, WholeSource, seekable
+from tidemill.objectstore.connection import CONNECTION_OPTIONS
 from tidemill.schema import Field, Schema, nullable_type
 
 BUFFER_BYTES = DEFAULT_BUFFER
@@ -54,7 +55,7 @@ class OpenFormat:
         Parameters
         ----------
         source : bytes, or str or Path
-            The bytes themselves, or where the file is.
+            The bytes themselves, or where the file is: a path, or the URL of an object.
         columns : sequence of str, optional
             The columns wanted, in that order; all unless given. What is not wanted is not parsed.
         errors : list, optional
@@ -99,13 +100,13 @@ class OpenFormat:
         path = str(source) if isinstance(source, str | Path) else ""
         if isinstance(reader, FileRowReader):
             parse_codec_options(self.options).refuse(path)
-            with seekable(source) as file:
+            with seekable(source, self.options) as file:
                 size = file.seek(0, 2)
                 yield from reader.rows(file, start=0, end=size, file_size=size)
             return
         mode = parse_read_mode(self.options)
         mode = mode if buffer_bytes is None else replace(mode, buffer_bytes=buffer_bytes)
-        raw = WholeSource(source, mode.buffer_bytes)
+        raw = WholeSource(source, mode.buffer_bytes, self.options)
         with ExitStack() as stack:
             stack.callback(raw.end)
             whole = file_bytes(raw, path, raw.size, raw.size, self.options, mode)
@@ -120,7 +121,7 @@ class OpenFormat:
 
             @cache
             def lines() -> LineNumbers:
-                again = WholeSource(source, BUFFER_BYTES)
+                again = WholeSource(source, BUFFER_BYTES, self.options)
                 stack.callback(again.end)
                 return LineNumbers(FileBytes(again, path, again.size, self.options))
 
@@ -181,7 +182,7 @@ def open_format(name: str, schema: Schema | pa.Schema | str, **options: Any) -> 
             raise bad_option(
                 option, given[option], "it is about columns that are inferred: leave out the schema, or it"
             )
-    check_own_options(name, given, format_.option_names | CODEC_OPTIONS | READ_OPTIONS)
+    check_own_options(name, given, format_.option_names | CODEC_OPTIONS | READ_OPTIONS | CONNECTION_OPTIONS)
     return OpenFormat(format_, *rescuing(_schema(schema), given, inferred=False))
 
 

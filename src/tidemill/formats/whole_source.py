@@ -4,17 +4,25 @@ from __future__ import annotations
 
 import io
 import os
+from collections.abc import Mapping
 from pathlib import Path
-from typing import IO
+from typing import IO, cast
 
 from tidemill.formats.options import bad_option
+from tidemill.objectstore.connection import is_object_url, parse_connection
+from tidemill.objectstore.object_file import ObjectIO, find_object
 
 Source = bytes | bytearray | memoryview | str | Path
 """The bytes themselves, or where the file is."""
 
 
-def seekable(source: Source) -> IO[bytes]:
-    """The bytes as a file that can seek. TM4003 for what is neither bytes nor a path."""
+def seekable(source: Source, options: Mapping[str, str]) -> IO[bytes]:
+    """The bytes as a file that can seek; of an object by its URL, reached as options with names in lower case say.
+
+    TM4003 for what is neither bytes nor a path; for an object as :func:`find_object`.
+    """
+    if isinstance(source, str) and is_object_url(source):
+        return cast(IO[bytes], ObjectIO(find_object(source, parse_connection(options, source))))
     if isinstance(source, str | Path):
         return Path(source).open("rb")
     if not isinstance(source, bytes | bytearray | memoryview):
@@ -28,8 +36,8 @@ class WholeSource:
     Pieces of a ``bytes`` object are not copied.
     """
 
-    def __init__(self, source: Source, buffer_bytes: int) -> None:
-        self._file = seekable(source)
+    def __init__(self, source: Source, buffer_bytes: int, options: Mapping[str, str]) -> None:
+        self._file = seekable(source, options)
         self._bytes = None if isinstance(source, str | Path) else memoryview(source).cast("B")
         self._piece = buffer_bytes
         self.size = self._file.seek(0, 2)
@@ -54,6 +62,8 @@ class WholeSource:
         """The bytes there, as many as there are; several threads may call it."""
         if self._bytes is not None:
             return bytes(self._bytes[position : position + length])
+        if isinstance(self._file, ObjectIO):
+            return self._file.file.read_at(position, min(length, self.size - position))
         return os.pread(self._file.fileno(), length, position)
 
     def first_bytes(self, count: int) -> bytes:

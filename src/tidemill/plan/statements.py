@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from tidemill.errors import TidemillError
+from tidemill.errors import TidemillError, without_secrets
 from tidemill.schema import Schema
 
 _TOKEN = re.compile(
@@ -131,7 +131,7 @@ def split_script(script: str) -> list[Source]:
             raise TidemillError(
                 "TM2001",
                 "the SQL cannot be parsed",
-                got=f"line {line}: {script[at : at + 40].splitlines()[0]}",
+                got=f"line {line}: {_shown(script, at)}",
                 hint="a string, quoted name or comment that begins here is not closed",
             )
         if match.lastgroup == "other" and match[0] == ";":
@@ -144,6 +144,12 @@ def split_script(script: str) -> list[Source]:
     if meaningful:
         statements.append(_source(script, start, len(script)))
     return statements
+
+
+def _shown(script: str, at: int) -> str:
+    """What stands there, as far as it is no secret."""
+    text = script[at : at + 40].splitlines()[0]
+    return "***" if without_secrets(script[:at] + text) != without_secrets(script[:at]) + text else text
 
 
 def _source(script: str, start: int, end: int) -> Source:

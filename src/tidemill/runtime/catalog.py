@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from tidemill.errors import TidemillError, nearest
+from tidemill.errors import SECRET_OPTIONS, TidemillError, nearest
 from tidemill.formats.base import BEGINNING_BYTES, WholeByBeginning, WholeFiles
 from tidemill.formats.codecs import CODEC_OPTIONS, parse_codec_options
 from tidemill.formats.csv.changes import DELETES_OPTION
@@ -22,6 +22,7 @@ from tidemill.formats.orderbook.rules import MESSAGES
 from tidemill.formats.read_modes import READ_OPTIONS, check_read_mode
 from tidemill.formats.registry import lookup
 from tidemill.formats.rescue.options import RESCUE_OPTIONS
+from tidemill.objectstore.connection import CONNECTION_OPTIONS, SPELT_CONNECTION
 from tidemill.plan import codec
 from tidemill.plan.algebra import Node, relations
 from tidemill.plan.assemble import ViewDefinition
@@ -32,15 +33,20 @@ from tidemill.runtime.primary_key import DEBEZIUM, ORDER_BOOK, with_primary_key
 from tidemill.runtime.static_tables import parse_static
 from tidemill.runtime.watermark import Watermark, parse_watermark
 from tidemill.schema import Field, Schema
-from tidemill.sources import files
+from tidemill.sources.filters import FILTER_OPTIONS
+from tidemill.sources.place import Place, pattern_of, place_of
 from tidemill.task.expressions import Literal, Ref
 from tidemill.task.program import Calculate, Changelog, ReadPlan, TableSource, multiset_table
 
-_OWN_OPTIONS = TABLE_OPTIONS | INFERENCE_OPTIONS
+_OWN_OPTIONS = TABLE_OPTIONS | INFERENCE_OPTIONS | FILTER_OPTIONS
 """Options of any table that its format is not told of; those of codecs and of how to read it is."""
 
-CHANGEABLE = {name.lower(): name for name in (*BUDGET_OPTIONS, "maxFilesPerTrigger", "maxBytesPerTrigger")}
-"""Options of a table that can be changed: they say when its rows are admitted, and nothing about what they are."""
+CHANGEABLE = {
+    name.lower(): name for name in (*BUDGET_OPTIONS, "maxFilesPerTrigger", "maxBytesPerTrigger", *SPELT_CONNECTION)
+}
+"""Options of a table that can be changed: they say when its rows are admitted, or how its store is reached, and nothing
+about what they are.
+"""
 
 ERRORS_SUFFIX = "__errors"
 """``<table>__errors`` reads as a view with one row per malformed field or row."""
@@ -116,6 +122,11 @@ class Table:
         return parse_static(self.options, self.keyed)
 
     @property
+    def place(self) -> Place:
+        """Where its files are. Errors as :func:`place_of`."""
+        return place_of(self.path, self.options)
+
+    @property
     def broadcast(self) -> bool | None:
         """Whether it may be the small side of a join, whatever its size; None leaves that to its size.
 
@@ -168,7 +179,7 @@ class Table:
             return True
         if not isinstance(format_, WholeByBeginning):
             return False
-        return format_.begins_whole(self.declared, self.options, files.beginning(path, BEGINNING_BYTES))
+        return format_.begins_whole(self.declared, self.options, self.place.beginning(path, BEGINNING_BYTES))
 
     def source(self) -> TableSource:
         """What a scan needs to know."""
@@ -266,7 +277,7 @@ class Catalog:
         inferred = not len(statement.schema) and statement.format in INFERABLE
         statement = with_primary_key(with_columns(statement))
         options = {k.lower(): v for k, v in statement.options.items()}
-        path = files.local_pattern(options["path"]) if "path" in options else ""
+        path = pattern_of(options["path"]) if "path" in options else ""
         uid = f"{statement.name}#{self.next_uid}"
         table = Table(
             statement.name,
@@ -437,9 +448,10 @@ class Catalog:
             )
 
     def to_json(self) -> dict[str, Any]:
-        """As stored in a manifest."""
+        """As stored in a manifest: without secrets, which the script or the environment gives again."""
         tables = [
-            {**vars(t), "declared": codec.encode(t.declared), "options": dict(t.options)} for t in self.tables.values()
+            {**vars(t), "declared": codec.encode(t.declared), "options": _without_secrets(t.options)}
+            for t in self.tables.values()
         ]
         return {
             "tables": tables,
@@ -469,6 +481,10 @@ class Catalog:
         pending = {v["name"].removesuffix(NEXT): _view_from_json(v) for v in data.get("pending", ())}
         former = tuple(Former(_view_from_json(f["view"]), f["until"]) for f in data.get("former", ()))
         return Catalog(tables, views, data["next_uid"], pending, former)
+
+
+def _without_secrets(options: Mapping[str, str]) -> dict[str, str]:
+    return {name: value for name, value in options.items() if name not in SECRET_OPTIONS}
 
 
 def _view_to_json(view: View) -> dict[str, Any]:
@@ -504,7 +520,7 @@ def _table_from_json(data: Mapping[str, Any]) -> Table:
 
 def _check_table(table: Table, statement: CreateTable) -> None:
     format_ = lookup(table.format)
-    known = _OWN_OPTIONS | CODEC_OPTIONS | READ_OPTIONS | format_.option_names | RESCUE_OPTIONS
+    known = _OWN_OPTIONS | CODEC_OPTIONS | READ_OPTIONS | format_.option_names | RESCUE_OPTIONS | CONNECTION_OPTIONS
     check_options(table.format, statement.options, known)
     if table.keyed and table.watermark is not None:
         raise TidemillError(
@@ -544,11 +560,11 @@ def _check_table(table: Table, statement: CreateTable) -> None:
     check_read_mode(table.format, format_.reader(source.schema, dict(source.options), ()), table.options)
     _ = table.broadcast  # raises for a bad value
     _check_limits(table)
-    next(files.listing(table.path), None)
+    next(table.place.listing(), None)
 
 
 def _check_limits(table: Table) -> None:
     """TM4003 for a bad value of an option that can be changed."""
     for name in ("maxFilesPerTrigger", "maxBytesPerTrigger"):
         table.limit(name)
-    _ = table.budget
+    _ = table.budget, table.place

@@ -52,14 +52,17 @@ from tidemill.formats.options import bad_option, check_options, parse_size
 from tidemill.formats.read_modes import READ_OPTIONS, check_read_mode, parse_read_mode
 from tidemill.formats.registry import built_in, lookup
 from tidemill.formats.rescue.options import rescue_column, rescuing
+from tidemill.objectstore.connection import CONNECTION_OPTIONS
 from tidemill.schema import Field, Schema, type_from_spark, type_to_ddl
-from tidemill.sources.files import FileReader, beginning, listing, local_pattern
+from tidemill.sources.files import local_pattern
+from tidemill.sources.filters import FILTER_OPTIONS
+from tidemill.sources.place import place_of, reader_of
 from tidemill.sources.split import Split
 
 NAME = "tidemill"
 DEFAULT_PARTITION = "128m"
 
-_OWN_OPTIONS = frozenset({"path", "paths", "format", "maxpartitionbytes", "errorspath", "columns"})
+_OWN_OPTIONS = frozenset({"path", "paths", "format", "maxpartitionbytes", "errorspath", "columns"}) | FILTER_OPTIONS
 _OF_CHANGES = ("debezium", "orderbook")
 _ERRORS = pa.schema(
     [
@@ -103,7 +106,14 @@ class TidemillSource(DataSource):  # type: ignore[misc]  # PySpark has no types 
                 got=repr(name),
                 hint=f"{nearest(name, rows)}; changelogs and order books are read by a mill",
             )
-        known = lookup(name).option_names | CODEC_OPTIONS | READ_OPTIONS | INFERENCE_OPTIONS | _OWN_OPTIONS
+        known = (
+            lookup(name).option_names
+            | CODEC_OPTIONS
+            | READ_OPTIONS
+            | INFERENCE_OPTIONS
+            | _OWN_OPTIONS
+            | CONNECTION_OPTIONS
+        )
         check_options(name, self.given, known)
         parse_size("maxPartitionBytes", self.given.get("maxpartitionbytes", DEFAULT_PARTITION))
         if not _paths(self.given):
@@ -135,7 +145,7 @@ class TidemillSource(DataSource):  # type: ignore[misc]  # PySpark has no types 
                 got=name,
                 hint='.schema("a BIGINT, b STRING") before .load',
             )
-        found = [file.path for path in _paths(self.given) for file in listing(local_pattern(path)) if file.size]
+        found = [file.path for path in _paths(self.given) for file in place_of(path, self.given).listing() if file.size]
         return rescuing(infer_columns(name, found, self.given), self.given, inferred=False)[0].to_ddl()
 
     def reader(self, schema: StructType) -> TidemillReader:
@@ -190,15 +200,25 @@ class TidemillReader(DataSourceReader):  # type: ignore[misc]
         whole = isinstance(format_, WholeFiles) and format_.reads_whole_files(self._schema, self._options)
         found: list[list[Split]] = []
         for path in _paths(self._given):
-            for file in listing(local_pattern(path)):
+            place = place_of(path, self._given)
+            for file in place.listing():
                 parts = 1 if whole or codecs.of(file.path) else max(-(-file.size // most), 1)
                 if parts > 1 and isinstance(format_, WholeByBeginning):
-                    head = beginning(file.path, BEGINNING_BYTES)
+                    head = place.beginning(file.path, BEGINNING_BYTES)
                     parts = 1 if format_.begins_whole(self._schema, self._options, head) else parts
                 cuts = [file.size * k // parts for k in range(parts + 1)]
                 found.append(
                     [
-                        Split(NAME, file.path, start, end, file.size, file.modified, False if start == 0 else None)
+                        Split(
+                            NAME,
+                            file.path,
+                            start,
+                            end,
+                            file.size,
+                            file.modified,
+                            False if start == 0 else None,
+                            etag=file.etag,
+                        )
                         for start, end in pairwise(cuts)
                     ]
                 )
@@ -220,12 +240,12 @@ class TidemillReader(DataSourceReader):  # type: ignore[misc]
         """What tells on which lines errors are, by reading the file again; None for a format that is no text."""
         if not has_lines(lookup(self._format)):
             return None
-        again = FileBytes(FileReader(split), split.path, split.size, self._options)
+        again = FileBytes(reader_of(split, self._options), split.path, split.size, self._options)
         return LineNumbers(again, (split.path, split.size, split.modified))
 
     def _rows(self, split: Split) -> Iterator[Rows]:
         reader = self._reader()
-        file = FileReader(split, parse_read_mode(self._options).buffer_bytes)
+        file = reader_of(split, self._options, parse_read_mode(self._options).buffer_bytes)
         try:
             if isinstance(reader, FileRowReader):
                 parse_codec_options(self._options).refuse(split.path)
@@ -294,7 +314,7 @@ class _QuoteFinder:
 
     def _open(self, split: Split) -> tuple[SplitReader, Any]:
         assert isinstance(self._reader, RowReader)
-        file = FileReader(split, parse_read_mode(self._options).buffer_bytes)
+        file = reader_of(split, self._options, parse_read_mode(self._options).buffer_bytes)
         source = file_bytes(file, split.path, split.size, split.end, self._options)
         place = {"start": split.start, "end": split.end, "size": split.size}
         with _naming(split):

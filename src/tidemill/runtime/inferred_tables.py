@@ -13,7 +13,7 @@ from tidemill.formats.inference.options import INFERENCE_OPTIONS, parse_inferenc
 from tidemill.formats.rescue.options import RESCUE_OPTIONS, RESCUED_FORMATS, Evolution, parse_evolution, rescuing
 from tidemill.plan.statements import CreateTable
 from tidemill.schema import Schema
-from tidemill.sources import files
+from tidemill.sources.place import place_of
 
 
 def with_columns(statement: CreateTable) -> CreateTable:
@@ -56,13 +56,13 @@ def _infer(statement: CreateTable, options: Mapping[str, str]) -> Schema:
     parse_inference(options)
     if "path" not in options:
         return Schema(())
-    path = files.local_pattern(options["path"])
-    found: Sequence[str] = [f.path for f in files.listing(path) if f.size]
+    place = place_of(options["path"], options)
+    found: Sequence[str] = [f.path for f in place.listing() if f.size]
     if not found:
         raise TidemillError(
             "TM4071",
             "no columns can be inferred",
-            got=f"{statement.name}: there are no files in {path}",
+            got=f"{statement.name}: there are no files in {place.pattern}",
             hint="put a file with rows there first, or list the columns with their types",
         )
     schema = infer_columns(statement.format, found, options)

@@ -14,7 +14,8 @@ from tidemill.runtime import error_budget, static_tables
 from tidemill.runtime.catalog import Catalog, Table
 from tidemill.runtime.error_budget import RowCounts
 from tidemill.runtime.progress import FileProgress, Progress, from_rows, list_table, to_rows, verify_quotes
-from tidemill.sources import files
+from tidemill.sources.file_info import FileInfo
+from tidemill.sources.place import Place
 from tidemill.sources.split import Split, SplitResult
 from tidemill.state.keys import decode
 from tidemill.state.merge import merge
@@ -50,7 +51,7 @@ class Intake:
         self._history: dict[tuple[str, int], Progress] = {}
         self._listed: dict[str, float] = {}
         self._pinned: dict[str, tuple[FileProgress, ...]] = {}
-        self._appeared: dict[str, list[files.FileInfo]] = {}
+        self._appeared: dict[str, list[FileInfo]] = {}
         self._history_is_next = False
         self._small_was_last: dict[bool, bool] = {}
         self._turn: tuple[bool, bool] | None = None
@@ -61,7 +62,7 @@ class Intake:
             if runs:
                 rows = merge(runs, state.ops, drop_zero=False)
                 self._live[table.name] = Progress(
-                    table.name, None, from_rows(decode(rows.keys, state.key)[0], rows).values()
+                    table.name, None, from_rows(decode(rows.keys, state.key)[0], rows, table.place.objects).values()
                 )
             if table.name in pinned:
                 first = self._pinned[table.name] = tuple(_file(f) for f in pinned[table.name])
@@ -109,7 +110,7 @@ class Intake:
         if not declared.static or table in self._pinned:
             return
         progress = Progress(table, None)
-        if not progress.discover(files.listing(declared.path)):
+        if not progress.discover(declared.place.listing()):
             raise static_tables.without_files(table, declared.path)
         self._pinned[table] = tuple(progress.known.values())
         self._live[table] = progress
@@ -123,7 +124,7 @@ class Intake:
         sizes = {f.path: f.size for f in self._live[table].known.values()}
         total = sum(sizes.values())
         try:
-            for info in files.listing(self._tables[table].path):
+            for info in self._tables[table].place.listing():
                 total += info.size - sizes.get(info.path, 0)
                 if total > most:
                     break
@@ -152,19 +153,20 @@ class Intake:
     def list_files(self, seconds: float) -> None:
         """Look for new files, not more often than every ``seconds`` while known ones wait. TM5001 as in listing."""
         now = time.monotonic()
-        found: dict[str, list[files.FileInfo]] = {}
+        found: dict[Place, list[FileInfo]] = {}
         for name, table in self._tables.items():
             progress = self._live[name]
             if table.static and name not in self._pinned:
                 continue
             if progress.done or now - self._listed.get(name, -1e9) >= seconds:
-                if table.path not in found:
-                    found[table.path] = list(files.listing(table.path))
+                place = table.place
+                if place not in found:
+                    found[place] = list(place.listing())
                 self._listed[name] = now
                 if not table.static:
-                    progress.discover(found[table.path])
+                    progress.discover(found[place])
                 elif name in self._pinned:
-                    late = [f for f in found[table.path] if f.size and f.path not in progress.known]
+                    late = [f for f in found[place] if f.size and f.path not in progress.known]
                     self._appeared |= {name: late} if late else {}
 
     def admit(
@@ -351,11 +353,13 @@ def _placed(splits: list[Split], table: Table) -> list[Split]:
 
 
 def _list_table(table: Table) -> StateTable:
-    return list_table(table.uid, table.watermark is not None)
+    return list_table(table.uid, table.watermark is not None, table.place.objects)
 
 
 def _file(entry: Sequence[Any]) -> FileProgress:
     """A file of a history as JSON has it."""
     path, size, modified, position, quotes, *times = entry
-    latest, marks = times or (None, ())
-    return FileProgress(path, size, modified, position, quotes, latest, tuple((int(p), int(w)) for p, w in marks))
+    latest, marks, *etag = times or (None, ())
+    return FileProgress(
+        path, size, modified, position, quotes, latest, tuple((int(p), int(w)) for p, w in marks), *etag
+    )

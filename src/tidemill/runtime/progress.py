@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
-from tidemill.sources.files import FileInfo
+from tidemill.sources.file_info import FileInfo
 from tidemill.sources.split import Split, SplitResult
 from tidemill.state.keys import KeyColumn, encode
 from tidemill.state.merge import MergeOp, Rows, consolidate
@@ -27,7 +27,8 @@ class FileProgress:
     """One file: listed with this size (bytes) and modification time (ns), read up to ``position``.
 
     Of a table with a watermark, ``latest`` is the greatest event time admitted from the file (microseconds), and
-    ``marks`` are (position, watermark): which watermark rows were admitted under, from that position on.
+    ``marks`` are (position, watermark): which watermark rows were admitted under, from that position on. An object has
+    the ``etag`` it was listed with.
     """
 
     path: str
@@ -37,6 +38,7 @@ class FileProgress:
     in_quotes: bool = False
     latest: int | None = None
     marks: tuple[tuple[int, int], ...] = ()
+    etag: str = ""
 
     @property
     def remaining(self) -> int:
@@ -48,11 +50,15 @@ _LEAST_TIME = -(2**63)
 _MARKS = pa.list_(pa.struct([("position", pa.int64()), ("watermark", pa.int64())]))
 
 
-def list_table(uid: str, watermark: bool = False) -> StateTable:
-    """The state table of a source: path, then size, modified, position, in_quotes; with a watermark latest, marks."""
+def list_table(uid: str, watermark: bool = False, objects: bool = False) -> StateTable:
+    """The state table of a source: path, then size, modified, position, in_quotes; with a watermark latest, marks; of
+    objects the ETag.
+    """
     types: tuple[pa.DataType, ...] = (pa.int64(), pa.int64(), pa.int64(), pa.int64(), pa.int64())
     if watermark:
         types = (*types, pa.int64(), _MARKS)
+    if objects:
+        types = (*types, pa.string())
     return StateTable(f"list:{uid}", (KeyColumn(pa.string()),), 1, types, (MergeOp.LAST,) * len(types))
 
 
@@ -67,19 +73,22 @@ def to_rows(table: StateTable, files: Iterable[FileProgress]) -> Rows:
         pa.array([f.position for f in entries], pa.int64()),
         pa.array([int(f.in_quotes) for f in entries], pa.int64()),
     ]
-    if len(table.value_types) > len(columns):
+    if _MARKS in table.value_types:
         columns.append(pa.array([f.latest for f in entries], pa.int64()))
         marks = [[{"position": p, "watermark": w} for p, w in f.marks] for f in entries]
         columns.append(pa.array(marks, _MARKS))
+    if len(table.value_types) > len(columns):
+        columns.append(pa.array([f.etag for f in entries], pa.string()))
     return consolidate(keys, columns, table.ops, drop_zero=False)
 
 
-def from_rows(paths: pa.Array, rows: Rows) -> dict[str, FileProgress]:
+def from_rows(paths: pa.Array, rows: Rows, objects: bool = False) -> dict[str, FileProgress]:
     """Files from a merged run; ``paths`` are its decoded keys."""
     columns = [v.to_pylist() for v in rows.values[1:]]
+    tags = columns.pop() if objects else [""] * len(paths)
     return {
-        path: FileProgress(path, size, modified, position, bool(quotes), *_times(*times))
-        for path, size, modified, position, quotes, *times in zip(paths.to_pylist(), *columns, strict=True)
+        path: FileProgress(path, size, modified, position, bool(quotes), *_times(*times), etag)
+        for etag, path, size, modified, position, quotes, *times in zip(tags, paths.to_pylist(), *columns, strict=True)
     }
 
 
@@ -113,7 +122,7 @@ class Progress:
             known = self.known.get(info.path)
             if info.size and (known is None or known.position == 0):
                 unread.discard(info.path)
-                self.known[info.path] = FileProgress(info.path, info.size, info.modified)
+                self.known[info.path] = FileProgress(info.path, info.size, info.modified, etag=info.etag)
                 self.waiting[info.path] = None
                 new += known is None
         for path in unread:
@@ -169,9 +178,8 @@ class Progress:
                     late = next((w for p, w in reversed(file.marks) if p <= at), None)
                     stop = min((p for p, _ in file.marks if at < p < stop), default=stop)
                 known: bool | None = quotes if at == file.position else None
-                splits.append(
-                    Split(self.table, path, at, stop, file.size, file.modified, known, self.audience, watermark=late)
-                )
+                place = (self.table, path, at, stop, file.size, file.modified)
+                splits.append(Split(*place, known, self.audience, watermark=late, etag=file.etag))
                 at = stop
         return splits
 

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from tidemill.errors import TidemillError
-from tidemill.sources.files import FileInfo
+from tidemill.sources.file_info import FileInfo
 from tidemill.state.columns import column
 from tidemill.state.keys import encode
 from tidemill.state.merge import Rows, consolidate

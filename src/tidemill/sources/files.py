@@ -2,31 +2,21 @@
 
 from __future__ import annotations
 
-import glob
-import itertools
+import contextlib
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
+from stat import S_ISREG
 from typing import IO
 from urllib.parse import unquote, urlparse
 
 from tidemill.errors import TidemillError
+from tidemill.sources.file_info import FileInfo
+from tidemill.sources.globs import Part, escaped, hidden, parse_glob
 from tidemill.sources.split import Split
 
 BUFFER_BYTES = 1 << 20
 """How many bytes one read asks for."""
-
-_UNREADABLE = frozenset({".xz", ".lzma", ".zip", ".snappy", ".sz", ".lzo", ".br", ".deflate", ".z", ".7z", ".rar"})
-
-
-@dataclass(frozen=True)
-class FileInfo:
-    """A file as listed: size in bytes, modification time in nanoseconds since 1970."""
-
-    path: str
-    size: int
-    modified: int
 
 
 def local_pattern(path: str) -> str:
@@ -46,43 +36,79 @@ def local_pattern(path: str) -> str:
         "TM5002",
         "there is no connector for this path",
         got=path,
-        hint="a local file, directory or glob, or a file:// URL",
+        hint="a local file, directory or glob, a file:// URL, or objects: s3://, gs://, az://",
     )
 
 
-def listing(pattern: str) -> Iterator[FileInfo]:
-    """Regular files that match a path, directory (not below) or glob, by name.
+def listing(pattern: str, recursive: bool = False) -> Iterator[FileInfo]:
+    """Regular files that a path, directory (not below, unless ``recursive``) or glob names, by name.
 
-    Names that begin with ``.`` or ``_`` are hidden, as in Spark, and so is what lies in such a directory
-    that a wildcard matched. In a glob ``**`` crosses directories.
+    Hidden ones are left out (:func:`tidemill.sources.globs.hidden`), and what lies in hidden directories that were not
+    asked for by name. Links are followed.
 
     Raises
     ------
     TidemillError
-        TM5001 when a path without wildcards does not exist, TM5006 for an archive that no codec reads.
+        TM5001 when a path without wildcards does not exist, TM5004 for a directory that cannot be read, TM5035 for a
+        glob that is not understood.
     """
     if Path(pattern).is_dir():
-        pattern = str(Path(glob.escape(pattern)) / "*")
-    elif not glob.has_magic(pattern) and not Path(pattern).exists():
-        raise missing(pattern)
-    fixed = sum(1 for _ in itertools.takewhile(lambda p: not glob.has_magic(p), Path(pattern).parts[:-1]))
-    for name in sorted(glob.iglob(pattern, recursive=True)):
-        path = Path(name)
-        if any(part.startswith((".", "_")) for part in path.parts[fixed:]):
+        glob = parse_glob(f"{escaped(pattern.rstrip('/'))}/*")
+    else:
+        glob = parse_glob(escaped(pattern) if Path(pattern).is_file() else pattern)
+        if glob.literal is not None and not Path(glob.literal).exists():
+            raise missing(pattern)
+    found: set[str] = set()
+    for alternative in (glob.below() if recursive else glob).alternatives:
+        fixed = alternative.fixed
+        above = "/".join(p.begins for p in alternative.parts[:fixed])
+        found.update(_walk(above or "/", alternative.parts[fixed:], frozenset()))
+    for name in sorted(found):
+        with contextlib.suppress(FileNotFoundError):  # gone meanwhile: it was never admitted
+            status = Path(name).stat()
+            if S_ISREG(status.st_mode):
+                yield FileInfo(name, status.st_size, status.st_mtime_ns)
+
+
+def _walk(directory: str, parts: tuple[Part, ...], above: frozenset[tuple[int, int]]) -> Iterator[str]:
+    """Paths below a directory that parts name, hidden ones left out; what comes back to itself by links is not."""
+    first, *others = parts
+    for entry in _entries(directory):
+        if hidden(entry.name) or not (first.deep or first.matches(entry.name)):
             continue
-        try:
-            status = path.stat()
-        except FileNotFoundError:
-            continue  # gone between listing and stat: it was never admitted
-        if path.is_file():
-            if path.suffix.lower() in _UNREADABLE:
-                raise TidemillError(
-                    "TM5006",
-                    "files compressed in this way are not supported",
-                    got=name,
-                    hint="gzip, bzip2, zstd or lz4; or leave them out with a glob",
-                )
-            yield FileInfo(name, status.st_size, status.st_mtime_ns)
+        if not others:
+            yield entry.path
+        if others or first.deep:
+            yield from _below(entry, parts, above)
+    if first.deep and others:
+        yield from _walk(directory, tuple(others), above)
+
+
+def _below(entry: os.DirEntry[str], parts: tuple[Part, ...], above: frozenset[tuple[int, int]]) -> Iterator[str]:
+    if not entry.is_dir():
+        return
+    try:
+        status = entry.stat()
+    except FileNotFoundError:
+        return
+    here = (status.st_dev, status.st_ino)
+    if here not in above:
+        yield from _walk(entry.path, parts if parts[0].deep else parts[1:], above | {here})
+
+
+def _entries(directory: str) -> list[os.DirEntry[str]]:
+    try:
+        with os.scandir(directory) as entries:
+            return list(entries)
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    except OSError as error:
+        raise TidemillError(
+            "TM5004",
+            "a file cannot be read",
+            got=f"{directory}: {error.strerror}",
+            hint="check its permissions",
+        ) from error
 
 
 def beginning(path: str, count: int) -> bytes:

@@ -27,6 +27,8 @@ class Split:
         tables whose rows have an order need it; 0 for the others.
     watermark : int or None
         Rows with an event time before it (microseconds) are late and not admitted.
+    etag : str
+        The ETag of an object when it was listed; only that version is read.
     """
 
     table: str
@@ -39,6 +41,7 @@ class Split:
     audience: int | None = None
     base: int = 0
     watermark: int | None = None
+    etag: str = ""
 
 
 @dataclass(frozen=True)

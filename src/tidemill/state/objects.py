@@ -23,9 +23,10 @@ from obstore.exceptions import AlreadyExistsError, BaseError, NotFoundError
 from obstore.store import LocalStore, MemoryStore
 
 from tidemill.errors import TidemillError
+from tidemill.objectstore.connection import SCHEMES, configured_endpoint
 
 STAGED = ".staged"
-_SCHEMES = ("s3", "s3a", "gs", "az", "abfs", "abfss", "memory")
+_SCHEMES = (*SCHEMES, "memory")
 _in_memory: dict[str, MemoryStore] = {}
 
 
@@ -170,7 +171,7 @@ class Objects:
             elif self.url.startswith("memory:"):
                 self._store = _in_memory.setdefault(self.url, MemoryStore())
             else:
-                http = {"allow_http": "true"} if _plain_endpoint() else {}
+                http = {"allow_http": "true"} if configured_endpoint().startswith("http://") else {}
                 self._store = obstore.store.from_url(self.url, client_options=http)
         return self._store
 
@@ -179,10 +180,6 @@ _ONE_REQUEST = 16 << 20
 """A larger file goes up in parts, for which there is no "unless it exists". It does no harm: such files are state, to
 which every attempt gives a name of its own. Manifests, which decide between writers, are bytes of whatever size.
 """
-
-
-def _plain_endpoint() -> bool:
-    return os.environ.get("AWS_ENDPOINT_URL", os.environ.get("AWS_ENDPOINT", "")).startswith("http://")
 
 
 def local_directory(root: str | os.PathLike[str]) -> Path | None:

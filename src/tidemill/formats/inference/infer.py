@@ -129,7 +129,7 @@ def _columnar(read: Callable[[Any], pa.Schema]) -> Callable[..., Schema]:
             path = str(source) if isinstance(source, str | Path) else ""
             parse_codec_options(options).refuse(path)
             try:
-                with seekable(source) as file:
+                with seekable(source, options) as file:
                     found.append((path, read(file)))
             except FormatError as error:
                 raise FormatError(error.number, error.what, f"{path}: {error.got}", error.hint) from error

@@ -53,7 +53,7 @@ def sample_texts(
 
 
 def _beginning(source: Source, options: Mapping[str, str], count: int) -> tuple[bytes, bool]:
-    raw = WholeSource(source, _BUFFER_BYTES)
+    raw = WholeSource(source, _BUFFER_BYTES, options)
     try:
         path = str(source) if isinstance(source, str | Path) else ""
         file = FileBytes(raw, path, raw.size, options)

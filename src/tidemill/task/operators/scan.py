@@ -21,7 +21,7 @@ from tidemill.formats.read_modes import parse_read_mode
 from tidemill.formats.registry import lookup
 from tidemill.formats.rescue.new_columns import NewColumnsError
 from tidemill.formats.row_filter import FilteringReader, RowFilter
-from tidemill.sources.files import FileReader
+from tidemill.sources.place import SplitFile, reader_of
 from tidemill.sources.split import Split, SplitResult
 from tidemill.state.columns import column
 from tidemill.state.keys import encode
@@ -190,15 +190,15 @@ class _OpenSplit:
         self._malformed_at: set[int] = set()
         self._lines: LineNumbers | None = None
         if has_lines:
-            again = FileBytes(FileReader(split), split.path, split.size, options)
+            again = FileBytes(reader_of(split, options), split.path, split.size, options)
             self._lines = LineNumbers(again, (split.path, split.size, split.modified))
         self._reader: SplitReader | None = None
-        self._file: FileBytes | FileReader
+        self._file: FileBytes | SplitFile
         if isinstance(reader, FileRowReader):
             self._file = _seekable(split, options)
             self._parts = reader.rows(self._file.open(0), start=split.start, end=split.end, file_size=split.size)
         else:
-            file = FileReader(split, parse_read_mode(options).buffer_bytes)
+            file = reader_of(split, options, parse_read_mode(options).buffer_bytes)
             self._file = file_bytes(file, split.path, split.size, split.end, options)
             place = {"start": split.start, "end": split.end, "size": split.size}
             with _naming(split):
@@ -282,11 +282,11 @@ class _OpenSplit:
             self.latest = latest
 
 
-def _seekable(split: Split, options: Mapping[str, str]) -> FileReader:
+def _seekable(split: Split, options: Mapping[str, str]) -> SplitFile:
     """The file of a format that needs random access."""
     with _naming(split):
         parse_codec_options(options).refuse(split.path)
-    return FileReader(split)
+    return reader_of(split, options)
 
 
 @contextmanager

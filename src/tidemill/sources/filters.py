@@ -1,0 +1,80 @@
+"""Which of the files that a path names are wanted: Spark's options of file sources."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from tidemill.errors import TidemillError
+from tidemill.sources.globs import Glob, parse_glob
+
+FILTER_OPTIONS = frozenset({"pathglobfilter", "recursivefilelookup", "modifiedafter", "modifiedbefore"})
+"""Options of any table that reads files, in lower case."""
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True)
+class Filters:
+    """What is asked of a file besides its path.
+
+    Parameters
+    ----------
+    name : Glob, optional
+        What its name without directories matches.
+    recursive : bool
+        Whether directories are looked through to any depth.
+    after, before : int, optional
+        Its modification time, in whole milliseconds, is later or earlier than this (microseconds since 1970).
+    """
+
+    name: Glob | None = None
+    recursive: bool = False
+    after: int | None = None
+    before: int | None = None
+
+    def wants(self, path: str, modified: int) -> bool:
+        """Whether a file is wanted; ``modified`` in nanoseconds."""
+        if self.name is not None and not self.name.matches(path.rpartition("/")[2]):
+            return False
+        time = modified // 1_000_000 * 1000
+        return (self.after is None or time > self.after) and (self.before is None or time < self.before)
+
+
+def parse_filters(options: Mapping[str, str]) -> Filters:
+    """``pathGlobFilter``, ``recursiveFileLookup``, ``modifiedAfter`` and ``modifiedBefore``; names in lower case.
+
+    Raises
+    ------
+    TidemillError
+        TM4003 for a bad value, TM5035 for a glob that is not understood.
+    """
+    name = options.get("pathglobfilter")
+    if name is not None and "/" in name:
+        raise _bad("pathGlobFilter", name, "a glob of names, without directories")
+    recursive = options.get("recursivefilelookup", "false").lower()
+    if recursive not in ("true", "false"):
+        raise _bad("recursiveFileLookup", options["recursivefilelookup"], "true or false")
+    return Filters(
+        None if name is None else parse_glob(name),
+        recursive == "true",
+        _time(options, "modifiedAfter"),
+        _time(options, "modifiedBefore"),
+    )
+
+
+def _time(options: Mapping[str, str], name: str) -> int | None:
+    text = options.get(name.lower())
+    if text is None:
+        return None
+    try:
+        time = datetime.fromisoformat(text.strip())
+    except ValueError:
+        raise _bad(name, text, "a time such as 2026-11-21T12:00:00, in UTC unless it says otherwise") from None
+    time = time.replace(tzinfo=UTC) if time.tzinfo is None else time
+    return (time - _EPOCH) // timedelta(microseconds=1)
+
+
+def _bad(name: str, value: str, hint: str) -> TidemillError:
+    return TidemillError("TM4003", f"bad value of option {name}", got=repr(value), hint=hint)
