@@ -30,13 +30,15 @@ from tidemill.runtime.error_budget import BUDGET_OPTIONS, ErrorBudget, parse_bud
 from tidemill.runtime.inferred_tables import format_options, with_columns
 from tidemill.runtime.primary_key import DEBEZIUM, ORDER_BOOK, with_primary_key
 from tidemill.runtime.static_tables import parse_static
+from tidemill.runtime.stream_tables import STREAM_OPTIONS, check_stream
 from tidemill.runtime.watermark import Watermark, parse_watermark
 from tidemill.schema import Field, Schema
 from tidemill.sources import files
+from tidemill.sources.streams.endpoints import is_stream
 from tidemill.task.expressions import Literal, Ref
 from tidemill.task.program import Calculate, Changelog, ReadPlan, TableSource, multiset_table
 
-_OWN_OPTIONS = TABLE_OPTIONS | INFERENCE_OPTIONS
+_OWN_OPTIONS = TABLE_OPTIONS | INFERENCE_OPTIONS | STREAM_OPTIONS
 """Options of any table that its format is not told of; those of codecs and of how to read it is."""
 
 CHANGEABLE = {name.lower(): name for name in (*BUDGET_OPTIONS, "maxFilesPerTrigger", "maxBytesPerTrigger")}
@@ -44,6 +46,9 @@ CHANGEABLE = {name.lower(): name for name in (*BUDGET_OPTIONS, "maxFilesPerTrigg
 
 ERRORS_SUFFIX = "__errors"
 """``<table>__errors`` reads as a view with one row per malformed field or row."""
+
+STATUS_SUFFIX = "__status"
+"""``<table>__status`` reads as a view with one row for each connection of a pushed stream."""
 
 NEXT = " (replacement)"
 """The inner name of a view that is being built to replace another ends so."""
@@ -86,6 +91,11 @@ class Table:
     born: int = 0
     inferred: bool = False
     added: tuple[str, ...] = ()
+
+    @property
+    def pushed(self) -> bool:
+        """Whether its rows come over connections, and are read from a spool."""
+        return is_stream(self.path)
 
     @property
     def keyed(self) -> bool:
@@ -162,6 +172,8 @@ class Table:
 
     def whole(self, path: str) -> bool:
         """Whether a file of the table can only be read from its beginning to its end."""
+        if self.pushed:
+            return False
         format_ = lookup(self.format)
         by_format = isinstance(format_, WholeFiles) and format_.reads_whole_files(self.declared, self.options)
         if by_format or self.codec(path) is not None:
@@ -264,9 +276,12 @@ class Catalog:
         """
         self._check_free(statement.name)
         inferred = not len(statement.schema) and statement.format in INFERABLE
-        statement = with_primary_key(with_columns(statement))
         options = {k.lower(): v for k, v in statement.options.items()}
-        path = files.local_pattern(options["path"]) if "path" in options else ""
+        pushed = is_stream(options.get("path", ""))
+        if pushed:
+            check_stream(statement.format, statement.schema, options)
+        statement = with_primary_key(with_columns(statement))
+        path = options.get("path", "") if pushed else files.local_pattern(options["path"]) if "path" in options else ""
         uid = f"{statement.name}#{self.next_uid}"
         table = Table(
             statement.name,
@@ -428,7 +443,8 @@ class Catalog:
 
     def _check_free(self, name: str) -> None:
         taken = name in self.tables or name in self.views or name.endswith(NEXT)
-        if taken or name.removesuffix(ERRORS_SUFFIX) in self.tables:
+        shown = {name.removesuffix(ERRORS_SUFFIX), name.removesuffix(STATUS_SUFFIX)}
+        if taken or shown & self.tables.keys():
             raise TidemillError(
                 "TM2010",
                 "this name is taken",
@@ -504,7 +520,8 @@ def _table_from_json(data: Mapping[str, Any]) -> Table:
 
 def _check_table(table: Table, statement: CreateTable) -> None:
     format_ = lookup(table.format)
-    known = _OWN_OPTIONS | CODEC_OPTIONS | READ_OPTIONS | format_.option_names | RESCUE_OPTIONS
+    known = TABLE_OPTIONS | INFERENCE_OPTIONS | CODEC_OPTIONS | READ_OPTIONS | format_.option_names | RESCUE_OPTIONS
+    known |= STREAM_OPTIONS if table.pushed else frozenset()
     check_options(table.format, statement.options, known)
     if table.keyed and table.watermark is not None:
         raise TidemillError(
@@ -544,7 +561,8 @@ def _check_table(table: Table, statement: CreateTable) -> None:
     check_read_mode(table.format, format_.reader(source.schema, dict(source.options), ()), table.options)
     _ = table.broadcast  # raises for a bad value
     _check_limits(table)
-    next(files.listing(table.path), None)
+    if not table.pushed:
+        next(files.listing(table.path), None)
 
 
 def _check_limits(table: Table) -> None:
