@@ -27,6 +27,7 @@ NAMES = (
     "fifty_views",
     "add_view",
     "small_side",
+    "sockets",
     "state_growth",
     "flat_epochs",
     "async_checkpoint",

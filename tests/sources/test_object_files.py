@@ -14,9 +14,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from moto.s3.models import s3_backends
-from s3_proxy import Answer, Request, S3Proxy, failing, s3_error
 
 import tidemill.formats
+from s3_proxy import Answer, Request, S3Proxy, failing, s3_error
 from tidemill.errors import TidemillError
 from tidemill.formats.feeding import file_bytes
 from tidemill.objectstore.connection import parse_connection, split_url

@@ -58,18 +58,18 @@ _SPELT = {
     name.lower(): name
     for name in (
         "allowBackslashEscapingAnyCharacter", "allowComments", "allowNonNumericNumbers", "allowNumericLeadingZeros",
-        "allowSingleQuotes", "allowUnquotedControlChars", "allowUnquotedFieldNames", "bufferSize", *SPELT_CONNECTION,
-        "charToEscapeQuoteEscaping", "dateFormat", "dateFormat.*", "emptyValue", "enforceSchema",
-        "errorsPath", "ignoreLeadingWhiteSpace", "ignoreSurroundingSpaces", "ignoreTrailingWhiteSpace",
-        "inferColumnTypes", "inferTimestamp", "insertOnly", "lineSep", "maxBytesPerTrigger", "maxCharsPerColumn",
-        "maxColumns", "maxConcurrentReads", "maxDecompressedRatio", "maxErrorRatio", "maxErrors", "maxFilesPerTrigger",
-        "maxNestingDepth", "maxPartitionBytes", "modifiedAfter", "modifiedBefore",
-        "multiLine", "nanValue", "negativeInf", "nullValue", "nullValues",
-        "opColumn", "opDelete", "opInsert", "pathGlobFilter",
-        "positiveInf", "prefersDecimal", "primitivesAsString", "readMode", "recursiveFileLookup",
-        "rescuedDataColumn", "schemaEvolutionMode", "schemaHints", "schemaInferenceSampleBytes",
-        "schemaInferenceSampleFiles", "timestampFormat", "timestampFormat.*", "timestampNTZFormat", "timestampUnit",
-        "unescapedQuoteHandling", "watermarkDelay",
+        "allowSingleQuotes", "allowUnquotedControlChars", "allowUnquotedFieldNames", "bufferSize",
+        "charToEscapeQuoteEscaping", "dateFormat", "dateFormat.*", "emptyValue", "enforceSchema", "errorsPath",
+        "framing", "ignoreLeadingWhiteSpace", "ignoreSurroundingSpaces", "ignoreTrailingWhiteSpace",
+        "inferColumnTypes", "inferTimestamp", "insertOnly", "lengthByteOrder", "lengthBytes", "lineSep",
+        "maxBytesPerTrigger", "maxCharsPerColumn", "maxColumns", "maxConcurrentReads", "maxDecompressedRatio",
+        "maxErrorRatio", "maxErrors", "maxFilesPerTrigger", "maxMessageBytes", "maxNestingDepth", "maxPartitionBytes",
+        "maxSpoolBytes", "messageTimeout", "modifiedAfter", "modifiedBefore", "multiLine", "nanValue", "negativeInf",
+        "nullValue", "nullValues", "opColumn", "opDelete", "opInsert", "pathGlobFilter", "positiveInf",
+        "prefersDecimal", "primitivesAsString", "readMode", "recursiveFileLookup", "rescuedDataColumn", "retainBytes",
+        "schemaEvolutionMode", "schemaHints", "schemaInferenceSampleBytes", "schemaInferenceSampleFiles",
+        "timestampFormat", "timestampFormat.*", "timestampNTZFormat", "timestampUnit", "unescapedQuoteHandling",
+        "watermarkDelay", *SPELT_CONNECTION,
     )
 }  # fmt: skip
 """Names of options as they are written; others are in lower case."""

@@ -22,7 +22,7 @@ from tidemill.formats.orderbook.rules import MESSAGES
 from tidemill.formats.read_modes import READ_OPTIONS, check_read_mode
 from tidemill.formats.registry import lookup
 from tidemill.formats.rescue.options import RESCUE_OPTIONS
-from tidemill.objectstore.connection import CONNECTION_OPTIONS, SPELT_CONNECTION
+from tidemill.objectstore.connection import CONNECTION_OPTIONS, SPELT_CONNECTION, is_object_url
 from tidemill.plan import codec
 from tidemill.plan.algebra import Node, relations
 from tidemill.plan.assemble import ViewDefinition
@@ -31,14 +31,16 @@ from tidemill.runtime.error_budget import BUDGET_OPTIONS, ErrorBudget, parse_bud
 from tidemill.runtime.inferred_tables import format_options, with_columns
 from tidemill.runtime.primary_key import DEBEZIUM, ORDER_BOOK, with_primary_key
 from tidemill.runtime.static_tables import parse_static
+from tidemill.runtime.stream_tables import STREAM_OPTIONS, check_stream
 from tidemill.runtime.watermark import Watermark, parse_watermark
 from tidemill.schema import Field, Schema
 from tidemill.sources.filters import FILTER_OPTIONS
 from tidemill.sources.place import Place, pattern_of, place_of
+from tidemill.sources.streams.endpoints import is_stream
 from tidemill.task.expressions import Literal, Ref
 from tidemill.task.program import Calculate, Changelog, ReadPlan, TableSource, multiset_table
 
-_OWN_OPTIONS = TABLE_OPTIONS | INFERENCE_OPTIONS | FILTER_OPTIONS
+_OWN_OPTIONS = TABLE_OPTIONS | INFERENCE_OPTIONS | FILTER_OPTIONS | STREAM_OPTIONS
 """Options of any table that its format is not told of; those of codecs and of how to read it is."""
 
 CHANGEABLE = {
@@ -50,6 +52,9 @@ about what they are.
 
 ERRORS_SUFFIX = "__errors"
 """``<table>__errors`` reads as a view with one row per malformed field or row."""
+
+STATUS_SUFFIX = "__status"
+"""``<table>__status`` reads as a view with one row for each connection of a pushed stream."""
 
 NEXT = " (replacement)"
 """The inner name of a view that is being built to replace another ends so."""
@@ -94,6 +99,11 @@ class Table:
     added: tuple[str, ...] = ()
 
     @property
+    def pushed(self) -> bool:
+        """Whether its rows come over connections, and are read from a spool."""
+        return is_stream(self.path)
+
+    @property
     def keyed(self) -> bool:
         """Whether the table is kept, row by row, from ordered messages."""
         return bool(self.primary_key)
@@ -120,6 +130,11 @@ class Table:
     def static(self) -> bool:
         """Whether all its rows come before those of any other table. Errors as :func:`parse_static`."""
         return parse_static(self.options, self.keyed)
+
+    @property
+    def in_objects(self) -> bool:
+        """Whether its files are objects of a store."""
+        return is_object_url(self.path)
 
     @property
     def place(self) -> Place:
@@ -173,6 +188,8 @@ class Table:
 
     def whole(self, path: str) -> bool:
         """Whether a file of the table can only be read from its beginning to its end."""
+        if self.pushed:
+            return False
         format_ = lookup(self.format)
         by_format = isinstance(format_, WholeFiles) and format_.reads_whole_files(self.declared, self.options)
         if by_format or self.codec(path) is not None:
@@ -275,9 +292,12 @@ class Catalog:
         """
         self._check_free(statement.name)
         inferred = not len(statement.schema) and statement.format in INFERABLE
-        statement = with_primary_key(with_columns(statement))
         options = {k.lower(): v for k, v in statement.options.items()}
-        path = pattern_of(options["path"]) if "path" in options else ""
+        pushed = is_stream(options.get("path", ""))
+        if pushed:
+            check_stream(statement.format, statement.schema, options)
+        statement = with_primary_key(with_columns(statement))
+        path = options.get("path", "") if pushed else pattern_of(options["path"]) if "path" in options else ""
         uid = f"{statement.name}#{self.next_uid}"
         table = Table(
             statement.name,
@@ -439,7 +459,8 @@ class Catalog:
 
     def _check_free(self, name: str) -> None:
         taken = name in self.tables or name in self.views or name.endswith(NEXT)
-        if taken or name.removesuffix(ERRORS_SUFFIX) in self.tables:
+        shown = {name.removesuffix(ERRORS_SUFFIX), name.removesuffix(STATUS_SUFFIX)}
+        if taken or shown & self.tables.keys():
             raise TidemillError(
                 "TM2010",
                 "this name is taken",
@@ -520,7 +541,8 @@ def _table_from_json(data: Mapping[str, Any]) -> Table:
 
 def _check_table(table: Table, statement: CreateTable) -> None:
     format_ = lookup(table.format)
-    known = _OWN_OPTIONS | CODEC_OPTIONS | READ_OPTIONS | format_.option_names | RESCUE_OPTIONS | CONNECTION_OPTIONS
+    known = TABLE_OPTIONS | INFERENCE_OPTIONS | CODEC_OPTIONS | READ_OPTIONS | format_.option_names | RESCUE_OPTIONS
+    known |= STREAM_OPTIONS if table.pushed else FILTER_OPTIONS | CONNECTION_OPTIONS
     check_options(table.format, statement.options, known)
     if table.keyed and table.watermark is not None:
         raise TidemillError(
@@ -560,11 +582,14 @@ def _check_table(table: Table, statement: CreateTable) -> None:
     check_read_mode(table.format, format_.reader(source.schema, dict(source.options), ()), table.options)
     _ = table.broadcast  # raises for a bad value
     _check_limits(table)
-    next(table.place.listing(), None)
+    if not table.pushed:
+        next(table.place.listing(), None)
 
 
 def _check_limits(table: Table) -> None:
     """TM4003 for a bad value of an option that can be changed."""
     for name in ("maxFilesPerTrigger", "maxBytesPerTrigger"):
         table.limit(name)
-    _ = table.budget, table.place
+    _ = table.budget
+    if not table.pushed:
+        _ = table.place

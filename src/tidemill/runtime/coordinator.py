@@ -42,6 +42,7 @@ from tidemill.runtime.report import EpochReport, epoch_report
 from tidemill.runtime.root import Recovered, Root
 from tidemill.runtime.snapshot import Snapshot, from_manifest
 from tidemill.runtime.stored_tables import stored_tables
+from tidemill.runtime.streams import PushedStreams
 from tidemill.runtime.superstep import EpochPlan, TaskReport
 from tidemill.runtime.uploads import Uploads, buffered_bytes
 from tidemill.runtime.view_frame import pinning, view_frame
@@ -84,7 +85,9 @@ class Coordinator:
         self._warnings: list[str] = list(root.warnings)
         self.went_back: list[int] = []
         """The epochs to which it went back, each time that sealed ones were lost."""
+        self.streams = PushedStreams(root.objects.directory)
         self._begin_from(root.recovered)
+        self.streams.hold(self.catalog.tables)
 
     def _begin_from(self, found: Recovered) -> None:
         last = found.last
@@ -92,10 +95,8 @@ class Coordinator:
         self._fresh: set[str] = set(last.catalog["fresh"]) if last else set()
         self.partitions = self.settings.partitions or self.spark.sparkContext.defaultParallelism
         self.catalyst = Catalyst(self.spark)
-        for table in self.catalog.tables.values():
-            self.catalyst.register(table.name, table.schema)
-        for view in self.catalog.views.values():
-            self.catalyst.register(view.name, view.root.schema)
+        for name in (*self.catalog.tables, *self.catalog.views):
+            self.catalyst.register(name, self.catalog.described(name)[0])
         self._current: EpochPrograms | None = None
         self._outgrown = small_tables.Outgrown(self.settings.broadcast_bytes)
         self._written: tuple[Catalog, dict[str, Any]] | None = None
@@ -112,7 +113,7 @@ class Coordinator:
             self.settings.checkpoint_seconds,
             self.settings.checkpoint_epochs,
             self.settings.garbage_grace_seconds,
-            Uploads(self.spark.sparkContext, self.store, self.settings.checkpoint_bytes).run,
+            self.streams.synced(Uploads(self.spark.sparkContext, self.store, self.settings.checkpoint_bytes).run),
             self._in_use,
         )
 
@@ -134,6 +135,7 @@ class Coordinator:
             catalog = self.catalog.add_table(statement, self.version.epoch)
             table = catalog.tables[statement.name]
             self._intake.add_table(table)
+            self.streams.hold(catalog.tables, created=table.name)
             self._change(catalog)
             self.catalyst.register(table.name, table.schema)
 
@@ -212,25 +214,23 @@ class Coordinator:
 
     def _begin(self, catalog: Catalog) -> None:
         """Take over a catalog with new views, or without some; nothing is changed when they cannot be maintained."""
-        catalog = small_tables.with_sizes(catalog, self.version.epoch, self._size_of)
+        catalog = small_tables.with_sizes(catalog, self.version.epoch, self._sizes())
         self._assembler(catalog).program()  # raises for what cannot be maintained
-        new = [v for n, v in catalog.everything.items() if self._uid(n) != v.uid]
+        uids = {v.uid for v in self.catalog.everything.values()}
+        new = [v for v in catalog.everything.values() if v.uid not in uids]
         for view in new:
             for table in sorted(catalog.tables_read_by(view.root) - catalog.keyed_tables()):
                 self._intake.pin(table)
                 self._intake.add_history(table, view.born)
+            self._warnings += self.streams.history_wanted(catalog.tables_read_by(view.root))
         self._fresh -= self.catalog.everything.keys() - catalog.everything.keys()
         self._fresh |= {v.name for v in new}
         self._free(catalog)
         self._intake.keep_history({v.born for v in catalog.active_views()})
         self._change(self._noting_whole(catalog))
 
-    def _size_of(self, table: str) -> int | None:
-        return self._intake.size(table, self.settings.broadcast_bytes)  # None: it may be no small side of a join
-
-    def _uid(self, name: str) -> str | None:
-        view = self.catalog.everything.get(name)
-        return None if view is None else view.uid
+    def _sizes(self) -> partial[int | None]:
+        return partial(self._intake.size, most=self.settings.broadcast_bytes)  # None: it may be no small side of a join
 
     def _free(self, catalog: Catalog) -> None:
         """Drop the state of what another catalog has not any more."""
@@ -250,7 +250,7 @@ class Coordinator:
         with self._lock:
             root, born = self.plan(query), self.version.epoch
             catalog = replace(self.catalog, views={**self.catalog.views, QUERY: View(QUERY, QUERY, "", root, born)})
-            catalog = small_tables.with_sizes(catalog, born, self._size_of)
+            catalog = small_tables.with_sizes(catalog, born, self._sizes())
             return self._explain(catalog.views[QUERY].definition())
 
     def explain_view(self, name: str) -> str:
@@ -277,6 +277,7 @@ class Coordinator:
             self.version = self.version.drop(gone)
             self._intake.keep_history({v.born for v in catalog.active_views()})
             self._change(catalog)
+            self.streams.hold(catalog.tables)
             self.catalyst.forget(name)
 
     @contextmanager
@@ -289,6 +290,7 @@ class Coordinator:
         except BaseException as error:
             self.catalog, self.version, self._fresh, self._current = catalog, version, fresh, current
             self._intake = intake
+            self.streams.hold(catalog.tables)
             if isinstance(error, TidemillError) and error.number in _LOSSES:
                 self._roll_back(error)
             raise
@@ -322,7 +324,7 @@ class Coordinator:
         """The newest sealed version, or the newest that a crash cannot take back."""
         with self._lock:
             counts = self._intake.counts_to_json()
-            found = Snapshot(self.store, self.version, self.catalog, self._filling(), counts)
+            found = Snapshot(self.store, self.version, self.catalog, self._filling(), counts, self.streams.status)
             if durable and self._checkpoints.durable.catalog:
                 last = self._checkpoints.durable
                 found = from_manifest(self.store, last.version, last.catalog)
@@ -335,9 +337,8 @@ class Coordinator:
 
     def _filling_of(self, catalog: Catalog) -> dict[str, int]:
         remaining = self._intake.history_remaining()
-        if not remaining and not self._fresh:
-            return {}
-        return filling(catalog, self._assembler(catalog), remaining, self._fresh)
+        nothing = not remaining and not self._fresh
+        return {} if nothing else filling(catalog, self._assembler(catalog), remaining, self._fresh)
 
     def _noting_whole(self, catalog: Catalog) -> Catalog:
         """The catalog with the newest epoch noted for views that stand for all rows since then."""
@@ -368,7 +369,7 @@ class Coordinator:
         """
         with self._lock:
             started = time.perf_counter()
-            self._intake.list_files(self.settings.listing_seconds)
+            self.streams.list_files(self._intake, self.settings.listing_seconds)
             return self._epoch(started)
 
     def advance_known(self) -> EpochReport | None:
@@ -406,12 +407,11 @@ class Coordinator:
         self._compactor.forget()
         self._checkpoints.close(error)
         self._begin_from(self._taken.recover())
-        self._intake.list_files(0)
+        self.streams.list_files(self._intake, 0)
         self.went_back.append(self.version.epoch)
         self._warnings.append(f"{error.message()}\n  went back from epoch {newest} to epoch {self.version.epoch}")
 
     def _waiting_bytes(self) -> int:
-        """How much of what has been sealed is not durable."""
         return buffered_bytes(self.version, self.durable_epoch)
 
     def _gather(self) -> None:
@@ -450,7 +450,7 @@ class Coordinator:
             if not current.fits(run for report in reports for run in report.runs):
                 current = programs.usual
                 reports, again = self._run(current, splits, snapshots)
-                redone += 1 + again
+                redone += again + 1
             ran = time.perf_counter()
             failed = failed_views(current.program, reports)
             results = [r for report in reports for r in report.splits if r.split.path]
@@ -464,8 +464,8 @@ class Coordinator:
             )
             self._admission.sealed(sum(s.end - s.start for s in splits), report.spilled_bytes)
             small = {t: self._intake.known_bytes(t) for t in programs.small if not self.catalog.tables[t].broadcast}
-            found = (*self.warnings(), *appeared, *evolution.what_was_read(results), *self._outgrown.newly(small))
-            return replace(report, warnings=found)
+            told = (*self.warnings(), *appeared, *evolution.what_was_read(results), *self._outgrown.newly(small))
+            return replace(report, warnings=told)
 
     def warnings(self) -> tuple[str, ...]:
         """What is to be said since the last report, or the last call; each thing once."""
@@ -476,7 +476,7 @@ class Coordinator:
     def backlog(self) -> int:
         """Bytes known and not admitted yet, history of new views included."""
         with self._lock:
-            self._intake.list_files(0)
+            self.streams.list_files(self._intake, 0, flush=True)
             return self._intake.remaining()
 
     def checkpoint(self) -> None:
@@ -489,6 +489,7 @@ class Coordinator:
         """Stop; the newest sealed epoch is made durable first unless told otherwise."""
         with self._lock:
             self._compactor.close()
+            self.streams.close()
             try:
                 if checkpoint and self._claimed:
                     self.checkpoint()
@@ -504,7 +505,7 @@ class Coordinator:
     def _sealed(self) -> Sealed:
         if self._written is None or self._written[0] is not self.catalog:
             self._written = self.catalog, self.catalog.to_json()
-        catalog: dict[str, Any] = {
+        catalog = {
             "catalog": self._written[1],
             "fresh": sorted(self._fresh),
             "history": self._intake.history_to_json(),
@@ -547,6 +548,7 @@ class Coordinator:
         merged = self._compactor.take(self.version)
         outputs = [replace(r, added=epoch) for r in merged.added]
         driver_runs = self._intake.apply(results, epoch)
+        self.streams.sealed(self._intake, epoch, self.durable_epoch)
         version = self.version.seal(epoch, [*runs, *outputs, *driver_runs], merged.removed)
         self.version = version.forget(epoch - self.settings.history_epochs)
         self._evict()

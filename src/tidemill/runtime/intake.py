@@ -62,7 +62,7 @@ class Intake:
             if runs:
                 rows = merge(runs, state.ops, drop_zero=False)
                 self._live[table.name] = Progress(
-                    table.name, None, from_rows(decode(rows.keys, state.key)[0], rows, table.place.objects).values()
+                    table.name, None, from_rows(decode(rows.keys, state.key)[0], rows, table.in_objects).values()
                 )
             if table.name in pinned:
                 first = self._pinned[table.name] = tuple(_file(f) for f in pinned[table.name])
@@ -121,6 +121,8 @@ class Intake:
 
     def size(self, table: str, most: int) -> int | None:
         """The bytes of a table's files, read or not; None when there are none, more than ``most``, or no path."""
+        if self._tables[table].pushed:
+            return None
         sizes = {f.path: f.size for f in self._live[table].known.values()}
         total = sum(sizes.values())
         try:
@@ -139,9 +141,9 @@ class Intake:
     def add_history(self, table: str, born: int) -> None:
         """Read again, for views born at an epoch, what has been admitted of a table."""
         admitted = [
-            replace(f, size=f.position, position=0, in_quotes=False)
+            replace(f, size=f.position, position=f.first, in_quotes=False)
             for f in self._live[table].known.values()
-            if f.position
+            if f.position > f.first
         ]
         if admitted and (table, born) not in self._history:
             self._history[(table, born)] = Progress(table, born, admitted)
@@ -156,7 +158,7 @@ class Intake:
         found: dict[Place, list[FileInfo]] = {}
         for name, table in self._tables.items():
             progress = self._live[name]
-            if table.static and name not in self._pinned:
+            if table.pushed or (table.static and name not in self._pinned):
                 continue
             if progress.done or now - self._listed.get(name, -1e9) >= seconds:
                 place = table.place
@@ -168,6 +170,31 @@ class Intake:
                 elif name in self._pinned:
                     late = [f for f in found[place] if f.size and f.path not in progress.known]
                     self._appeared |= {name: late} if late else {}
+
+    def follow(self, table: str, segments: Iterable[FileInfo]) -> None:
+        """Take over how far the spool of a table has grown.
+
+        Raises
+        ------
+        TidemillError
+            TM5023 when a part of it has gone that was not read.
+        """
+        gone = self._live[table].follow(segments)
+        if gone:
+            raise TidemillError(
+                "TM5023",
+                "a part of the spool of a pushed stream has gone before it was read",
+                got=f"{table}: {', '.join(sorted(gone))}",
+                hint="put it back; without it the views over the table cannot go on: DROP them and the table",
+            )
+
+    def known_files(self, table: str) -> Mapping[str, FileProgress]:
+        """How far the files of a table have been read."""
+        return self._live[table].known
+
+    def history_paths(self, table: str) -> set[str]:
+        """Files of a table that are, or will be, read again."""
+        return {path for (name, _), p in self._history.items() if name == table for path in p.known}
 
     def admit(
         self,
@@ -353,7 +380,7 @@ def _placed(splits: list[Split], table: Table) -> list[Split]:
 
 
 def _list_table(table: Table) -> StateTable:
-    return list_table(table.uid, table.watermark is not None, table.place.objects)
+    return list_table(table.uid, table.watermark is not None, table.in_objects)
 
 
 def _file(entry: Sequence[Any]) -> FileProgress:

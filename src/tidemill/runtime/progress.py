@@ -13,7 +13,8 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 
 from tidemill.sources.file_info import FileInfo
-from tidemill.sources.split import Split, SplitResult
+from tidemill.sources.split import GROWING, Split, SplitResult
+from tidemill.sources.streams.spool import HEAD
 from tidemill.state.keys import KeyColumn, encode
 from tidemill.state.merge import MergeOp, Rows, consolidate
 from tidemill.task.program import StateTable
@@ -39,6 +40,11 @@ class FileProgress:
     latest: int | None = None
     marks: tuple[tuple[int, int], ...] = ()
     etag: str = ""
+
+    @property
+    def first(self) -> int:
+        """Where its first row is."""
+        return len(HEAD) if self.modified == GROWING else 0
 
     @property
     def remaining(self) -> int:
@@ -128,6 +134,28 @@ class Progress:
         for path in unread:
             del self.known[path], self.waiting[path]
         return new
+
+    def follow(self, segments: Iterable[FileInfo]) -> set[str]:
+        """Take over how far the files of a spool have grown; those that are not listed are forgotten.
+
+        Returns
+        -------
+        set of str
+            Files not read to their end that have gone.
+        """
+        listed: dict[str, None] = {}
+        for info in segments:
+            listed[info.path] = None
+            known = self.known.get(info.path)
+            if known is None and info.size > len(HEAD):
+                self.known[info.path] = FileProgress(info.path, info.size, GROWING, len(HEAD))
+            elif known is not None and info.size > known.size:
+                self.known[info.path] = replace(known, size=info.size)
+            else:
+                continue
+            self.waiting[info.path] = None
+        self.known = {p: f for p, f in self.known.items() if p in listed or p in self.waiting}
+        return self.waiting.keys() - listed.keys()
 
     @property
     def done(self) -> bool:

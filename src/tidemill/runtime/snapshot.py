@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from tidemill.errors import TidemillError
 from tidemill.plan.assemble import Assembler
-from tidemill.runtime.catalog import ERRORS_SUFFIX, Catalog, View
+from tidemill.runtime.catalog import ERRORS_SUFFIX, STATUS_SUFFIX, Catalog, View
 from tidemill.schema import WEIGHT, Schema
 from tidemill.state.keys import KeyColumn, decode, encode
 from tidemill.state.manifest import ManifestLog, no_root
@@ -33,7 +33,8 @@ class Snapshot:
     """A sealed version with its catalog. Immutable; reading it needs no lock and stops nobody.
 
     ``filling`` are views whose history is still being read, with the bytes that remain; ``counts`` how many rows of
-    a table have been read, and how many of these are malformed.
+    a table have been read, and how many of these are malformed. ``streams`` gives what the connections of a table do
+    now, where a mill runs in this process.
     """
 
     store: RunStore
@@ -41,6 +42,7 @@ class Snapshot:
     catalog: Catalog
     filling: Mapping[str, int]
     counts: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    streams: Callable[[str], pa.Table] | None = None
 
     @staticmethod
     def open(root: str | os.PathLike[str]) -> Snapshot:
@@ -73,6 +75,27 @@ class Snapshot:
         views = self.catalog.views if epoch is None else self.catalog.views_at(epoch)
         sources = {t.name: t.source() for t in self.catalog.tables.values()}
         return Assembler([v.definition() for v in views.values()], sources).read_plan(name)
+
+    def stream_names(self) -> dict[str, str]:
+        """What the connections of pushed streams are read as, and their tables."""
+        return {t.name + STATUS_SUFFIX: t.name for t in self.catalog.tables.values() if t.pushed}
+
+    def connections(self, name: str) -> pa.Table:
+        """What the connections of a pushed stream are doing now; ``name`` is one of :meth:`stream_names`.
+
+        Raises
+        ------
+        TidemillError
+            TM5028 when the mill that reads them does not run in this process.
+        """
+        if self.streams is None:
+            raise TidemillError(
+                "TM5028",
+                "the connections of a pushed stream are only known to the mill that reads them",
+                got=name,
+                hint="ask the running mill: mill.sql, mill.read or mill.table",
+            )
+        return self.streams(self.stream_names()[name])
 
     def view_at(self, name: str, epoch: int | None) -> View | None:
         """The view that a name stood for at an epoch; None for the errors of a table."""
@@ -150,6 +173,8 @@ class Snapshot:
         TidemillError
             TM2012 no such view, TM1030 still being filled, TM1031 epoch not available.
         """
+        if name in self.stream_names():
+            return self.connections(name)
         self.check_readable(name, epoch)
         plan = self.plan(name, epoch)
         opened = [self.store.open(r) for r in self.runs(plan, epoch)]

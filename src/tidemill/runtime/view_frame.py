@@ -26,6 +26,8 @@ def view_frame(spark: SparkSession, snapshot: Snapshot, name: str, epoch: int | 
 
     The DataFrame stays on that epoch however often it is evaluated. Errors as :meth:`Snapshot.read`.
     """
+    if name in snapshot.stream_names():
+        return spark.createDataFrame(snapshot.connections(name))
     snapshot.check_readable(name, epoch)
     plan = snapshot.plan(name, epoch)
     runs = snapshot.runs(plan, epoch)
@@ -64,7 +66,7 @@ def query_views(
     at = snapshot.version.epoch if epoch is None else epoch
     names = [name for name in snapshot.catalog.views if snapshot.readable_at(name, at)]
     names += [t.name for t in snapshot.catalog.tables.values() if t.keyed and t.born <= at]
-    for name in [*names, *(t + ERRORS_SUFFIX for t in snapshot.catalog.tables)]:
+    for name in [*names, *snapshot.stream_names(), *(t + ERRORS_SUFFIX for t in snapshot.catalog.tables)]:
         if name in text.lower():
             frame_of(session, snapshot, name, epoch).createOrReplaceTempView(f"`{name}`")
     try:

@@ -13,7 +13,7 @@ from urllib.parse import unquote, urlparse
 from tidemill.errors import TidemillError
 from tidemill.sources.file_info import FileInfo
 from tidemill.sources.globs import Part, escaped, hidden, parse_glob
-from tidemill.sources.split import Split
+from tidemill.sources.split import GROWING, Split
 
 BUFFER_BYTES = 1 << 20
 """How many bytes one read asks for."""
@@ -168,7 +168,11 @@ class FileReader:
                 got=f"{path}: {error.strerror}",
                 hint="check its permissions",
             ) from error
-        if (status.st_size, status.st_mtime_ns) != (self.split.size, self.split.modified):
+        if self.split.modified == GROWING:
+            agrees = status.st_size >= self.split.size
+        else:
+            agrees = (status.st_size, status.st_mtime_ns) == (self.split.size, self.split.modified)
+        if not agrees:
             self.close()
             raise self._changed(status)
         self._file.seek(position)
@@ -184,7 +188,10 @@ class FileReader:
             TM5003 when the file ends before the size it was listed with.
         """
         assert self._file is not None
-        data = self._file.read(self._buffer_bytes)
+        most = self._buffer_bytes
+        if self.split.modified == GROWING:
+            most = min(most, self.split.size - self._position)
+        data = self._file.read(most)
         if not data and self._position < self.split.size:
             raise self._changed(os.fstat(self._file.fileno()))
         self._position += len(data)

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+GROWING = -1
+"""Stands for the modification time of a file that only grows, at its end: a segment of a spool."""
+
 
 @dataclass(frozen=True)
 class Split:
@@ -17,7 +20,7 @@ class Split:
         The file.
     size, modified : int
         Its size in bytes and modification time in nanoseconds when it was listed; a file that no longer
-        agrees is an error, never a silent mixture.
+        agrees is an error, never a silent mixture. A file that is ``GROWING`` may be longer; it is read up to ``size``.
     in_quotes : bool or None
         Whether ``start`` lies inside a quoted field; None when that is not known yet, and is then guessed.
     audience : int or None

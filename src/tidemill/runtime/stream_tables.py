@@ -1,0 +1,105 @@
+"""Options of tables whose rows come over connections, and which tables these can be."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from tidemill.errors import TidemillError
+from tidemill.formats.base import has_lines
+from tidemill.formats.codecs import CODEC_OPTIONS
+from tidemill.formats.csv.messages import message_boundary
+from tidemill.formats.inference.options import INFERENCE_OPTIONS
+from tidemill.formats.options import bad_option, flag, parse_size
+from tidemill.formats.registry import lookup
+from tidemill.schema import Schema
+from tidemill.sources.streams.endpoints import parse_endpoints
+from tidemill.sources.streams.framing import Framing, parse_seconds
+from tidemill.sources.streams.inlet import InletOptions, no_boundary
+
+STREAM_OPTIONS = frozenset(
+    {
+        "framing",
+        "lengthbytes",
+        "lengthbyteorder",
+        "maxmessagebytes",
+        "messagetimeout",
+        "maxspoolbytes",
+        "retainbytes",
+    }
+)
+"""Options that only these tables have, in lower case."""
+
+_LEAST_SPOOL = 1 << 20
+
+
+def check_stream(format_name: str, schema: Schema, options: Mapping[str, str]) -> None:
+    """Check a table over pushed streams at CREATE TABLE; ``options`` have lower-case names.
+
+    Raises
+    ------
+    TidemillError
+        TM5020 for the path, TM5024 for a format, or a kind of table, that cannot be read from a stream, TM4003 for
+        values of options.
+    """
+    parse_endpoints(options["path"])
+    if not len(schema):
+        raise _cannot("its columns are not declared", "declare them: no sample can be taken of a stream")
+    format_ = lookup(format_name)
+    if not has_lines(format_):
+        raise _cannot(f"USING {format_name}", "csv, json, debezium or another format of lines")
+    if flag(options, "static"):
+        raise _cannot("static 'true'", "leave it out: a stream has no end")
+    if flag(options, "multiLine") and format_name == "json":
+        raise bad_option("multiLine", "true", "each line of a message is a record")
+    for name in sorted(options.keys() & (CODEC_OPTIONS | INFERENCE_OPTIONS)):
+        raise _cannot(f"option {name}", "leave it out: it is for files")
+    parse_inlet(format_name, options)
+    parse_retained(options)
+
+
+def parse_inlet(format_name: str, options: Mapping[str, str]) -> InletOptions:
+    """How messages of a table are taken. TM4003 for bad values."""
+    boundary = message_boundary(_csv_options(options)) if format_name == "csv" else no_boundary
+    kind = _one_of(options, "framing", {"lines": "lines", "length": "length"}, "lines")
+    width = _one_of(options, "lengthBytes", {"1": 1, "2": 2, "4": 4, "8": 8}, 4)
+    order = _one_of(options, "lengthByteOrder", {"big": "big", "little": "little"}, "big")
+    for name in ("lengthBytes", "lengthByteOrder"):
+        if kind == "lines" and name.lower() in options:
+            raise bad_option(name, options[name.lower()], "it needs framing 'length'")
+    most = parse_size("maxMessageBytes", options.get("maxmessagebytes", "1m"))
+    if most > 1 << 30:
+        raise bad_option("maxMessageBytes", options["maxmessagebytes"], "at most 1g")
+    timeout = parse_seconds(options.get("messagetimeout", "30s"))
+    if timeout is None or timeout <= 0:
+        raise bad_option("messageTimeout", options["messagetimeout"], "a time such as 30s, 500ms or 5 minutes")
+    spool = parse_size("maxSpoolBytes", options.get("maxspoolbytes", "1g"))
+    if spool < _LEAST_SPOOL:
+        raise bad_option("maxSpoolBytes", options["maxspoolbytes"], "at least 1m")
+    return InletOptions(Framing(kind, width, order, most), timeout, spool, boundary)
+
+
+def parse_retained(options: Mapping[str, str]) -> int | None:
+    """How many bytes that were read are kept for views created later, None for all. TM4003 for a bad value."""
+    text = options.get("retainbytes", "1g").strip()
+    if text.lower() == "all":
+        return None
+    return 0 if text == "0" else parse_size("retainBytes", text)
+
+
+def _csv_options(options: Mapping[str, str]) -> dict[str, str]:
+    known = lookup("csv").option_names
+    return {k: v for k, v in options.items() if k in known}
+
+
+def _one_of(options: Mapping[str, str], name: str, values: Mapping[str, Any], default: Any) -> Any:
+    text = options.get(name.lower())
+    if text is None:
+        return default
+    if text.lower() not in values:
+        raise bad_option(name, text, f"one of {', '.join(values)}")
+    return values[text.lower()]
+
+
+def _cannot(got: str, hint: str) -> TidemillError:
+    return TidemillError("TM5024", "such a table cannot be read from a pushed stream", got=got, hint=hint)

@@ -1,0 +1,221 @@
+"""Pushed streams of a mill: their connections, their spools, and when a part of a spool is needed no more."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Collection, Mapping
+from pathlib import Path
+from urllib.parse import quote
+
+import pyarrow as pa
+
+from tidemill.errors import TidemillError
+from tidemill.runtime.catalog import Table
+from tidemill.runtime.intake import Intake
+from tidemill.runtime.stream_tables import parse_inlet, parse_retained
+from tidemill.sources.file_info import FileInfo
+from tidemill.sources.split import GROWING
+from tidemill.sources.streams.connections import ConnectionStatus
+from tidemill.sources.streams.endpoints import parse_endpoints
+from tidemill.sources.streams.inlet import Inlet
+from tidemill.sources.streams.reader import StreamReader
+from tidemill.sources.streams.spool import HEAD, Segment, Spool
+from tidemill.state.version import Swap, Version
+
+STATUS_SCHEMA = pa.schema(
+    [
+        ("endpoint", pa.string()),
+        ("peer", pa.string()),
+        ("state", pa.string()),
+        ("bytes", pa.int64()),
+        ("messages", pa.int64()),
+        ("errors", pa.int64()),
+        ("since", pa.timestamp("us", "UTC")),
+        ("last_error", pa.string()),
+    ]
+)
+"""See :class:`~tidemill.sources.streams.connections.ConnectionStatus`."""
+
+_DIRECTORY = "spool"
+
+
+class PushedStreams:
+    """The streams of the tables of one mill. One thread reads them all; it starts with the first table.
+
+    A segment of a spool may go when every row of it is in a durable version, no view reads it as history, and newer
+    segments that were read hold as much as ``retainBytes`` says.
+
+    Parameters
+    ----------
+    root : path or None
+        The directory of the root; None where that is no directory.
+    """
+
+    def __init__(self, root: Path | None) -> None:
+        self._root = None if root is None else root / _DIRECTORY
+        self._reader: StreamReader | None = None
+        self._inlets: dict[str, Inlet] = {}
+        self._tables: dict[str, Table] = {}
+        self._read_at: dict[str, dict[str, int]] = {}
+
+    def hold(self, tables: Mapping[str, Table], created: str = "") -> None:
+        """Read the streams of these tables and of no others; spools of others are deleted.
+
+        Parameters
+        ----------
+        created : str
+            The table that has just been created: it is an error when its places cannot be opened.
+
+        Raises
+        ------
+        TidemillError
+            TM5021 when they cannot; TM5025 when the root is no directory; TM5026 when a spool cannot be opened.
+        """
+        pushed = {t.name: t for t in tables.values() if t.pushed}
+        for name in [n for n, t in self._tables.items() if n not in pushed or pushed[n].uid != t.uid]:
+            self._forget(name)
+        for name, table in pushed.items():
+            if name not in self._tables:
+                self._begin(table, name == created)
+            self._tables[name] = table
+        if self._root is not None and self._root.is_dir():
+            kept = {_folder(t) for t in pushed.values()}
+            for found in [p for p in self._root.iterdir() if p.name not in kept]:
+                shutil.rmtree(found, ignore_errors=True)  # tried again when the root is opened next
+
+    def _begin(self, table: Table, must_open: bool) -> None:
+        if self._root is None:
+            raise TidemillError(
+                "TM5025",
+                "pushed streams need a root in a directory",
+                got=f"table {table.name}",
+                hint="their spool is written byte by byte, which an object store cannot do; use a root on a disk, or "
+                "on storage that all hosts have mounted",
+            )
+        try:
+            spool = Spool(self._root / _folder(table))
+        except OSError as error:
+            raise TidemillError(
+                "TM5026",
+                "the spool of a pushed stream cannot be opened",
+                got=f"{error.filename}: {error.strerror}",
+                hint="check permissions and space below spool/ in the root",
+            ) from error
+        inlet = Inlet(table.name, spool, parse_inlet(table.format, table.options))
+        if self._reader is None:
+            self._reader = StreamReader()
+        self._reader.add(inlet, parse_endpoints(table.path), must_open)
+        self._inlets[table.name] = inlet
+        self._read_at[table.name] = {}
+
+    def _forget(self, name: str) -> None:
+        assert self._reader is not None
+        self._reader.remove(name)
+        del self._inlets[name], self._tables[name], self._read_at[name]
+
+    def list_files(self, intake: Intake, seconds: float, flush: bool = False) -> None:
+        """Look for new files and for what came over connections. Errors as :meth:`Intake.list_files`, and TM5022.
+
+        With ``flush`` what has been read of sockets and not written yet counts, too.
+        """
+        intake.list_files(seconds)
+        if self._reader is None:
+            return
+        self._reader.check()
+        if flush:
+            self._reader.flush()
+        for name, inlet in self._inlets.items():
+            intake.follow(name, [FileInfo(str(s.path), s.size, GROWING) for s in inlet.spool.segments()])
+
+    def synced(self, upload: Callable[[Version, int], list[Swap]]) -> Callable[[Version, int], list[Swap]]:
+        """The same upload of a checkpoint, which begins with putting the spools on the disk: positions follow bytes.
+
+        Raises
+        ------
+        TidemillError
+            From the upload: TM1014 when that cannot be done.
+        """
+
+        def run(version: Version, number: int) -> list[Swap]:
+            for name, inlet in list(self._inlets.items()):
+                try:
+                    inlet.spool.sync()
+                except OSError as error:
+                    raise TidemillError(
+                        "TM1014",
+                        "a checkpoint could not be written",
+                        got=f"the spool of table {name}: {error.strerror}",
+                        hint="make space, or mend the disk of the root",
+                    ) from error
+            return upload(version, number)
+
+        return run
+
+    def sealed(self, intake: Intake, epoch: int, durable: int) -> None:
+        """Positions were sealed with an epoch, ``durable`` is the newest that cannot be lost: delete what may go."""
+        for name, inlet in self._inlets.items():
+            segments, known = inlet.spool.segments(), intake.known_files(name)
+            positions = {p: f.position for p, f in known.items()}
+            inlet.consumed = max(
+                (s.base + positions[str(s.path)] - len(HEAD) for s in segments if str(s.path) in positions),
+                default=inlet.consumed,
+            )
+            again = intake.history_paths(name)
+            before = self._read_at[name]
+            read = [s for s in segments[:-1] if positions.get(str(s.path)) == s.size and str(s.path) not in again]
+            self._read_at[name] = {str(s.path): before.get(str(s.path), epoch) for s in read}
+            gone = [str(s.path) for s in self._not_retained(name, read) if self._read_at[name][str(s.path)] <= durable]
+            if gone:
+                inlet.spool.delete(gone)
+
+    def _not_retained(self, name: str, read: Collection[Segment]) -> list[Segment]:
+        most = parse_retained(self._tables[name].options)
+        if most is None:
+            return []
+        found, kept = [], 0
+        for segment in reversed(list(read)):
+            kept += segment.size
+            if kept > most:
+                found.append(segment)
+        return found
+
+    def history_wanted(self, tables: Collection[str]) -> list[str]:
+        """A view that reads these tables was created: what is retained stays until it has it.
+
+        Returns
+        -------
+        list of str
+            What is to be said of tables whose first rows are gone (TM5027).
+        """
+        said = []
+        for name in sorted(self._inlets.keys() & set(tables)):
+            self._read_at[name] = {}
+            gone = self._inlets[name].spool.begin
+            if gone:
+                error = TidemillError(
+                    "TM5027",
+                    "a view begins without the oldest rows of a pushed stream: they are not retained",
+                    got=f"{name}: the first {gone:,} bytes are gone",
+                    hint="retainBytes says how much of a stream is kept for views created later",
+                )
+                said.append(error.message())
+        return said
+
+    def status(self, name: str) -> pa.Table:
+        """What the connections of a table are doing, as :data:`STATUS_SCHEMA`."""
+        rows: list[ConnectionStatus] = []
+        if self._reader is not None:
+            rows = self._reader.status(name)
+        columns = [[getattr(r, f) for r in rows] for f in STATUS_SCHEMA.names]
+        return pa.Table.from_arrays(
+            [pa.array(c, f.type) for c, f in zip(columns, STATUS_SCHEMA, strict=True)], schema=STATUS_SCHEMA
+        )
+
+    def close(self) -> None:
+        """Close all connections; what has been read is in the spools. May be called twice."""
+        if self._reader is not None:
+            self._reader.close()
+
+
+def _folder(table: Table) -> str:
+    return quote(table.uid, safe="")

@@ -1,0 +1,1 @@
+"""Pushed streams: sockets and standard input, read by one thread into a durable spool."""

@@ -1,0 +1,216 @@
+"""Where messages end in the bytes of a connection, and what of them goes into the spool.
+
+Either a newline ends a message, or a number of bytes before it says how long it is. In the spool every message ends
+with a newline. Bytes come in pieces of any length; what is open at the end of one is kept until more comes.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+NEWLINE = b"\n"
+
+
+@dataclass(frozen=True)
+class Framing:
+    """How messages are told apart.
+
+    kind : "lines" or "length"
+    length_bytes : int
+        Size of the number before a message: 1, 2, 4 or 8.
+    byte_order : "big" or "little"
+        Of that number, which has no sign and does not count itself.
+    most : int
+        Bytes of the longest message, without what frames it.
+    """
+
+    kind: Literal["lines", "length"] = "lines"
+    length_bytes: int = 4
+    byte_order: Literal["big", "little"] = "big"
+    most: int = 1 << 20
+
+    def begin(self) -> Lines | Lengths:
+        """For a new connection."""
+        return Lines(self.most) if self.kind == "lines" else Lengths(self)
+
+
+class Framer(Protocol):
+    """Takes the bytes of one connection.
+
+    Attributes
+    ----------
+    messages : int
+        Complete ones so far.
+    too_long : int
+        Messages that were left out because they are longer than allowed.
+    broken : str
+        Why the bytes behind cannot be told apart any more; empty while they can.
+    """
+
+    messages: int
+    too_long: int
+    broken: str
+
+    @property
+    def open_bytes(self) -> int:
+        """Bytes kept of a message that is not complete."""
+        ...
+
+    @property
+    def is_open(self) -> bool:
+        """Whether more bytes are needed to complete a message."""
+        ...
+
+    def feed(self, data: bytes) -> bytes | bytearray:
+        """Take bytes; returns the messages they complete, each with a newline at its end."""
+        ...
+
+    def last(self) -> bytes:
+        """What is open, as a message that the end of the stream completes; nothing where it cannot."""
+        ...
+
+
+class Lines:
+    """Messages end with a newline. One that is too long is passed over up to its end."""
+
+    __slots__ = ("_most", "_passing", "_tail", "broken", "messages", "too_long")
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._tail: bytearray | None = None  # idle connections keep nothing
+        self._passing = False
+        self.messages = 0
+        self.too_long = 0
+        self.broken = ""
+
+    @property
+    def open_bytes(self) -> int:
+        """See :class:`Framer`."""
+        return len(self._tail or b"")
+
+    @property
+    def is_open(self) -> bool:
+        """See :class:`Framer`."""
+        return self._tail is not None or self._passing
+
+    def feed(self, data: bytes) -> bytes | bytearray:
+        """See :class:`Framer`."""
+        if self._passing:
+            begin = data.find(NEWLINE) + 1
+            if not begin:
+                return b""
+            self._passing = False
+            data = data[begin:]
+        end = data.rfind(NEWLINE) + 1
+        whole: bytes | bytearray = data[:end]
+        if end and self._tail is not None:
+            self._tail += whole
+            whole, self._tail = self._tail, None
+        if end < len(data):
+            self._keep(data[end:])
+        if not end:
+            return b""
+        if len(whole) > self._most + 1:
+            whole = self._short(whole)
+        self.messages += whole.count(NEWLINE)
+        return whole
+
+    def _keep(self, rest: bytes) -> None:
+        if self._tail is None:
+            self._tail = bytearray(rest)
+        else:
+            self._tail += rest
+        if len(self._tail) > self._most:
+            self._tail = None
+            self._passing = True
+            self.too_long += 1
+
+    def _short(self, whole: bytes | bytearray) -> bytes | bytearray:
+        """Without the messages that are too long."""
+        lines = whole[:-1].split(NEWLINE)
+        kept = [line for line in lines if len(line) <= self._most]
+        if len(kept) == len(lines):
+            return whole
+        self.too_long += len(lines) - len(kept)
+        return b"".join(bytes(line) + NEWLINE for line in kept)
+
+    def last(self) -> bytes:
+        """See :class:`Framer`."""
+        tail, self._tail = self._tail, None
+        if tail is None:
+            return b""
+        self.messages += 1
+        return bytes(tail) + NEWLINE
+
+
+class Lengths:
+    """A number says how long the message behind it is. One that is too long breaks the connection.
+
+    A message may be several lines, and so several rows; where a newline is missing at its end it gets one.
+    """
+
+    __slots__ = ("_framing", "_need", "_tail", "broken", "messages", "too_long")
+
+    def __init__(self, framing: Framing) -> None:
+        self._framing = framing
+        self._tail: bytearray | None = None
+        self._need = 0
+        self.messages = 0
+        self.too_long = 0
+        self.broken = ""
+
+    @property
+    def open_bytes(self) -> int:
+        """See :class:`Framer`."""
+        return len(self._tail or b"")
+
+    @property
+    def is_open(self) -> bool:
+        """See :class:`Framer`."""
+        return self._tail is not None
+
+    def feed(self, data: bytes) -> bytes | bytearray:
+        """See :class:`Framer`."""
+        if self._tail is not None:
+            self._tail += data
+            if len(self._tail) < self._need:
+                return b""
+            data, self._tail = bytes(self._tail), None
+        width, order = self._framing.length_bytes, self._framing.byte_order
+        found: list[bytes] = []
+        at, size = 0, len(data)
+        self._need = width
+        while size - at >= width:
+            length = int.from_bytes(data[at : at + width], order)
+            if length > self._framing.most:
+                self.too_long += 1
+                self.broken = f"a message of {length:,} bytes, more than maxMessageBytes"
+                return b"".join(found)
+            end = at + width + length
+            if end > size:
+                self._need = width + length
+                break
+            found.append(data[at + width : end])
+            if not data.endswith(NEWLINE, at + width, end):
+                found.append(NEWLINE)
+            self.messages += 1
+            at = end
+        if at < size:
+            self._tail = bytearray(data[at:])
+        return b"".join(found)
+
+    def last(self) -> bytes:
+        """See :class:`Framer`: the bytes of an open message say that more should come."""
+        return b""
+
+
+_UNITS = {"ms": 0.001, "millisecond": 0.001, "s": 1.0, "second": 1.0, "m": 60.0, "minute": 60.0, "h": 3600.0}
+
+
+def parse_seconds(text: str) -> float | None:
+    """Seconds of a time such as ``30s``, ``500 ms`` or ``1 minute``; None when it is none."""
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([a-z]+)", text.strip().lower())
+    unit = _UNITS.get(match[2], _UNITS.get(match[2].removesuffix("s"))) if match else None
+    return None if match is None or unit is None else float(match[1]) * unit
