@@ -14,9 +14,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from moto.s3.models import s3_backends
-from s3_proxy import Answer, Request, S3Proxy, failing, s3_error
 
 import tidemill.formats
+from s3_proxy import Answer, Request, S3Proxy, failing, s3_error
 from tidemill.errors import TidemillError
 from tidemill.formats.feeding import file_bytes
 from tidemill.objectstore.connection import parse_connection, split_url
@@ -249,6 +249,7 @@ def _rules() -> dict[str, Callable[[], Any]]:
     return {
         "500": lambda: failing(2, lambda _: s3_error(500, "InternalError")),
         "503": lambda: failing(2, lambda _: s3_error(503, "SlowDown")),
+        "429": lambda: failing(2, lambda _: s3_error(429, "TooManyRequests")),
         "time-out": lambda: failing(1, lambda forward: replace(forward(), delay=2.5)),
         "cut": lambda: failing(2, lambda forward: replace(forward(), cut=500)),
         "cut at once": lambda: failing(2, lambda forward: (a := forward(), replace(a, cut=len(a.body)))[1]),
