@@ -35,6 +35,7 @@ NAMES = (
     "ordered_index",
     "finance",
     "recovery",
+    "fetch_objects",
 )
 
 
