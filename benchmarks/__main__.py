@@ -36,6 +36,7 @@ NAMES = (
     "ordered_index",
     "finance",
     "recovery",
+    "fetch_objects",
 )
 
 

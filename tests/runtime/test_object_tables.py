@@ -6,6 +6,7 @@ import gzip
 import logging
 import os
 import random
+import runpy
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -126,6 +127,9 @@ def test_tables_of_a_mill(
         with pytest.raises(TidemillError, match="TM5030") as caught:
             mill.advance()
         assert "AKIDEXAMPLE" not in str(caught.value) and "AWS" not in caught.value.got
+        mill.sql(f"ALTER TABLE lines SET OPTIONS (awsAccessKey 'other', awsSecretKey '{SECRET}')")
+        with pytest.raises(TidemillError, match="TM5030"):
+            mill.advance()
         mill.script(script)
         for _ in mill.drain():
             pass
@@ -157,3 +161,15 @@ def test_objects_without_a_mill(spark: SparkSession, s3: Any, proxy: S3Proxy) ->
     frame = reader.options(**given, maxPartitionBytes="20k", pathGlobFilter="*.csv").load("s3://tables/csv/")
     assert frame.selectExpr("count(*)", "sum(id)", "count(distinct note)").first() == (3000, 4498500, 3)
     assert SECRET not in frame._jdf.queryExecution().toString() and os.environ["AWS_ENDPOINT_URL"] != proxy.url
+
+
+def test_the_example(mill_factory: Callable[..., Mill], endpoint: str) -> None:
+    """Three batches of 200 readings of six sensors, two in each room, one batch an object."""
+    example = runpy.run_path(str(Path(__file__).parents[2] / "examples" / "s3" / "run.py"))
+    found = example["rooms"](endpoint, 3, mill_factory())
+    readings = [(("kitchen", "cellar", "attic")[i % 6 % 3], i % 30) for _ in range(3) for i in range(200)]
+    expected = {}
+    for room in ("attic", "cellar", "kitchen"):
+        values = [celsius for where, celsius in readings if where == room]
+        expected[room] = (len(values), pytest.approx(sum(values) / len(values)))
+    assert {row["room"]: (row["readings"], row["celsius"]) for row in found} == expected

@@ -56,6 +56,20 @@ def test_only_the_first_split_of_a_file_knows_about_quotes() -> None:
     assert [s.in_quotes for s in progress.admit(10, 4, None)] == [False, None, None]
 
 
+@pytest.mark.parametrize("watermark", [False, True])
+def test_tags_of_objects_are_kept(watermark: bool) -> None:
+    """In the state table, in splits, in history; a file that was replaced before it was read has its new one."""
+    progress = Progress("t", None)
+    progress.discover([FileInfo("a", 10, 1, '"x"'), FileInfo("b", 5, 1, '"y"')])
+    progress.discover([FileInfo("a", 12, 2, '"z"'), FileInfo("b", 5, 1, '"y"')])
+    splits = progress.admit(8, 100, None)
+    assert [(s.path, s.etag, s.size) for s in splits] == [("a", '"z"', 12)]
+    changed = progress.after([result(s) for s in splits])
+    table = list_table("t#1", watermark, objects=True)
+    rows = to_rows(table, [*changed, progress.known["b"]])
+    assert from_rows(decode(rows.keys, table.key)[0], rows, objects=True) == {**progress.known, "a": changed[0]}
+
+
 def test_positions_move_only_when_told() -> None:
     progress = of_files(a=10)
     splits = progress.admit(6, 3, None)

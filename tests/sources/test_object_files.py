@@ -23,6 +23,7 @@ from tidemill.objectstore.connection import parse_connection, split_url
 from tidemill.sources.file_info import FileInfo
 from tidemill.sources.object_listing import object_pages
 from tidemill.sources.place import Place, place_of, reader_of
+from tidemill.sources.small_objects import AHEAD, MOST_BYTES, SmallObjects
 from tidemill.sources.split import Split
 
 SECRET = "wJalrXUtnFEMI-secret"
@@ -245,10 +246,39 @@ def test_no_more_is_fetched_than_a_split_needs(bucket: Any, proxy: S3Proxy) -> N
     assert len(small.first_bytes(100)) + len(small.fill()) == 100 + info.size and len(proxy.of("GET")) == 1
 
 
+def test_small_objects_come_before_their_turn(bucket: Any, proxy: S3Proxy) -> None:
+    """Beside each other, each once, and no more ahead than the window; what fails does so when it is its turn."""
+    names = [f"in/{i:03d}" for i in range(80)]
+    for name in names:
+        bucket.put(name, name.encode() * 10)
+    bucket.put("in/large", bytes(MOST_BYTES + 1))
+    infos = list(place(proxy, "in/*").listing())
+    proxy.rule = lambda request, forward: replace(forward(), delay=0.02)
+    proxy.requests.clear()
+    ahead = SmallObjects(options(proxy))
+    splits = [whole(info) for info in infos]
+    for split in splits:
+        ahead.expect(split)
+    bucket.put("in/050", b"other")
+    for number, split in enumerate(splits):
+        coming = ahead.take(split)
+        assert (coming is None) == split.path.endswith("large")
+        assert len(ahead._coming) < AHEAD
+        reader = reader_of(split, options(proxy), coming=coming)
+        reader.open(0)
+        if number == 50:
+            with pytest.raises(TidemillError, match="TM5003"):
+                reader.fill()
+        elif coming is not None:
+            assert reader.first_bytes(6) + reader.fill() == names[number].encode() * 11
+    assert len(proxy.of("GET")) == 80
+
+
 def _rules() -> dict[str, Callable[[], Any]]:
     return {
         "500": lambda: failing(2, lambda _: s3_error(500, "InternalError")),
         "503": lambda: failing(2, lambda _: s3_error(503, "SlowDown")),
+        "429": lambda: failing(2, lambda _: s3_error(429, "TooManyRequests")),
         "time-out": lambda: failing(1, lambda forward: replace(forward(), delay=2.5)),
         "cut": lambda: failing(2, lambda forward: replace(forward(), cut=500)),
         "cut at once": lambda: failing(2, lambda forward: (a := forward(), replace(a, cut=len(a.body)))[1]),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import time
 from collections import OrderedDict
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -107,9 +108,10 @@ class ObjectIO(io.RawIOBase):
     Blocks of 1 MiB are kept, at most 48 of them, so that columns that are read side by side are fetched once.
     """
 
-    def __init__(self, file: ObjectFile) -> None:
+    def __init__(self, file: ObjectFile, read_at: Callable[[int, int], bytes] | None = None) -> None:
         super().__init__()
         self.file = file
+        self._read_at = file.read_at if read_at is None else read_at
         self._position = 0
         self._blocks: OrderedDict[int, bytes] = OrderedDict()
 
@@ -146,7 +148,7 @@ class ObjectIO(io.RawIOBase):
     def _block(self, number: int) -> bytes:
         if number not in self._blocks:
             begin = number * _BLOCK_BYTES
-            self._blocks[number] = self.file.read_at(begin, min(_BLOCK_BYTES, self.file.size - begin))
+            self._blocks[number] = self._read_at(begin, min(_BLOCK_BYTES, self.file.size - begin))
             if len(self._blocks) > _MOST_BLOCKS:
                 self._blocks.popitem(last=False)
         self._blocks.move_to_end(number)

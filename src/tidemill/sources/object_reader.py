@@ -29,13 +29,18 @@ class ObjectReader:
     connection : Connection
     buffer_bytes : int
         Most bytes of one range.
+    coming : Future of bytes, optional
+        The whole object, of no more than ``buffer_bytes``, which somebody has asked for already.
     """
 
-    def __init__(self, split: Split, connection: Connection, buffer_bytes: int) -> None:
+    def __init__(
+        self, split: Split, connection: Connection, buffer_bytes: int, coming: Future[bytes] | None = None
+    ) -> None:
         self.split = split
         self._file = ObjectFile(split.path, split.size, split.etag, split.modified, connection)
         self._buffer_bytes = buffer_bytes
         self._whole: bytes | None = None
+        self._coming_whole = coming
         self._lock = Lock()
         self._position = 0
         self._asked = 0
@@ -46,7 +51,7 @@ class ObjectReader:
         """Begin at a byte; nothing is asked for yet."""
         self._forget()
         self._position = self._asked = position
-        return cast(IO[bytes], ObjectIO(self._file))
+        return cast(IO[bytes], ObjectIO(self._file, self.read_at))
 
     def fill(self) -> bytes:
         """The next bytes; empty at the end. Errors as :meth:`ObjectFile.read_at`."""
@@ -66,7 +71,8 @@ class ObjectReader:
             return self._file.read_at(position, length)
         with self._lock:
             if self._whole is None:
-                self._whole = self._file.read_at(0, self.split.size)
+                coming = self._coming_whole
+                self._whole = self._file.read_at(0, self.split.size) if coming is None else coming.result()
         return self._whole[position : position + length]
 
     def first_bytes(self, count: int) -> bytes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 
@@ -106,8 +107,13 @@ def place_of(path: str, options: Mapping[str, str]) -> Place:
     return Place(pattern, parse_filters(options), parse_connection(options, pattern))
 
 
-def reader_of(split: Split, options: Mapping[str, str], buffer_bytes: int = files.BUFFER_BYTES) -> SplitFile:
-    """What reads the bytes of a split; names of options in lower case."""
+def reader_of(
+    split: Split,
+    options: Mapping[str, str],
+    buffer_bytes: int = files.BUFFER_BYTES,
+    coming: Future[bytes] | None = None,
+) -> SplitFile:
+    """What reads the bytes of a split; names of options in lower case. ``coming`` as for :class:`ObjectReader`."""
     if not is_object_url(split.path):
         return files.FileReader(split, buffer_bytes)
-    return ObjectReader(split, parse_connection(options, split.path), buffer_bytes)
+    return ObjectReader(split, parse_connection(options, split.path), buffer_bytes, coming)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from contextlib import contextmanager
 
 import numpy as np
@@ -22,6 +23,7 @@ from tidemill.formats.registry import lookup
 from tidemill.formats.rescue.new_columns import NewColumnsError
 from tidemill.formats.row_filter import FilteringReader, RowFilter
 from tidemill.sources.place import SplitFile, reader_of
+from tidemill.sources.small_objects import SmallObjects
 from tidemill.sources.split import Split, SplitResult
 from tidemill.state.columns import column
 from tidemill.state.keys import encode
@@ -57,12 +59,14 @@ class ScanOperator(SourceOperator):
         self._reader = _filtered(format_.reader(source.schema, self._options, needed), operation.condition)
         self._has_lines = has_lines(format_)
         self._queue: deque[Split | None] = deque()
+        self._small = SmallObjects(self._options, parse_read_mode(self._options).buffer_bytes)
         self._open: _OpenSplit | None = None
         self._errors: list[tuple[Split, RowError]] = []
 
     def add_split(self, split: Split) -> None:
         """Queue a split."""
         self._queue.append(split)
+        self._small.expect(split)
 
     def request_barrier(self) -> None:
         """Queue the barrier."""
@@ -83,7 +87,8 @@ class ScanOperator(SourceOperator):
                     return None
                 split = self._queue.popleft()
                 assert split is not None
-                self._open = _OpenSplit(split, self._reader, self._options, self._has_lines)
+                coming = self._small.take(split)
+                self._open = _OpenSplit(split, self._reader, self._options, self._has_lines, coming)
             rows = self._open.read()
             if rows is None:
                 self.context.finished(self._open.result())
@@ -178,7 +183,12 @@ class _OpenSplit:
     """One split being read."""
 
     def __init__(
-        self, split: Split, reader: RowReader | FileRowReader, options: Mapping[str, str], has_lines: bool
+        self,
+        split: Split,
+        reader: RowReader | FileRowReader,
+        options: Mapping[str, str],
+        has_lines: bool,
+        coming: Future[bytes] | None,
     ) -> None:
         self.split = split
         self.rows = self.malformed = self.dropped = self.late = 0
@@ -195,10 +205,10 @@ class _OpenSplit:
         self._reader: SplitReader | None = None
         self._file: FileBytes | SplitFile
         if isinstance(reader, FileRowReader):
-            self._file = _seekable(split, options)
+            self._file = _seekable(split, options, coming)
             self._parts = reader.rows(self._file.open(0), start=split.start, end=split.end, file_size=split.size)
         else:
-            file = reader_of(split, options, parse_read_mode(options).buffer_bytes)
+            file = reader_of(split, options, parse_read_mode(options).buffer_bytes, coming)
             self._file = file_bytes(file, split.path, split.size, split.end, options)
             place = {"start": split.start, "end": split.end, "size": split.size}
             with _naming(split):
@@ -282,11 +292,11 @@ class _OpenSplit:
             self.latest = latest
 
 
-def _seekable(split: Split, options: Mapping[str, str]) -> SplitFile:
+def _seekable(split: Split, options: Mapping[str, str], coming: Future[bytes] | None) -> SplitFile:
     """The file of a format that needs random access."""
     with _naming(split):
         parse_codec_options(options).refuse(split.path)
-    return reader_of(split, options)
+    return reader_of(split, options, coming=coming)
 
 
 @contextmanager

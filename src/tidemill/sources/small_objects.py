@@ -1,0 +1,63 @@
+"""Small objects are fetched before it is their turn: each costs a round trip, and these go on beside each other."""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+
+from tidemill.objectstore.connection import is_object_url, parse_connection
+from tidemill.objectstore.object_file import ObjectFile
+from tidemill.sources.split import Split
+
+MOST_BYTES = 256 << 10
+"""Larger objects are read when it is their turn, with several ranges at once."""
+
+AT_ONCE = 16
+"""How many requests a process has under way."""
+
+AHEAD = 32
+"""How many objects a task has fetched, or asked for, before their turn: 8 MB at most."""
+
+_pools: dict[int, ThreadPoolExecutor] = {}
+
+
+class SmallObjects:
+    """The objects that a task will read, in order. Used by one thread.
+
+    Parameters
+    ----------
+    options : mapping
+        Those of the table, with names in lower case.
+    most_bytes : int
+        What counts as small, if that is less than 256 KiB.
+    """
+
+    def __init__(self, options: Mapping[str, str], most_bytes: int = MOST_BYTES) -> None:
+        self._options = options
+        self._most = min(most_bytes, MOST_BYTES)
+        self._waiting: deque[Split] = deque()
+        self._coming: dict[Split, Future[bytes]] = {}
+
+    def expect(self, split: Split) -> None:
+        """A split that will be read after those told of before."""
+        if is_object_url(split.path) and 0 < split.size <= self._most:
+            self._waiting.append(split)
+
+    def take(self, split: Split) -> Future[bytes] | None:
+        """The whole object of a split whose turn it is, if it is small; others are asked for meanwhile."""
+        while self._waiting and len(self._coming) < AHEAD:
+            following = self._waiting.popleft()
+            connection = parse_connection(self._options, following.path)
+            file = ObjectFile(following.path, following.size, following.etag, following.modified, connection)
+            self._coming[following] = _pool().submit(file.read_at, 0, file.size)
+        return self._coming.pop(split, None)
+
+
+def _pool() -> ThreadPoolExecutor:
+    """The threads of this process; those of a parent do not live on in it."""
+    if os.getpid() not in _pools:
+        _pools.clear()
+        _pools[os.getpid()] = ThreadPoolExecutor(AT_ONCE, "tidemill-small")
+    return _pools[os.getpid()]
