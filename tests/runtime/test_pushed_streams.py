@@ -161,7 +161,7 @@ def test_what_was_read_is_reclaimed_when_it_is_durable(
     mill.checkpoint()
     kept = sorted(spool.glob("*.segment"))
     size = sum(p.stat().st_size for p in kept)
-    assert 5_000 < size < 30_000  # what is retained, the newest, and what the last epoch read
+    assert 9_000 <= size < 45_000  # what is retained, the newest, and what the last epoch read
     mill.sql("CREATE MATERIALIZED VIEW w AS SELECT n FROM t")
     reports = list(mill.drain())
     told = [w for r in reports for w in r.warnings if "TM5027" in w]

@@ -58,16 +58,16 @@ _SPELT = {
     for name in (
         "allowBackslashEscapingAnyCharacter", "allowComments", "allowNonNumericNumbers", "allowNumericLeadingZeros",
         "allowSingleQuotes", "allowUnquotedControlChars", "allowUnquotedFieldNames", "bufferSize",
-        "charToEscapeQuoteEscaping", "dateFormat", "dateFormat.*", "emptyValue", "enforceSchema", "errorsPath",
-        "framing", "ignoreLeadingWhiteSpace", "ignoreSurroundingSpaces", "ignoreTrailingWhiteSpace", "inferColumnTypes",
-        "inferTimestamp", "insertOnly", "lengthByteOrder", "lengthBytes", "lineSep", "maxBytesPerTrigger",
-        "maxCharsPerColumn", "maxColumns", "maxConcurrentReads", "maxDecompressedRatio", "maxErrorRatio", "maxErrors",
-        "maxFilesPerTrigger", "maxMessageBytes", "maxNestingDepth", "maxPartitionBytes", "maxSpoolBytes",
-        "messageTimeout", "multiLine", "nanValue", "negativeInf", "nullValue", "nullValues", "opColumn", "opDelete",
-        "opInsert", "positiveInf", "prefersDecimal", "primitivesAsString", "readMode", "rescuedDataColumn",
-        "retainBytes", "schemaEvolutionMode", "schemaHints", "schemaInferenceSampleBytes", "schemaInferenceSampleFiles",
-        "timestampFormat", "timestampFormat.*", "timestampNTZFormat", "timestampUnit", "unescapedQuoteHandling",
-        "watermarkDelay",
+        "charToEscapeQuoteEscaping", "dateFormat", "dateFormat.*", "emptyValue", "enforceSchema",
+        "errorsPath", "ignoreLeadingWhiteSpace", "ignoreSurroundingSpaces", "ignoreTrailingWhiteSpace",
+        "inferColumnTypes", "inferTimestamp", "insertOnly", "lineSep", "maxBytesPerTrigger", "maxCharsPerColumn",
+        "maxColumns", "maxConcurrentReads", "maxDecompressedRatio", "maxErrorRatio", "maxErrors", "maxFilesPerTrigger",
+        "maxNestingDepth", "maxPartitionBytes", "multiLine", "nanValue", "negativeInf", "nullValue", "nullValues",
+        "opColumn", "opDelete", "opInsert", "positiveInf", "prefersDecimal", "primitivesAsString", "readMode",
+        "rescuedDataColumn", "schemaEvolutionMode", "schemaHints", "schemaInferenceSampleBytes",
+        "schemaInferenceSampleFiles", "timestampFormat", "timestampFormat.*", "timestampNTZFormat", "timestampUnit",
+        "unescapedQuoteHandling", "watermarkDelay",
+        "lengthByteOrder", "lengthBytes", "maxMessageBytes", "maxSpoolBytes", "messageTimeout", "retainBytes",
     )
 }  # fmt: skip
 """Names of options as they are written; others are in lower case."""

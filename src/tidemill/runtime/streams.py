@@ -174,9 +174,9 @@ class PushedStreams:
             return []
         found, kept = [], 0
         for segment in reversed(list(read)):
-            kept += segment.size
-            if kept > most:
+            if kept >= most:
                 found.append(segment)
+            kept += segment.size
         return found
 
     def history_wanted(self, tables: Collection[str]) -> list[str]:
