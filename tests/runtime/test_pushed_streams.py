@@ -23,6 +23,7 @@ import pytest
 from tidemill.errors import TidemillError
 from tidemill.mill import Mill
 from tidemill.runtime import streams
+from tidemill.runtime.catalog import Catalog
 from tidemill.runtime.snapshot import Snapshot
 from tidemill.sources.streams.spool import Spool
 
@@ -269,6 +270,14 @@ def test_the_status_takes_its_name(mill_factory: MillFactory) -> None:
 def test_a_root_that_is_no_directory_is_refused(spark: Any) -> None:
     with Mill("memory://pushed", spark=spark) as mill, pytest.raises(TidemillError, match="TM5025"):
         mill.sql("CREATE TABLE t (a INT) USING csv OPTIONS (path 'tcp://127.0.0.1:1')")
+
+
+def test_spools_of_tables_that_are_gone(tmp_path: Path) -> None:
+    """They are deleted; one that a later catalog made is not: its manifest may come back."""
+    for folder in ("t%231", "u%237"):
+        (tmp_path / "spool" / folder).mkdir(parents=True)
+    streams.PushedStreams(tmp_path).hold(Catalog(next_uid=7))
+    assert [p.name for p in (tmp_path / "spool").iterdir()] == ["u%237"]
 
 
 class Sender(threading.Thread):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -36,6 +36,12 @@ _FILE = "status.arrow"
 def folder_of(table: Table) -> str:
     """Where the spool of a table lies among the others."""
     return quote(table.uid, safe="")
+
+
+def number_of(folder: str) -> int:
+    """The number at the end of the uid of a folder's table: later tables have greater ones."""
+    number = unquote(folder).rpartition("#")[2]
+    return int(number) if number.isdigit() else 0
 
 
 def status_table(rows: Sequence[ConnectionStatus]) -> pa.Table:

@@ -5,15 +5,15 @@ from __future__ import annotations
 import contextlib
 import shutil
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
 from pathlib import Path
 
 import pyarrow as pa
 
 from tidemill.errors import TidemillError
-from tidemill.runtime.catalog import Table
+from tidemill.runtime.catalog import Catalog, Table
 from tidemill.runtime.intake import Intake
-from tidemill.runtime.stream_status import SPOOLS, folder_of, status_table, write_status
+from tidemill.runtime.stream_status import SPOOLS, folder_of, number_of, status_table, write_status
 from tidemill.runtime.stream_tables import parse_inlet, parse_retained
 from tidemill.sources.files import FileInfo
 from tidemill.sources.split import GROWING
@@ -48,20 +48,22 @@ class PushedStreams:
         self._read_at: dict[str, dict[str, int]] = {}
         self._status_at = 0.0
 
-    def hold(self, tables: Mapping[str, Table], created: str = "") -> None:
-        """Read the streams of these tables and of no others; spools of others are deleted.
+    def hold(self, catalog: Catalog, created: str = "") -> None:
+        """Read the streams of the tables of a catalog and of no others; spools of tables that are gone are deleted.
+
+        A spool that a later catalog has made is left, in case newer manifests were only moved away for a while.
 
         Parameters
         ----------
         created : str
-            The table that has just been created: it is an error when its places cannot be opened.
+            The table that has just been created: it begins empty, and it is an error when its places cannot be opened.
 
         Raises
         ------
         TidemillError
             TM5021 when they cannot; TM5025 when the root is no directory; TM5026 when a spool cannot be opened.
         """
-        pushed = {t.name: t for t in tables.values() if t.pushed}
+        pushed = {t.name: t for t in catalog.tables.values() if t.pushed}
         for name in [n for n, t in self._tables.items() if n not in pushed or pushed[n].uid != t.uid]:
             self._forget(name)
         for name, table in pushed.items():
@@ -71,7 +73,8 @@ class PushedStreams:
         if self._root is not None and self._root.is_dir():
             kept = {folder_of(t) for t in pushed.values()}
             for found in [p for p in self._root.iterdir() if p.name not in kept]:
-                shutil.rmtree(found, ignore_errors=True)  # tried again when the root is opened next
+                if number_of(found.name) < catalog.next_uid:
+                    shutil.rmtree(found, ignore_errors=True)  # tried again when the root is opened next
 
     def _begin(self, table: Table, must_open: bool) -> None:
         if self._root is None:
@@ -83,6 +86,8 @@ class PushedStreams:
                 "on storage that all hosts have mounted",
             )
         try:
+            if must_open and (self._root / folder_of(table)).exists():  # of a table that was never made durable
+                shutil.rmtree(self._root / folder_of(table))
             spool = Spool(self._root / folder_of(table))
         except OSError as error:
             raise TidemillError(
