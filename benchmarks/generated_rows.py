@@ -1,4 +1,4 @@
-"""CSV of numbers: columns in lanes, as Tidemill reads them, beside a kernel that is generated for the schema.
+"""CSV of numbers: blocks of columns, as Tidemill reads them, beside a kernel that is generated for the schema.
 
 The generated kernel (decision 0009) is one loop over rows, whose body is written out field by field: it takes the end
 of each field from the marks and parses it where it stands, so nothing is written down between the phases but the marks.
@@ -87,9 +87,9 @@ def main() -> None:
     generated = generate(types)
     powers = 10.0 ** np.arange(23)
     compiled = 0.0
-    times: dict[str, list[float]] = {"lanes": [], "generated": []}
+    times: dict[str, list[float]] = {"blocks": [], "generated": []}
     for turn in range(8):
-        spent = {"lanes": 0.0, "generated": 0.0}
+        spent = {"blocks": 0.0, "generated": 0.0}
         at = 0
         while at < size:
             stop = case.data.rfind(b"\n", at, min(size, at + BUFFER)) + 1
@@ -97,7 +97,7 @@ def main() -> None:
             rows = int(scan_row_ends(data, 0, ord(","), ord('"'), 0, 0)[0])
             begin = time.process_time()
             batch = builder.build(data, at, rows, False, False).batch
-            spent["lanes"] += time.process_time() - begin
+            spent["blocks"] += time.process_time() - begin
             begin = time.process_time()
             marks = np.empty(rows * len(types) + MARK_SLACK, np.int32)
             find_marks(data, 0, ord(","), -1, 0, marks)
@@ -119,7 +119,7 @@ def main() -> None:
     each = {name: statistics.median(seconds) / fields * 1e9 for name, seconds in times.items()}
     table(["kernel", "ns a field"], [[name, value] for name, value in each.items()])
     print(f"compiling the generated kernel took {compiled - statistics.median(times['generated']):.1f} s")
-    verdict("generated / lanes", each["generated"] / each["lanes"], 1)
+    verdict("generated / blocks, time", each["generated"] / each["blocks"], 1)
 
 
 if __name__ == "__main__":

@@ -35,5 +35,6 @@ def make_batch(fields: Iterable[Field] | pa.Schema, arrays: Sequence[pa.Array[An
     if not arrays:
         rows: Any = pa.Array.from_buffers(pa.struct([]), count, [None])
         return pa.RecordBatch.from_struct_array(rows)
-    schema = pa.schema([pa.field(f.name, f.type, f.nullable) for f in fields])
-    return pa.RecordBatch.from_arrays(list(arrays), schema=schema)
+    if not isinstance(fields, pa.Schema):
+        fields = pa.schema([pa.field(f.name, f.type, f.nullable) for f in fields])
+    return pa.RecordBatch.from_arrays(list(arrays), schema=fields)

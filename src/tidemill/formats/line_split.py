@@ -9,7 +9,7 @@ moved behind them, by both of its readers.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -298,7 +298,7 @@ class LineSplitReader:
 
     def _keep(self, rest: Bytes) -> None:
         check_size(self._pending_size + rest.size, self._start if self._row_start is None else self._row_start)
-        self._pending.append(rest.copy())
+        self._pending.append(rest.copy() if _owner(rest) is None else rest)
         self._pending_size += rest.size
 
     def _take(self, rest: Bytes) -> Bytes:
@@ -321,8 +321,27 @@ def read_only(view: Bytes) -> Bytes:
 
 
 def joined(pieces: list[Bytes]) -> Bytes:
-    """The pieces as one array, not copied where there is one alone."""
+    """The pieces as one array, not copied where there is one alone or they lie behind one another in memory."""
     present = [piece for piece in pieces if piece.size]
     if not present:
         return NOTHING
+    if len(present) > 1 and (owner := _owner(present[0])) is not None:
+        whole = np.frombuffer(owner, np.uint8)
+        places = [_address(piece) - _address(whole) for piece in present]
+        after = [place + piece.size for place, piece in zip(places, present, strict=True)]
+        if all(_owner(piece) is owner for piece in present[1:]) and places[1:] == after[:-1]:
+            return read_only(whole[places[0] : after[-1]])
     return read_only(present[0] if len(present) == 1 else np.concatenate(present))
+
+
+def _owner(view: Bytes) -> bytes | None:
+    """The ``bytes`` that a view shows a part of, which nobody can change."""
+    base: Any = view
+    while isinstance(base, np.ndarray):
+        base = base.base
+    shown = base.obj if isinstance(base, memoryview) else base
+    return shown if isinstance(shown, bytes) else None
+
+
+def _address(view: Bytes) -> int:
+    return int(view.__array_interface__["data"][0])

@@ -23,7 +23,10 @@ def seekable(source: Source) -> IO[bytes]:
 
 
 class WholeSource:
-    """A source as :class:`tidemill.formats.range_reads.RangeFile`, in pieces of at most ``buffer_bytes``."""
+    """A source as :class:`tidemill.formats.range_reads.RangeFile`, in pieces of at most ``buffer_bytes``.
+
+    Pieces of a ``bytes`` object are not copied.
+    """
 
     def __init__(self, source: Source, buffer_bytes: int) -> None:
         self._file = seekable(source)
@@ -35,9 +38,13 @@ class WholeSource:
         """Begin at a byte."""
         self._file.seek(position)
 
-    def fill(self) -> bytes:
+    def fill(self) -> bytes | memoryview:
         """The next bytes; empty at the end. OSError for a file that became shorter."""
-        left = self.size - self._file.tell()
+        at = self._file.tell()
+        if self._bytes is not None and isinstance(self._bytes.obj, bytes):
+            self._file.seek(min(at + self._piece, self.size))
+            return self._bytes[at : at + self._piece]
+        left = self.size - at
         piece = self._file.read(min(self._piece, left))
         if len(piece) < min(1, left):
             raise OSError("the file became shorter while it was read")

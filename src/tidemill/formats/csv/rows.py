@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
@@ -113,6 +114,11 @@ class RowBuilder:
     filter: RowFilter | None
     rescue: Taker | None = field(default=None, kw_only=True)
 
+    @cached_property
+    def _batch_schema(self) -> pa.Schema:
+        found = [c.field for c in self.columns[: self.needed]] if self.rescue is None else self.rescue.fields
+        return pa.schema([pa.field(f.name, f.type, f.nullable) for f in found])
+
     @property
     def lines(self) -> LineRules | Delimiters:
         """See :class:`tidemill.formats.line_split.LineBuilder`."""
@@ -139,14 +145,14 @@ class RowBuilder:
         else:
             parsed, kept = self._parse_wanted(self.filter, texts, plain, rules)
         flaws = self._flaws(fields, parsed, unterminated)
-        batch_fields, arrays = [c.field for c in self.columns[: self.needed]], [p.array for p in parsed[: self.needed]]
+        arrays = [p.array for p in parsed[: self.needed]]
         if self.rescue is not None:
             read = ReadRows(data, position, fields, texts, plain, parsed, rules)
             left, flaws = self.rescue.take(self, read, flaws)
-            arrays = self.rescue.arrays([f.name for f in batch_fields], arrays, left, fields.row_starts.size)
-            batch_fields = list(self.rescue.fields)
+            names = [c.field.name for c in self.columns[: self.needed]]
+            arrays = self.rescue.arrays(names, arrays, left, fields.row_starts.size)
         errors, dropped = self._judge(data, position, fields, flaws)
-        rows = self._collect(position, fields, batch_fields, arrays, errors, dropped, kept)
+        rows = self._collect(position, fields, arrays, errors, dropped, kept)
         return replace(rows, raw=lambda row: self.raw(data, position, int(rows.positions[row]) - position))
 
     def parse(
@@ -319,7 +325,6 @@ class RowBuilder:
         self,
         position: int,
         fields: Fields,
-        batch_fields: Sequence[Field],
         arrays: Sequence[pa.Array[Any]],
         errors: tuple[RowError, ...],
         dropped: set[int],
@@ -336,5 +341,5 @@ class RowBuilder:
         if keep is not None:
             positions = positions[keep]
             arrays = [array.filter(pa.array(keep)) for array in arrays]
-        batch = make_batch(batch_fields, arrays, positions.size)
+        batch = make_batch(self._batch_schema, arrays, positions.size)
         return Rows(batch, positions.size, positions, errors, passed_over=passed_over)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import decimal
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,7 +14,7 @@ import pyarrow.compute as pc
 
 from tidemill.formats.base import RowError, Rows
 from tidemill.formats.debezium.columns import flatten, known_operations, read_envelopes, to_type
-from tidemill.formats.debezium.values import convert
+from tidemill.formats.debezium.values import convert, written_number
 from tidemill.formats.line_ends import BYTE_ORDER_MARK, CARRIAGE_RETURN, NEWLINE, PLAIN_LINES, Bytes, LineRules
 from tidemill.formats.malformed import Mode, fail_fast, first_bad_byte
 from tidemill.schema import Field
@@ -228,7 +227,7 @@ def read_message(text: bytes, layout: Layout) -> tuple[Found, Wrong]:
     if not text.strip():
         return [], []
     try:
-        message = json.loads(text, parse_float=decimal.Decimal)
+        message = json.loads(text, parse_float=written_number)
     except (ValueError, RecursionError):
         return [], [(None, "bad_json")]
     if isinstance(message, dict) and "payload" in message and "op" not in message:

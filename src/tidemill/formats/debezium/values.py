@@ -1,6 +1,6 @@
 """One JSON value as one value of a column: the plain form of what :mod:`.columns` does to many.
 
-Values are as ``json.loads(..., parse_float=Decimal)`` gives them.
+Values are as ``json.loads(..., parse_float=written_number)`` gives them.
 """
 
 from __future__ import annotations
@@ -83,6 +83,14 @@ def _encodes(value: str) -> bool:
     return True
 
 
+def written_number(text: str) -> decimal.Decimal | float:
+    """A number as it is written; infinity or 0 where its exponent is beyond what decimals have."""
+    try:
+        return decimal.Decimal(text)
+    except decimal.InvalidOperation:
+        return float(text) or decimal.Decimal(0)
+
+
 def _integer(value: Any, bits: int) -> int | None:
     if isinstance(value, str) and _INTEGER.fullmatch(value):
         value = int(value)
@@ -106,7 +114,7 @@ def _float(value: Any) -> float | None:
 
 def _decimal(value: Any, precision: int, scale: int) -> decimal.Decimal | None:
     if isinstance(value, str) and _NUMBER.fullmatch(value):
-        value = decimal.Decimal(value)
+        value = written_number(value)
     if isinstance(value, bool) or not isinstance(value, int | decimal.Decimal):
         return None
     try:

@@ -240,7 +240,7 @@ class NativeBuilder:
         bounds = np.empty(count + 1, np.int32)
         status = np.empty(count, np.uint8)
         utf8 = place.field.type == pa.string()
-        copy_texts(buffer.data, starts, ends, NO_BYTE, 0, _NO_TEXT, utf8, out, 0, bounds, status)
+        copy_texts(buffer.data, starts, ends, NO_BYTE, 0, _NO_TEXT, utf8, True, out, 0, bounds, status)
         status[(status == NULL) & ~missing] = VALID  # an empty value is no NULL here
         status[outside & ~null] = BAD_VALUE
         buffers = [_validity(status), pa.py_buffer(bounds.data), pa.py_buffer(out[: bounds[-1]].data)]

@@ -30,10 +30,13 @@ PLAN = 4
 OUT, STATUS, OFFSETS, PATTERN = range(4)
 """Columns of addresses: where the values, outcomes and text offsets of a column go, and where its pattern is."""
 ADDRESSES = 4
-FAILURES, INEXACT_FLOATS, TEXT_BYTES = range(3)
-"""Columns of totals: rows that are not ``VALID``, floats among them that are ``INEXACT``, and bytes of text."""
-TOTALS = 3
+FAILURES, INEXACT_FLOATS, TEXT_BYTES, ODD_TEXTS = range(4)
+"""Columns of totals: rows that are not ``VALID``, floats among them that are ``INEXACT``, bytes of text, and
+blocks of texts that cannot be copied without looking at each, after which that is not tried again."""
+TOTALS = 4
 
+_WITHOUT_END = 1 << 40
+"""Size of an array of which the caller knows the true one."""
 _ROOM = (6, BLOCK)
 _SCRATCH = (_ROOM[0] + 2) * BLOCK
 """Words: six rows for lanes, one for values that are narrowed, one for where fields start and end."""
@@ -88,10 +91,14 @@ def _one_by_one(buf, starts, ends, quote, trim, null_text, plan, addresses, tota
         pairs = carray(pointer_to(out), (2 * count,), np.uint64)
         failures = parse_decimals(buf, starts, ends, quote, trim, null_text, first, second, in_lanes, pairs, status)
     elif code <= BINARY:
-        texts = carray(pointer_to(addresses[slot, OUT]), (first,), np.uint8)
+        texts = carray(pointer_to(addresses[slot, OUT]), (_WITHOUT_END,), np.uint8)
         offsets = carray(pointer_to(addresses[slot, OFFSETS] + np.uint64(4 * base)), (count + 1,), np.int32)
         cursor = totals[slot, TEXT_BYTES]
-        failures = copy_texts(buf, starts, ends, quote, trim, null_text, code == TEXT, texts, cursor, offsets, status)
+        plain = totals[slot, ODD_TEXTS] == 0
+        failures, odd = copy_texts(
+            buf, starts, ends, quote, trim, null_text, code == TEXT, plain, texts, cursor, offsets, status
+        )
+        totals[slot, ODD_TEXTS] += odd
         totals[slot, TEXT_BYTES] = offsets[count]
     elif code == BOOLEAN:
         truths = carray(pointer_to(out), (count,), np.uint8)

@@ -170,7 +170,7 @@ def _texts(buf: Bytes, starts: Offsets, ends: Offsets, rules: TextRules) -> tupl
     out = np.empty(capacity, np.uint8)
     offsets = np.empty(starts.size + 1, np.int32)
     status = np.empty(starts.size, np.uint8)
-    copy_texts(buf, starts, ends, rules.quote, rules.trim, rules.null_text, False, out, 0, offsets, status)
+    copy_texts(buf, starts, ends, rules.quote, rules.trim, rules.null_text, False, False, out, 0, offsets, status)
     return out, offsets, status
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,10 @@ from tidemill.schema import TIMESTAMP, TIMESTAMP_NTZ
 Bytes = npt.NDArray[np.uint8]
 Offsets = npt.NDArray[np.int32]
 Status = npt.NDArray[np.uint8]
+
+
+_ALIGNMENT = 64
+"""Of the columns of a buffer, as Arrow recommends."""
 
 
 @dataclass(frozen=True)
@@ -132,10 +137,10 @@ def parser_for(type_: pa.DataType, patterns: TimePatterns = DEFAULT_PATTERNS) ->
         kind = replace(kind, pattern=pattern.steps)
 
     def parse(buf: Bytes, starts: Offsets, ends: Offsets, rules: TextRules) -> ParsedColumn:
-        rows = starts.size
+        layout = _layout((kind,))
         # A missing field counts as -1, which the slack covers only once.
-        size = int(np.subtract(ends, starts, dtype=np.int64).sum()) + rows if kind.is_text else 0
-        outputs = _Outputs([kind], rows, [size])
+        size = int(np.subtract(ends, starts, dtype=np.int64).sum()) + starts.size if layout.texts.size else 0
+        outputs = _Outputs(layout, starts.size, np.array([size]))
         blocks.parse_fields(
             buf,
             starts,
@@ -143,7 +148,7 @@ def parser_for(type_: pa.DataType, patterns: TimePatterns = DEFAULT_PATTERNS) ->
             rules.quote,
             rules.trim,
             rules.null_text,
-            outputs.plan,
+            layout.plan,
             outputs.addresses,
             outputs.totals,
         )
@@ -166,15 +171,15 @@ def parse_marked(
     """
     if not slots:
         return []
+    layout = _layout(tuple(kinds))
     numbers = fields.fields[list(slots)]
     rows = fields.row_starts.size
     sizes = np.zeros(len(slots), np.int64)
-    texts = [i for i, kind in enumerate(kinds) if kind.is_text]
-    if texts:
-        found = np.zeros(len(texts), np.int64)
-        text_sizes(fields.marks, fields.width, fields.begin, fields.first, rows, numbers[texts], found)
-        sizes[texts] = found
-    outputs = _Outputs(kinds, rows, sizes.tolist())
+    if layout.texts.size:
+        found = np.zeros(layout.texts.size, np.int64)
+        text_sizes(fields.marks, fields.width, fields.begin, fields.first, rows, numbers[layout.texts], found)
+        sizes[layout.texts] = found
+    outputs = _Outputs(layout, rows, sizes)
     blocks.parse_marked(
         buf,
         fields.marks,
@@ -187,7 +192,7 @@ def parse_marked(
         rules.quote,
         rules.trim,
         rules.null_text,
-        outputs.plan,
+        layout.plan,
         outputs.addresses,
         outputs.totals,
     )
@@ -200,15 +205,14 @@ def parse_marked(
 
 def finish(type_: pa.DataType, status: Status, failures: int, *buffers: npt.NDArray[Any]) -> ParsedColumn:
     """A column of the buffers of an Arrow array behind the one of its NULLs, which is made of the outcomes."""
+    return _column(type_, status, failures, *(pa.py_buffer(buffer.data) for buffer in buffers))
+
+
+def _column(type_: pa.DataType, status: Status, failures: int, *buffers: pa.Buffer) -> ParsedColumn:
     validity = None
     if failures:
         validity = pa.py_buffer(np.packbits(status == VALID, bitorder="little").data)
-    array = pa.Array.from_buffers(
-        type_,
-        status.size,
-        [validity, *(pa.py_buffer(buffer.data) for buffer in buffers)],
-        null_count=failures,
-    )
+    array = pa.Array.from_buffers(type_, status.size, [validity, *buffers], null_count=failures)
     return ParsedColumn(array, status if failures else None)
 
 
@@ -216,50 +220,96 @@ _Fields = Callable[[], tuple[Bytes, Offsets, Offsets, TextRules]]
 """Gives the buffer, where the fields of a column lie, and the rules of reading text."""
 
 
-class _Outputs:
-    """Memory for the columns of a buffer, and what :mod:`tidemill.formats.values.blocks` has to know of them."""
+@dataclass(frozen=True, eq=False)
+class _Layout:
+    """What does not depend on the buffer of how some columns are parsed.
 
-    def __init__(self, kinds: Sequence[ValueKind], rows: int, sizes: Sequence[int]) -> None:
-        self._kinds = kinds
+    Attributes
+    ----------
+    kinds : tuple of ValueKind
+    plan : ndarray of int64
+        See :mod:`tidemill.formats.values.blocks`.
+    addresses : ndarray of uint64
+        Those of time patterns; the others are of a buffer.
+    widths : ndarray of int64
+        Bytes of a value as it is parsed; 0 for a text.
+    texts : ndarray of int64
+        Which columns are texts.
+    """
+
+    kinds: tuple[ValueKind, ...]
+    plan: npt.NDArray[np.int64]
+    addresses: npt.NDArray[np.uint64]
+    widths: npt.NDArray[np.int64]
+    texts: npt.NDArray[np.int64]
+
+
+@lru_cache(maxsize=256)
+def _layout(kinds: tuple[ValueKind, ...]) -> _Layout:
+    addresses = np.zeros((len(kinds), blocks.ADDRESSES), np.uint64)
+    addresses[:, blocks.PATTERN] = [kind.pattern.ctypes.data for kind in kinds]
+    return _Layout(
+        kinds,
+        np.array([(kind.code, kind.first, kind.second, kind.pattern.shape[0]) for kind in kinds], np.int64),
+        addresses,
+        np.array([0 if kind.is_text else kind.words * np.dtype(kind.dtype).itemsize for kind in kinds], np.int64),
+        np.flatnonzero([kind.is_text for kind in kinds]),
+    )
+
+
+class _Outputs:
+    """Memory for the columns of a buffer, all of it from Arrow's pool at once.
+
+    Parameters
+    ----------
+    layout : _Layout
+    rows : int
+    sizes : ndarray of int64
+        Most bytes of each column of texts; 0 for others.
+    """
+
+    def __init__(self, layout: _Layout, rows: int, sizes: npt.NDArray[np.int64]) -> None:
+        count = len(layout.kinds)
+        self._kinds = layout.kinds
         self._rows = rows
-        self._values: list[npt.NDArray[Any]] = []
-        self._offsets: list[npt.NDArray[np.int32]] = []
-        self._status = np.empty((len(kinds), rows), np.uint8)
-        self.plan = np.empty((len(kinds), blocks.PLAN), np.int64)
-        self.addresses = np.zeros((len(kinds), blocks.ADDRESSES), np.uint64)
-        self.totals = np.zeros((len(kinds), blocks.TOTALS), np.int64)
-        status = self._status.ctypes.data
-        for slot, (kind, size) in enumerate(zip(kinds, sizes, strict=True)):
-            count = size + SLACK if kind.is_text else rows * kind.words
-            values = np.empty(count, kind.dtype)
-            offsets = np.zeros(rows + 1 if kind.is_text else 0, np.int32)
-            self._values.append(values)
-            self._offsets.append(offsets)
-            self.plan[slot] = kind.code, count if kind.is_text else kind.first, kind.second, kind.pattern.shape[0]
-            self.addresses[slot] = (
-                values.ctypes.data,
-                status + slot * rows,
-                offsets.ctypes.data,
-                kind.pattern.ctypes.data,
-            )
+        self._status = np.empty((count, rows), np.uint8)
+        lengths = np.zeros(2 * count, np.int64)
+        lengths[:count] = layout.widths * rows + sizes
+        lengths[layout.texts] += SLACK
+        lengths[count + layout.texts] = 4 * (rows + 1)
+        ends = np.cumsum(lengths + _ALIGNMENT - 1 & -_ALIGNMENT)
+        places = np.zeros(2 * count, np.int64)
+        places[1:] = ends[:-1]
+        self._memory = pa.allocate_buffer(int(ends[-1]))
+        self._places = places.tolist()
+        self.addresses = layout.addresses.copy()
+        starts = places.astype(np.uint64) + np.uint64(self._memory.address)
+        self.addresses[:, blocks.OUT] = starts[:count]
+        self.addresses[:, blocks.OFFSETS] = starts[count:]
+        self.addresses[:, blocks.STATUS] = self._status.ctypes.data + rows * np.arange(count)
+        self.totals = np.zeros((count, blocks.TOTALS), np.int64)
 
     def column(self, slot: int, fields: _Fields) -> ParsedColumn:
         """One column; ``fields`` are asked for only where floats need them."""
-        kind, values, status = self._kinds[slot], self._values[slot], self._status[slot]
-        failures, inexact, size = self.totals[slot].tolist()
+        kind, status, place, rows = self._kinds[slot], self._status[slot], self._places[slot], self._rows
+        failures, inexact, size, _ = self.totals[slot].tolist()
+        if not rows:
+            return ParsedColumn(pa.array([], kind.type), None)
+        if kind.is_text:
+            offsets = self._memory.slice(self._places[len(self._kinds) + slot], 4 * (rows + 1))
+            return _column(kind.type, status, failures, offsets, self._memory.slice(place, size))
+        values = self._memory.slice(place, rows * kind.words * np.dtype(kind.dtype).itemsize)
         if inexact:
             buf, starts, ends, rules = fields()
             single = kind.code == blocks.FLOAT32
-            resolve_inexact(buf, starts, ends, rules.quote, rules.trim, single, values, status)
-        failures -= inexact
-        if kind.is_text:
-            return finish(kind.type, status, failures, self._offsets[slot], values[:size])
+            doubles = np.frombuffer(self._memory, np.float64, rows, place)
+            resolve_inexact(buf, starts, ends, rules.quote, rules.trim, single, doubles, status)
         if kind.code == blocks.BOOLEAN:
-            values = np.packbits(values, bitorder="little")
+            values = pa.py_buffer(np.packbits(np.frombuffer(values, np.uint8), bitorder="little").data)
         elif kind.code == blocks.FLOAT32:
             with np.errstate(over="ignore"):
-                values = values.astype(np.float32)
-        return finish(kind.type, status, failures, values)
+                values = pa.py_buffer(np.frombuffer(values, np.float64).astype(np.float32).data)
+        return _column(kind.type, status, failures - inexact, values)
 
 
 def _kind(type_: pa.DataType) -> tuple[ValueKind, str] | None:

@@ -11,10 +11,12 @@ from tidemill.formats.byte_masks import (
     count_bits,
     inlined,
     kernel,
+    load_word,
     move_32,
     move_64,
     move_chosen,
     prefix_xor,
+    store_word,
     trailing_zeros,
 )
 from tidemill.formats.values.field_text import (
@@ -27,6 +29,9 @@ from tidemill.formats.values.field_text import (
     text_bounds,
 )
 
+_ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
+_ONES = np.uint64(0x0101010101010101)
+_HIGH_BITS = np.uint64(0x8080808080808080)
 SLACK = 64
 """Bytes that the output of :func:`copy_texts` must have beyond the sum of the field lengths."""
 
@@ -158,33 +163,87 @@ def _inside(buf, start, end, quote):
     return start + quoted, max(length, 0), strange
 
 
+@inlined
+def _word_masks(word, length, quote):
+    """For the first 1 to 8 bytes of a word: not 0 where one is the quote, and where one is not ASCII."""
+    inside = _ALL >> np.uint64(64 - 8 * length)
+    other = word ^ (_ONES * np.uint64(quote & 255))
+    return (other - _ONES) & ~other & _HIGH_BITS & inside, word & _HIGH_BITS & inside
+
+
 @kernel
-def _copy_bare(buf, starts, ends, last, short, utf8, out, cursor, offsets, status):
-    """Copy fields that hold no quote, up to one that is missing, empty, of 64 bytes and more, beyond ``last``, or no
-    UTF-8; returns its row and the new cursor."""
-    for row in range(starts.size):
-        start = np.int64(starts[row])
-        length = np.int64(ends[row]) - start
-        if length < 1 or length > 63 or start > last:
-            return row, cursor
-        if short:
+def _copy_bare(buf, starts, ends, longest, out, cursor, offsets):
+    """Copy fields of 1 to 63 bytes without quotes, no branch between them; returns the new cursor and whether a byte is
+    not ASCII (0 for none)."""
+    wrong = np.uint64(0)
+    count = starts.size
+    if longest <= 8:
+        for i in range(count):
+            start = np.int64(starts[i])
+            length = np.int64(ends[i]) - start
+            word = load_word(buf, start)
+            store_word(out, cursor, word)
+            wrong |= word & _HIGH_BITS & (_ALL >> np.uint64(64 - 8 * length))
+            cursor += length
+            offsets[i + 1] = cursor
+    elif longest <= 32:
+        for i in range(count):
+            start = np.int64(starts[i])
+            length = np.int64(ends[i]) - start
             _, high = move_32(buf, start, out, cursor, 0)
-        else:
+            wrong |= high & _lowest(length)
+            cursor += length
+            offsets[i + 1] = cursor
+    else:
+        for i in range(count):
+            start = np.int64(starts[i])
+            length = np.int64(ends[i]) - start
             _, high = move_64(buf, start, out, cursor, 0)
-        if utf8 and high & _lowest(length) != 0 and not is_utf8(out, cursor, cursor + length):
-            return row, cursor
-        cursor += length
-        offsets[row + 1] = cursor
-        status[row] = VALID
-    return starts.size, cursor
+            wrong |= high & _lowest(length)
+            cursor += length
+            offsets[i + 1] = cursor
+    return cursor, wrong
 
 
 @kernel
-def copy_texts(buf, starts, ends, quote, trim, null_text, utf8, out, cursor, offsets, status):
+def _copy_enclosed(buf, starts, ends, quote, longest, out, cursor, offsets):
+    """:func:`_copy_bare` for fields of which some stand in quotes; what it returns is not 0 either where one holds a
+    quote, is not closed, or has nothing inside."""
+    wrong = np.uint64(0)
+    count = starts.size
+    if longest <= 8:
+        for i in range(count):
+            start, length, strange = _inside(buf, np.int64(starts[i]), np.int64(ends[i]), quote)
+            word = load_word(buf, start)
+            store_word(out, cursor, word)
+            quotes, high = _word_masks(word, max(length, 1), quote)
+            wrong |= np.uint64(strange) | quotes | high
+            cursor += length
+            offsets[i + 1] = cursor
+    elif longest <= 32:
+        for i in range(count):
+            start, length, strange = _inside(buf, np.int64(starts[i]), np.int64(ends[i]), quote)
+            quotes, high = move_32(buf, start, out, cursor, quote)
+            wrong |= np.uint64(strange) | ((quotes | high) & _lowest(length))
+            cursor += length
+            offsets[i + 1] = cursor
+    else:
+        for i in range(count):
+            start, length, strange = _inside(buf, np.int64(starts[i]), np.int64(ends[i]), quote)
+            quotes, high = move_64(buf, start, out, cursor, quote)
+            wrong |= np.uint64(strange) | ((quotes | high) & _lowest(length))
+            cursor += length
+            offsets[i + 1] = cursor
+    return cursor, wrong
+
+
+@kernel
+def copy_texts(buf, starts, ends, quote, trim, null_text, utf8, plain, out, cursor, offsets, status):
     """Copy fields of a column of strings or binaries into Arrow's layout.
 
     A field of at most 63 bytes that begins no later than 66 bytes before the end is moved at once, whatever its length,
-    and looked at on the way: without quotes within it, it is done.
+    and looked at on the way. Where all fields are so, ASCII and without quotes within them, no branch stands between
+    them.
 
     Parameters
     ----------
@@ -192,6 +251,8 @@ def copy_texts(buf, starts, ends, quote, trim, null_text, utf8, out, cursor, off
         As for :func:`~tidemill.formats.values.integers.parse_integers`.
     utf8 : bool
         Whether the bytes must be UTF-8.
+    plain : bool
+        Whether it is worth trying to copy all of them without looking at each.
     out : ndarray of uint8
         Receives the bytes; room for the sum of the field lengths of the column, and ``SLACK``.
     cursor : int
@@ -202,22 +263,31 @@ def copy_texts(buf, starts, ends, quote, trim, null_text, utf8, out, cursor, off
 
     Returns
     -------
-    int
-        Number of rows whose outcome is not ``VALID``.
+    tuple of (int, bool)
+        Number of rows whose outcome is not ``VALID``; whether copying all at once was tried in vain.
     """
     failures = 0
+    odd = False
     offsets[0] = cursor
-    longest = np.int64(0)
+    longest, shortest, furthest = np.int64(0), np.int64(1), np.int64(0)
     for row in range(starts.size):
-        longest = max(longest, np.int64(ends[row]) - np.int64(starts[row]))
+        start = np.int64(starts[row])
+        length = np.int64(ends[row]) - start
+        longest, shortest, furthest = max(longest, length), min(shortest, length), max(furthest, start)
+        status[row] = VALID
     last = np.int64(buf.size) - 66
     if trim != 0 or null_text.size != 0:
         last = np.int64(-1)
+    if plain and shortest > 0 and longest < 64 and furthest <= last:
+        if quote < 0:
+            stop, wrong = _copy_bare(buf, starts, ends, longest, out, cursor, offsets)
+        else:
+            stop, wrong = _copy_enclosed(buf, starts, ends, quote, longest, out, cursor, offsets)
+        if wrong == 0:
+            return failures, False
+        odd = True
     short = longest < 32
-    done = np.int64(0)
-    if quote < 0:
-        done, cursor = _copy_bare(buf, starts, ends, last, short, utf8, out, cursor, offsets, status)
-    for row in range(done, starts.size):
+    for row in range(starts.size):
         start, end = np.int64(starts[row]), np.int64(ends[row])
         outcome = VALID
         if 0 < end - start < 64 and start <= last:
@@ -250,7 +320,7 @@ def copy_texts(buf, starts, ends, quote, trim, null_text, utf8, out, cursor, off
         offsets[row + 1] = cursor
         status[row] = outcome
         failures += outcome != VALID
-    return failures
+    return failures, odd
 
 
 @inlined
