@@ -9,7 +9,7 @@ import pytest
 
 from tidemill.runtime.progress import FileProgress, Progress, from_rows, list_table, to_rows, verify_quotes
 from tidemill.sources.files import FileInfo
-from tidemill.sources.split import Split, SplitResult
+from tidemill.sources.split import GROWING, Split, SplitResult
 from tidemill.state.keys import decode
 from tidemill.state.merge import merge
 
@@ -36,6 +36,35 @@ def spans(splits: list[Split]) -> list[tuple[str, int, int]]:
 def test_files_are_cut_into_splits_within_the_budget() -> None:
     progress = of_files(a=10, b=10)
     assert spans(progress.admit(14, 4, None)) == [("a", 0, 4), ("a", 4, 8), ("a", 8, 10), ("b", 0, 4)]
+
+
+def segments(**sizes: int) -> list[FileInfo]:
+    return [FileInfo(f"/spool/{name.removeprefix('s'):0>20}.segment", size, GROWING) for name, size in sizes.items()]
+
+
+def test_a_spool_is_followed_as_it_grows() -> None:
+    progress = Progress("t", None)
+    assert progress.follow(segments(s0=4)) == set() and progress.done
+    assert progress.follow(segments(s0=14)) == set()
+    first = progress.admit(100, 100, None)
+    assert [(s.start, s.end, s.size, s.in_quotes) for s in first] == [(4, 14, 14, False)]
+    progress.follow(segments(s0=20, s16=9))  # it grows while the epoch runs
+    seal(progress, first)
+    progress.follow(segments(s0=20, s16=9))
+    assert [(s.start, s.end) for s in progress.admit(100, 100, None)] == [(14, 20), (4, 9)]
+
+
+def test_parts_of_a_spool_that_were_read_may_go_and_no_others() -> None:
+    progress = Progress("t", None)
+    found = segments(s0=20, s16=9, s21=9)
+    progress.follow(found[:2])
+    seal(progress, progress.admit(100, 100, None))
+    assert progress.follow(found[2:]) == set()
+    assert list(progress.known) == [found[2].path]
+    assert progress.follow([]) == {found[2].path}
+    behind = Progress("t", None, [FileProgress(found[0].path, 20, GROWING, 20)])  # an older manifest: 16 is not known
+    assert behind.follow(found[2:]) == {found[2].path}
+    assert Progress("t", None).follow(found[1:]) == {found[1].path}
 
 
 def test_asking_changes_nothing() -> None:

@@ -87,7 +87,7 @@ class Coordinator:
         """The epochs to which it went back, each time that sealed ones were lost."""
         self.streams = PushedStreams(root.objects.directory)
         self._begin_from(root.recovered)
-        self.streams.hold(self.catalog.tables)
+        self.streams.hold(self.catalog)
 
     def _begin_from(self, found: Recovered) -> None:
         last = found.last
@@ -135,7 +135,7 @@ class Coordinator:
             catalog = self.catalog.add_table(statement, self.version.epoch)
             table = catalog.tables[statement.name]
             self._intake.add_table(table)
-            self.streams.hold(catalog.tables, created=table.name)
+            self.streams.hold(catalog, created=table.name)
             self._change(catalog)
             self.catalyst.register(table.name, table.schema)
 
@@ -277,7 +277,7 @@ class Coordinator:
             self.version = self.version.drop(gone)
             self._intake.keep_history({v.born for v in catalog.active_views()})
             self._change(catalog)
-            self.streams.hold(catalog.tables)
+            self.streams.hold(catalog)
             self.catalyst.forget(name)
 
     @contextmanager
@@ -290,7 +290,7 @@ class Coordinator:
         except BaseException as error:
             self.catalog, self.version, self._fresh, self._current = catalog, version, fresh, current
             self._intake = intake
-            self.streams.hold(catalog.tables)
+            self.streams.hold(catalog)
             if isinstance(error, TidemillError) and error.number in _LOSSES:
                 self._roll_back(error)
             raise

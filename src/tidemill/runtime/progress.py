@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from tidemill.sources.file_info import FileInfo
 from tidemill.sources.split import GROWING, Split, SplitResult
-from tidemill.sources.streams.spool import HEAD
+from tidemill.sources.streams.spool import HEAD, base_of
 from tidemill.state.keys import KeyColumn, encode
 from tidemill.state.merge import MergeOp, Rows, consolidate
 from tidemill.task.program import StateTable
@@ -141,9 +141,15 @@ class Progress:
         Returns
         -------
         set of str
-            Files not read to their end that have gone.
+            Files that have gone and were not read to their end; when nobody knows their names, the first one behind.
         """
+        segments = list(segments)
         listed: dict[str, None] = {}
+        newest = max(self.known, default=None)
+        if segments and newest not in {s.path for s in segments}:
+            read_to = 0 if newest is None else base_of(newest) + self.known[newest].size - len(HEAD)
+            if base_of(segments[0].path) != read_to:
+                return {segments[0].path}
         for info in segments:
             listed[info.path] = None
             known = self.known.get(info.path)

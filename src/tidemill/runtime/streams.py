@@ -2,41 +2,30 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
-from collections.abc import Callable, Collection, Mapping
+import time
+from collections.abc import Callable, Collection
 from pathlib import Path
-from urllib.parse import quote
 
 import pyarrow as pa
 
 from tidemill.errors import TidemillError
-from tidemill.runtime.catalog import Table
+from tidemill.runtime.catalog import Catalog, Table
 from tidemill.runtime.intake import Intake
+from tidemill.runtime.stream_status import SPOOLS, folder_of, number_of, status_table, write_status
 from tidemill.runtime.stream_tables import parse_inlet, parse_retained
 from tidemill.sources.file_info import FileInfo
 from tidemill.sources.split import GROWING
-from tidemill.sources.streams.connections import ConnectionStatus
 from tidemill.sources.streams.endpoints import parse_endpoints
 from tidemill.sources.streams.inlet import Inlet
 from tidemill.sources.streams.reader import StreamReader
 from tidemill.sources.streams.spool import HEAD, Segment, Spool
 from tidemill.state.version import Swap, Version
 
-STATUS_SCHEMA = pa.schema(
-    [
-        ("endpoint", pa.string()),
-        ("peer", pa.string()),
-        ("state", pa.string()),
-        ("bytes", pa.int64()),
-        ("messages", pa.int64()),
-        ("errors", pa.int64()),
-        ("since", pa.timestamp("us", "UTC")),
-        ("last_error", pa.string()),
-    ]
-)
-"""See :class:`~tidemill.sources.streams.connections.ConnectionStatus`."""
-
-_DIRECTORY = "spool"
+_STATUS_SECONDS = 1.0
+_STATUS_SHARE = 50
+"""Noting the status takes at most one part of so many of the time."""
 
 
 class PushedStreams:
@@ -52,26 +41,29 @@ class PushedStreams:
     """
 
     def __init__(self, root: Path | None) -> None:
-        self._root = None if root is None else root / _DIRECTORY
+        self._root = None if root is None else root / SPOOLS
         self._reader: StreamReader | None = None
         self._inlets: dict[str, Inlet] = {}
         self._tables: dict[str, Table] = {}
         self._read_at: dict[str, dict[str, int]] = {}
+        self._status_at = 0.0
 
-    def hold(self, tables: Mapping[str, Table], created: str = "") -> None:
-        """Read the streams of these tables and of no others; spools of others are deleted.
+    def hold(self, catalog: Catalog, created: str = "") -> None:
+        """Read the streams of the tables of a catalog and of no others; spools of tables that are gone are deleted.
+
+        A spool that a later catalog has made is left, in case newer manifests were only moved away for a while.
 
         Parameters
         ----------
         created : str
-            The table that has just been created: it is an error when its places cannot be opened.
+            The table that has just been created: it begins empty, and it is an error when its places cannot be opened.
 
         Raises
         ------
         TidemillError
             TM5021 when they cannot; TM5025 when the root is no directory; TM5026 when a spool cannot be opened.
         """
-        pushed = {t.name: t for t in tables.values() if t.pushed}
+        pushed = {t.name: t for t in catalog.tables.values() if t.pushed}
         for name in [n for n, t in self._tables.items() if n not in pushed or pushed[n].uid != t.uid]:
             self._forget(name)
         for name, table in pushed.items():
@@ -79,9 +71,10 @@ class PushedStreams:
                 self._begin(table, name == created)
             self._tables[name] = table
         if self._root is not None and self._root.is_dir():
-            kept = {_folder(t) for t in pushed.values()}
+            kept = {folder_of(t) for t in pushed.values()}
             for found in [p for p in self._root.iterdir() if p.name not in kept]:
-                shutil.rmtree(found, ignore_errors=True)  # tried again when the root is opened next
+                if number_of(found.name) < catalog.next_uid:
+                    shutil.rmtree(found, ignore_errors=True)  # tried again when the root is opened next
 
     def _begin(self, table: Table, must_open: bool) -> None:
         if self._root is None:
@@ -93,7 +86,9 @@ class PushedStreams:
                 "on storage that all hosts have mounted",
             )
         try:
-            spool = Spool(self._root / _folder(table))
+            if must_open and (self._root / folder_of(table)).exists():  # of a table that was never made durable
+                shutil.rmtree(self._root / folder_of(table))
+            spool = Spool(self._root / folder_of(table))
         except OSError as error:
             raise TidemillError(
                 "TM5026",
@@ -126,6 +121,7 @@ class PushedStreams:
             self._reader.flush()
         for name, inlet in self._inlets.items():
             intake.follow(name, [FileInfo(str(s.path), s.size, GROWING) for s in inlet.spool.segments()])
+        self._note_status()
 
     def synced(self, upload: Callable[[Version, int], list[Swap]]) -> Callable[[Version, int], list[Swap]]:
         """The same upload of a checkpoint, which begins with putting the spools on the disk: positions follow bytes.
@@ -174,9 +170,9 @@ class PushedStreams:
             return []
         found, kept = [], 0
         for segment in reversed(list(read)):
-            kept += segment.size
-            if kept > most:
+            if kept >= most:
                 found.append(segment)
+            kept += segment.size
         return found
 
     def history_wanted(self, tables: Collection[str]) -> list[str]:
@@ -202,20 +198,23 @@ class PushedStreams:
         return said
 
     def status(self, name: str) -> pa.Table:
-        """What the connections of a table are doing, as :data:`STATUS_SCHEMA`."""
-        rows: list[ConnectionStatus] = []
-        if self._reader is not None:
-            rows = self._reader.status(name)
-        columns = [[getattr(r, f) for r in rows] for f in STATUS_SCHEMA.names]
-        return pa.Table.from_arrays(
-            [pa.array(c, f.type) for c, f in zip(columns, STATUS_SCHEMA, strict=True)], schema=STATUS_SCHEMA
-        )
+        """What the connections of a table are doing, as :data:`~tidemill.runtime.stream_status.STATUS_SCHEMA`."""
+        return status_table([] if self._reader is None else self._reader.status(name))
+
+    def _note_status(self) -> None:
+        """Leave the status for other processes, if it has not been done for a while."""
+        began = time.monotonic()
+        if began < self._status_at:
+            return
+        for name, inlet in self._inlets.items():
+            with contextlib.suppress(OSError):  # a full disk: it is tried again, and people see an old one
+                write_status(inlet.spool.directory, self.status(name))
+        now = time.monotonic()
+        self._status_at = now + max(_STATUS_SECONDS, _STATUS_SHARE * (now - began))
 
     def close(self) -> None:
         """Close all connections; what has been read is in the spools. May be called twice."""
-        if self._reader is not None:
+        if self._reader is not None and not self._reader.closed:
+            self._status_at = 0.0
+            self._note_status()
             self._reader.close()
-
-
-def _folder(table: Table) -> str:
-    return quote(table.uid, safe="")

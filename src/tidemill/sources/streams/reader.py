@@ -121,6 +121,11 @@ class StreamReader:
                 hint="open the mill again: what is in the spool is not lost",
             ) from self._failure
 
+    @property
+    def closed(self) -> bool:
+        """Whether it has been closed, or has failed."""
+        return self._closing or self._failure is not None
+
     def close(self) -> None:
         """Close all connections and end the thread; may be called twice."""
         if self._closing:

@@ -29,6 +29,11 @@ _SUFFIX, _MARKS = ".segment", ".marks"
 _MARK = struct.Struct("<QI")
 
 
+def base_of(path: str) -> int:
+    """How many bytes of messages came before a segment."""
+    return int(Path(path).stem)
+
+
 @dataclass
 class Segment:
     """A file of the spool: ``base`` bytes of messages came before it; ``size`` is that of the file, so far."""
