@@ -100,7 +100,7 @@ def main() -> None:
             spent["blocks"] += time.process_time() - begin
             begin = time.process_time()
             marks = np.empty(rows * len(types) + MARK_SLACK, np.int32)
-            find_marks(data, 0, ord(","), -1, 0, marks)
+            find_marks(data, 0, ord(","), -1, 0, marks, np.empty(rows + MARK_SLACK, np.int32))
             ints, doubles = np.empty((8, rows), np.int64), np.empty((8, rows), np.float64)
             wrong = generated(data, marks, rows, ints, doubles, powers)
             spent["generated"] += time.process_time() - begin

@@ -33,13 +33,13 @@ def index_buffer(
     slot_of : ndarray of int32
         For each field of the file its row in ``starts`` and ``ends``, or -1 when it is not needed.
     """
-    row_starts = np.empty(row_ends, np.int32)
     comment = options.comment
     if options.delimiters is None:
         width = slot_of.size
-        marks, lines = _marks(data, begin, options, row_ends * width, quotes)
-        returns = regular_rows(data, begin, marks, lines, comment, width, row_starts)
-        if returns >= 0:
+        marks, line_ends, returns = _marks(data, begin, options, row_ends, width, quotes)
+        lines = row_ends = line_ends.size
+        row_starts = np.empty(row_ends, np.int32)
+        if regular_rows(data, begin, marks, line_ends, comment, width, row_starts):
             skipped = int(np.searchsorted(row_starts[:lines], skip_before)) if skip_before else 0
             return MarkedFields(
                 data=data,
@@ -53,6 +53,7 @@ def index_buffer(
                 has_quotes=quotes,
             )
     slots = int(np.count_nonzero(slot_of >= 0))
+    row_starts = np.empty(row_ends, np.int32)
     starts = np.empty((slots, row_ends), np.int32)
     ends = np.empty((slots, row_ends), np.int32)
     counts = np.empty(row_ends, np.int32)
@@ -81,13 +82,15 @@ def _fields(slot_of: Offsets) -> npt.NDArray[np.int64]:
 
 
 def _marks(
-    data: Bytes, begin: int, options: CsvOptions, expected: int, quotes: bool
-) -> tuple[npt.NDArray[np.int32], int]:
-    """Separators and line ends outside quotes, and how many of them are line ends."""
+    data: Bytes, begin: int, options: CsvOptions, rows: int, width: int, quotes: bool
+) -> tuple[Offsets, Offsets, int]:
+    """Separators and line ends outside quotes, line ends alone, and how many of them are behind a carriage return."""
     quote = options.quote if quotes else NO_BYTE
-    for room in (expected, data.size + 1):
-        marks = np.empty(room + MARK_SLACK, np.int32)
-        count, lines = find_marks(data, begin, options.separator, quote, options.trim & TRIM_LEADING, marks)
+    for room, line_room in ((rows * width, rows), (data.size + 1, data.size + 1)):
+        marks, line_ends = np.empty(room + MARK_SLACK, np.int32), np.empty(line_room + MARK_SLACK, np.int32)
+        count, lines, returns = find_marks(
+            data, begin, options.separator, quote, options.trim & TRIM_LEADING, marks, line_ends
+        )
         if count >= 0:
             break
-    return marks[:count], lines
+    return marks[:count], line_ends[:lines], returns

@@ -35,7 +35,7 @@ MARK_SLACK = 66
 
 
 @kernel
-def find_marks(buf, begin, separator, quote, leading, marks):
+def find_marks(buf, begin, separator, quote, leading, marks, line_ends):
     """Find the separators and line ends outside quotes.
 
     Parameters
@@ -48,24 +48,29 @@ def find_marks(buf, begin, separator, quote, leading, marks):
         Bytes; the quote may be ``NO_BYTE``.
     leading : int
         As in :func:`~tidemill.formats.line_ends.scan_row_ends`.
-    marks : ndarray of int32
-        Receives offsets, ascending; the size of the buffer stands for the end of a row without a newline.
+    marks, line_ends : ndarray of int32
+        Receive offsets, ascending: of all, and of line ends; the size of the buffer stands for the end of a row without
+        a newline. Each has ``MARK_SLACK`` more room than it needs.
 
     Returns
     -------
     tuple of int
-        Number of marks and number of line ends among them; -1 for the first when the room does not do.
+        Number of marks, of line ends among them, and of these behind a carriage return; -1 for the first when the room
+        does not do.
     """
     size = np.int64(buf.size)
     room = np.int64(marks.size) - MARK_SLACK
+    line_room = np.int64(line_ends.size) - MARK_SLACK
+    returns = np.int64(0)
+    last_return = np.uint64(0)
     count = np.int64(0)
     lines = np.int64(0)
     carry = np.uint64(0)
     state = np.int64(OPEN)
     known_at = np.int64(begin)
     for base in range(begin, size, 64):
-        if count > room:
-            return np.int64(-1), lines
+        if count > room or lines > line_room:
+            return np.int64(-1), lines, returns
         if base + 64 <= size:
             newlines = equal_mask(buf, base, NEWLINE)
             found = newlines | equal_mask(buf, base, separator)
@@ -92,7 +97,21 @@ def find_marks(buf, begin, separator, quote, leading, marks):
             else:
                 found &= ~carry
                 newlines &= ~carry
-        lines += count_bits(newlines)
+        returned = block_mask(buf, base, size, CARRIAGE_RETURN)
+        if newlines != 0:
+            returns += count_bits(newlines & (returned << _ONE | last_return))
+            if COMPRESSES:
+                if count_bits(newlines) <= 16:
+                    put_16_places(line_ends, lines, base, newlines)
+                else:
+                    put_64_places(line_ends, lines, base, newlines)
+                lines += count_bits(newlines)
+            else:
+                while newlines != 0:
+                    line_ends[lines] = base + trailing_zeros(newlines)
+                    newlines &= newlines - _ONE
+                    lines += 1
+        last_return = returned >> np.uint64(63)
         ahead = count
         count += count_bits(found)
         if COMPRESSES:
@@ -111,51 +130,47 @@ def find_marks(buf, begin, separator, quote, leading, marks):
                 break
     if size > begin and (carry != 0 or byte_at(buf, size - 1) != NEWLINE):
         marks[count] = size
+        line_ends[lines] = size
         count += 1
         lines += 1
-    return count, lines
+    return count, lines, returns
 
 
 @kernel
-def regular_rows(buf, begin, marks, lines, comment, width, row_starts):
-    """Find out whether all rows of a buffer have ``width`` fields, and none is empty or a comment.
+def regular_rows(buf, begin, marks, line_ends, comment, width, row_starts):
+    """Whether all rows of a buffer have ``width`` fields, and none is empty or a comment.
 
     Parameters
     ----------
-    buf, begin, marks
-        As :func:`find_marks` had and left them, the latter cut to what it holds.
-    lines : int
-        Number of line ends among the marks.
+    buf, begin, marks, line_ends
+        As :func:`find_marks` had and left them, the latter cut to what they hold.
     comment : int
         Byte, or ``NO_BYTE``.
     row_starts : ndarray of int32
-        Receives where rows start; large enough for ``lines`` of them.
-
-    Returns
-    -------
-    int
-        Rows that end in a carriage return, or -1 when the buffer is not so.
+        Receives where rows start; large enough for all.
     """
-    size = np.int64(buf.size)
+    lines = np.int64(line_ends.size)
     if marks.size != lines * width:
-        return np.int64(-1)
-    start = np.int64(begin)
-    returns = np.int64(0)
+        return False
+    wrong = np.int64(0)
     for row in range(lines):
-        end = item_at(marks, row * width + width - 1)
-        if end < size and byte_at(buf, end) != NEWLINE:
-            return np.int64(-1)
-        row_starts[row] = start
-        if start == end or byte_at(buf, start) == comment:
-            return np.int64(-1)
-        if byte_at(buf, end - 1) == CARRIAGE_RETURN:
-            returns += 1
-            if start == end - 1:
-                return np.int64(-1)
-        start = end + 1
+        wrong |= item_at(marks, row * width + width - 1) ^ item_at(line_ends, row)
+    if wrong != 0:
+        return False
     if lines > 0:
         row_starts[0] = 0  # also behind a byte order mark
-    return returns
+    for row in range(1, lines):
+        row_starts[row] = line_ends[row - 1] + 1
+    if width == 1 or comment >= 0:
+        start = np.int64(begin)
+        for row in range(lines):
+            end = item_at(line_ends, row)
+            if start == end or byte_at(buf, start) == comment:
+                return False
+            if start == end - 1 and byte_at(buf, start) == CARRIAGE_RETURN:
+                return False
+            start = end + 1
+    return True
 
 
 @kernel
