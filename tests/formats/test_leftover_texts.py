@@ -177,6 +177,8 @@ def _csv_texts(data: bytes, names: list[str], options: dict[str, Any], errors: l
             except ValueError:
                 if not extra:
                     left[name] = data[row.position : row.end].decode("utf-8", "replace")
+                elif i >= len(known):
+                    left[name] = field.decode("utf-8", "replace")
                 continue
             if (not text and not quoted) or text in rules.null_texts:
                 continue

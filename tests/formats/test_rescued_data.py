@@ -213,6 +213,12 @@ def _csv_expected(texts: Sequence[str], names: Sequence[str]) -> Any:
     return left or None
 
 
+def test_further_fields_with_wrong_quotes_are_kept_as_written() -> None:
+    opened = tidemill.formats.open("csv", "a INT", rescuedDataColumn="rest")
+    rows = opened.read(b'1,"u"v,"w""x"\n2,"\n3,y\n').to_pylist()
+    assert [json.loads(row["rest"]) for row in rows[:1]] == [{"_c1": '"u"v', "_c2": 'w"x'}]
+
+
 def test_csv_rows_that_stay_malformed() -> None:
     opened = tidemill.formats.open("csv", "a INT, b STRING, c INT NOT NULL", rescuedDataColumn="r", header=True)
     errors: list[RowError] = []

@@ -224,3 +224,11 @@ def test_the_example(spark: SparkSession, tmp_path: Path) -> None:
     found = example["notes"](spark, path, tmp_path / "errors").collect()
     assert sorted(map(tuple, found), key=repr) == [(1, 2), (None, 1)]
     assert spark.read.parquet(str(tmp_path / "errors")).count() == 1
+
+
+def test_errors_are_not_written_among_the_files(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("1\nx\n")
+    (tmp_path / "file").write_text("")
+    for read, errors in ((tmp_path, tmp_path), (tmp_path / "*", tmp_path), (tmp_path / "a.csv", tmp_path / "file")):
+        with pytest.raises(Exception, match="TM4003"):
+            load(spark, read, "k INT", format="csv", errorsPath=errors).collect()

@@ -44,6 +44,10 @@ class FieldOffsets:
         """Where the fields of a slot start and end."""
         return self.starts[slot], self.ends[slot]
 
+    def place(self, slot: int, row: int) -> tuple[int, int]:
+        """Where one field starts and ends."""
+        return int(self.starts[slot, row]), int(self.ends[slot, row])
+
     def offsets(self) -> FieldOffsets:
         """These."""
         return self
@@ -86,9 +90,17 @@ class MarkedFields:
 
     def bounds(self, slot: int) -> tuple[Offsets, Offsets]:
         """Where the fields of a slot start and end."""
-        starts, ends = np.empty(self.row_starts.size, np.int32), np.empty(self.row_starts.size, np.int32)
+        return self._bounds(slot, 0, self.row_starts.size)
+
+    def place(self, slot: int, row: int) -> tuple[int, int]:
+        """Where one field starts and ends."""
+        starts, ends = self._bounds(slot, row, 1)
+        return int(starts[0]), int(ends[0])
+
+    def _bounds(self, slot: int, row: int, count: int) -> tuple[Offsets, Offsets]:
+        starts, ends = np.empty(count, np.int32), np.empty(count, np.int32)
         number = int(self.fields[slot])
-        field_bounds(self.data, self.marks, self.width, self.begin, self.first, number, self.crlf, starts, ends)
+        field_bounds(self.data, self.marks, self.width, self.begin, self.first + row, number, self.crlf, starts, ends)
         return starts, ends
 
     @property

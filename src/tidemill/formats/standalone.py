@@ -94,7 +94,7 @@ class OpenFormat:
         Memory is that of one buffer (``buffer_bytes``, else the option ``bufferSize``), in ``readMode`` ``async`` of
         two for each read under way. Other parameters and errors as :meth:`read`.
         """
-        if buffer_bytes is not None and not 1 <= buffer_bytes <= MOST_BUFFER:
+        if buffer_bytes is not None and not (isinstance(buffer_bytes, int) and 1 <= buffer_bytes <= MOST_BUFFER):
             raise bad_option("buffer_bytes", str(buffer_bytes), f"from 1 to {MOST_BUFFER}")
         reader = self.reader(columns)
         path = str(source) if isinstance(source, str | Path) else ""
@@ -138,6 +138,8 @@ class OpenFormat:
     def _wanted(self, columns: Sequence[str] | None) -> tuple[str, ...]:
         if columns is None:
             return self.schema.names
+        if isinstance(columns, str) or not all(isinstance(name, str) for name in columns):
+            raise bad_option("columns", repr(columns), "a list of names of columns")
         for name in columns:
             if name not in self.schema.names:
                 raise TidemillError(

@@ -52,7 +52,7 @@ from tidemill.formats.options import bad_option, check_options, parse_size
 from tidemill.formats.read_modes import READ_OPTIONS, check_read_mode, parse_read_mode
 from tidemill.formats.registry import built_in, lookup
 from tidemill.formats.rescue.options import rescue_column, rescuing
-from tidemill.objectstore.connection import CONNECTION_OPTIONS
+from tidemill.objectstore.connection import CONNECTION_OPTIONS, is_object_url
 from tidemill.schema import Field, Schema, type_from_spark, type_to_ddl
 from tidemill.sources.files import local_pattern
 from tidemill.sources.filters import FILTER_OPTIONS
@@ -120,6 +120,20 @@ class TidemillSource(DataSource):  # type: ignore[misc]  # PySpark has no types 
             raise TidemillError(
                 "TM5005", "a table needs a path", got="no path", hint='.load("directory, file or glob")'
             )
+        self._check_errors_path()
+
+    def _check_errors_path(self) -> None:
+        """TM4003 where errors would be written among the files that are read, or to a file."""
+        given = self.given.get("errorspath")
+        if given is None:
+            return
+        directory = Path(local_pattern(given))
+        if directory.exists() and not directory.is_dir():
+            raise bad_option("errorsPath", given, "a directory: this is a file")
+        for path in (path for path in _paths(self.given) if not is_object_url(path)):
+            read = Path(local_pattern(path))
+            if read == directory or (directory / "x.parquet").match(str(read)):
+                raise bad_option("errorsPath", given, "a directory that is not read itself")
 
     @classmethod
     def name(cls) -> str:

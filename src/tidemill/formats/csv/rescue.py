@@ -31,7 +31,7 @@ from tidemill.formats.rescue.options import RescueRules
 from tidemill.formats.rescue.parting import Rescue
 from tidemill.formats.values.chosen import column_parsers
 from tidemill.formats.values.columns import ColumnParser, parser_for
-from tidemill.formats.values.field_text import TRIM_LEADING, VALID
+from tidemill.formats.values.field_text import NULL, TRIM_LEADING, VALID
 from tidemill.schema import Field, Schema
 
 Texts: TypeAlias = "pa.Array[Any]"
@@ -206,8 +206,8 @@ class CsvRescue(Rescue):
 
 
 def further_fields(builder: RowBuilder, read: ReadRows, rows: npt.NDArray[np.int64]) -> list[Pieces]:
-    """The fields that are not NULL behind the last column, of rows that have some; those with wrong quotes are left
-    out. Rows with about as many are read together, so that there is room for no more than twice as many as there are.
+    """The fields that are not NULL behind the last column, of rows that have some; those with wrong quotes as they are
+    written. Rows with about as many are read together, so that there is room for no more than twice as many.
     """
     width = builder.layout.width
     further = read.fields.field_counts[rows] - width
@@ -224,8 +224,17 @@ def further_fields(builder: RowBuilder, read: ReadRows, rows: npt.NDArray[np.int
         offsets = plain.offsets()
         parsed = _BINARY.parse(texts, offsets.starts.ravel(), offsets.ends.ravel(), read.rules)
         numbers = np.repeat(np.arange(width, width + most), chosen.size)
-        pieces = pieces_of(parsed.array, np.tile(chosen, most), numbers)
-        found.append(pieces if parsed.status is None else pieces.only(parsed.status == VALID))
+        owners = np.tile(chosen, most)
+        pieces = pieces_of(parsed.array, owners, numbers)
+        if parsed.status is None:
+            found.append(pieces)
+            continue
+        found.append(pieces.only(parsed.status == VALID))
+        odd = np.flatnonzero(parsed.status > NULL)
+        written = fields.offsets()
+        starts, ends = written.starts.ravel()[odd].tolist(), written.ends.ravel()[odd].tolist()
+        raws = [data[start:end].tobytes() for start, end in zip(starts, ends, strict=True)]
+        found.append(pieces_of_bytes(raws, owners[odd], numbers[odd]))
     return found
 
 

@@ -307,9 +307,9 @@ class RowBuilder:
             if flaw.reason == "unterminated_quote":
                 number = int(self.index(row, position + start, 1, True, 0).field_counts[0]) - 1
             found = self.index(row, position + start, 1, True, number)
-            return position + start + int(found.bounds(0)[0][0])
+            return position + start + found.place(0, 0)[0]
         slot = next(i for i, c in enumerate(self.columns) if c.ordinal == flaw.ordinal)
-        begin, end = (int(bounds[flaw.row]) for bounds in fields.bounds(slot))
+        begin, end = fields.place(slot, flaw.row)
         return None if end < begin else position + begin + first_bad_byte(data[begin:end].tobytes())
 
     def raw(self, data: Bytes, position: int, start: int) -> bytes:
