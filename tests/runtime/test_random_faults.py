@@ -107,7 +107,8 @@ def without_spark_jobs(mill: Mill) -> Mill:
     context: Any = LocalContext(1)
     coordinator = local(mill)._coordinator
     coordinator._compactor._context = context
-    coordinator._checkpoints._upload.__self__._context = context  # type: ignore[attr-defined]
+    upload: Any = coordinator._checkpoints._upload
+    upload.args[0].__self__._context = context
     return mill
 
 

@@ -6,6 +6,7 @@ import contextlib
 import shutil
 import time
 from collections.abc import Callable, Collection
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
@@ -132,20 +133,20 @@ class PushedStreams:
             From the upload: TM1014 when that cannot be done.
         """
 
-        def run(version: Version, number: int) -> list[Swap]:
-            for name, inlet in list(self._inlets.items()):
-                try:
-                    inlet.spool.sync()
-                except OSError as error:
-                    raise TidemillError(
-                        "TM1014",
-                        "a checkpoint could not be written",
-                        got=f"the spool of table {name}: {error.strerror}",
-                        hint="make space, or mend the disk of the root",
-                    ) from error
-            return upload(version, number)
+        return partial(self._upload_synced, upload)
 
-        return run
+    def _upload_synced(self, upload: Callable[[Version, int], list[Swap]], version: Version, number: int) -> list[Swap]:
+        for name, inlet in list(self._inlets.items()):
+            try:
+                inlet.spool.sync()
+            except OSError as error:
+                raise TidemillError(
+                    "TM1014",
+                    "a checkpoint could not be written",
+                    got=f"the spool of table {name}: {error.strerror}",
+                    hint="make space, or mend the disk of the root",
+                ) from error
+        return upload(version, number)
 
     def sealed(self, intake: Intake, epoch: int, durable: int) -> None:
         """Positions were sealed with an epoch, ``durable`` is the newest that cannot be lost: delete what may go."""
