@@ -132,11 +132,6 @@ def hidden(name: str) -> bool:
     return name.startswith(".") or (name.startswith("_") and "=" not in name) or name.endswith("._COPYING_")
 
 
-def is_glob(text: str) -> bool:
-    """Whether a path has any character that means something in a glob."""
-    return not _SPECIAL.isdisjoint(text)
-
-
 def escaped(text: str) -> str:
     """A glob of one path."""
     return re.sub(r"([*?\[{\\])", r"\\\1", text)
