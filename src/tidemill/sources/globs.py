@@ -16,7 +16,6 @@ from functools import cached_property, lru_cache
 from tidemill.errors import TidemillError
 
 _MOST_ALTERNATIVES = 1024
-_SPECIAL = frozenset("*?[{\\")
 
 
 @dataclass(frozen=True)
