@@ -30,7 +30,7 @@ check: $(STAMP)  ## seconds: style, types, import direction
 bench: $(STAMP)  ## ratios against peers; BENCH=name runs one
 	$(BIN)/python -m benchmarks $(BENCH)
 
-chaos: $(STAMP)  ## the long form of the crash tests
+chaos: $(STAMP)  ## the long form of the crash tests: processes killed, every format and codec at every point of an epoch
 	TIDEMILL_CHAOS=50 $(BIN)/python -m pytest tests/runtime -k crash
 
 fuzz: $(STAMP)  ## random queries against Spark and DuckDB; QUERIES=2000, TIDEMILL_SEED=n repeats a run

@@ -37,6 +37,7 @@ NAMES = (
     "finance",
     "recovery",
     "fetch_objects",
+    "list_names",
 )
 
 

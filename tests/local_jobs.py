@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
 
 from tidemill.mill import Mill
 from tidemill.runtime.epoch_job import EpochJobs
@@ -47,4 +48,43 @@ class LocalJobs(EpochJobs):
 def local(mill: Mill) -> Mill:
     """The mill, with its epochs in this process from now on."""
     mill._coordinator._jobs = LocalJobs()
+    return mill
+
+
+class LocalRdd:
+    """Numbers, one a partition, and what is done with each."""
+
+    def __init__(self, numbers: Iterable[int]) -> None:
+        self._numbers = list(numbers)
+
+    def mapPartitionsWithIndex(self, function: Callable[[int, Iterator[int]], Iterator[Any]]) -> LocalRdd:  # noqa: N802
+        """One function a job."""
+        self._function = function
+        return self
+
+    def collect(self) -> list[Any]:
+        """Run it."""
+        return [found for i, number in enumerate(self._numbers) for found in self._function(i, iter([number]))]
+
+
+class LocalContext:
+    """What merges and checkpoints need of a Spark context: their jobs run on the thread that asks."""
+
+    defaultParallelism = 1  # noqa: N815
+
+    def setLocalProperty(self, key: str, value: str) -> None:  # noqa: N802, as in Spark
+        """Nothing has priorities here."""
+
+    def parallelize(self, numbers: Iterable[int], _: int) -> LocalRdd:
+        """One number a partition."""
+        return LocalRdd(numbers)
+
+
+def all_local(mill: Mill) -> Mill:
+    """The mill, with its epochs, merges and checkpoints in this process from now on."""
+    coordinator, context = local(mill)._coordinator, LocalContext()
+    compactor: Any = coordinator._compactor
+    compactor._context = context
+    upload: Any = coordinator._checkpoints._upload
+    upload.args[0].__self__._context = context
     return mill

@@ -121,6 +121,24 @@ def test_the_same_script_again_changes_nothing(command: Callable[..., Finished],
     assert Snapshot.open(root).version == before
 
 
+def test_a_file_that_cannot_be_read(command: Callable[..., Finished], tmp_path: Path) -> None:
+    """The others are in, and the exit code tells."""
+    (tmp_path / "good.csv").write_text("a,b\n1,2\n")
+    (tmp_path / "other.csv").write_text("x,y\n1,2\n")
+    path, root = tmp_path / "pipeline.sql", str(tmp_path / "root")
+    path.write_text(
+        f"CREATE TABLE t (a INT, b INT) USING csv OPTIONS (path '{tmp_path}/*.csv', header true);"
+        "CREATE MATERIALIZED VIEW v AS SELECT a + b AS c FROM t;"
+    )
+    for _ in range(2):
+        done = command("run", str(path), "--root", root, "--once")
+        assert (done.code, "TM7007" in done.err, "other.csv" in done.err, "TM4010" in done.err) == (1, True, True, True)
+        assert [line.split() for line in done.out.splitlines()[-1:]] == [["v", "1", "row"]]
+    (tmp_path / "other.csv").write_text("b,a\n1,2\n")
+    assert command("run", str(path), "--root", root, "--once").code == 0
+    assert sorted(Snapshot.open(root).read("v")["c"].to_pylist()) == [3, 3]
+
+
 def test_changed_definition(command: Callable[..., Finished], script: Path, root: str, tmp_path: Path) -> None:
     for old, new in (("price > 1", "price > 2"), ("price DOUBLE", "price FLOAT"), ("header true", "header false")):
         changed = tmp_path / "changed.sql"
@@ -321,7 +339,7 @@ def test_wrong_scripts(command: Callable[..., Finished], tmp_path: Path, text: s
 @pytest.mark.parametrize(
     ("content", "options", "number", "words"),
     [
-        ("a,c\n1,x\n", "", "TM4010", "'b'"),
+        ("a,c\n1,x\n", ", mode 'FAILFAST'", "TM4010", "'b'"),
         ("a,b\n7,x\nseven,y\n", ", mode 'FAILFAST'", "TM4020", "seven"),
     ],
 )

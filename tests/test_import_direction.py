@@ -19,7 +19,7 @@ LAYERS = (
     {"plan"},
     {"task"},
     {"sources", "formats", "state", "exchange"},
-    {"objectstore", "schema", "ddl", "errors", "config", "kernel_cache"},
+    {"connectors", "objectstore", "schema", "ddl", "errors", "config", "kernel_cache"},
 )
 """From top to bottom. A room imports itself and the layers below; rooms of one layer do not know each other,
 except those at the top and the bottom."""

@@ -33,7 +33,9 @@ def _settings_help() -> str:
 def run(
     pipeline: Annotated[Path, typer.Argument(help="SQL script or Python file that declares tables and views.")],
     root: Root,
-    once: Annotated[bool, typer.Option("--once", help="Process what is there, checkpoint and exit.")] = False,
+    once: Annotated[
+        bool, typer.Option("--once", help="Process what is there, and stdin:// to its end, checkpoint and exit.")
+    ] = False,
     seconds: Annotated[float | None, typer.Option("--for", min=0, help="Run for this many seconds.")] = None,
     master: Master = None,
     epoch_bytes: Annotated[str | None, typer.Option("--epoch-bytes", help="Input per epoch, e.g. 4m.")] = None,

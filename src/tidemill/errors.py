@@ -11,20 +11,29 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Iterable
+from functools import cache
 from typing import Any
 
-SECRET_OPTIONS = frozenset({"awsaccesskey", "awssecretkey", "awssessiontoken"})
-"""Options, in lower case, whose values are neither shown nor written anywhere."""
+SECRET_OPTIONS = {"awsaccesskey", "awssecretkey", "awssessiontoken"}
+"""Options, in lower case, whose values are neither shown nor written anywhere; see :func:`keep_secret`."""
 
-_SECRET = re.compile(
-    rf"""(?is)\b({"|".join(sorted(SECRET_OPTIONS))})([`'"]?(?:\s*=\s*|\s+|(?=['"])))"""
-    r"""("(?:[^"\\]|\\.|"")*"?|'(?:[^'\\]|\\.|'')*'?|(?<==)[^\s'"`,)]+|(?<==\s)[^\s'"`,)]+)"""
-)
+
+def keep_secret(names: Iterable[str]) -> None:
+    """Treat options so from now on; names in any case."""
+    SECRET_OPTIONS.update(name.lower() for name in names)
+
+
+@cache
+def _secret(names: tuple[str, ...]) -> re.Pattern[str]:
+    return re.compile(
+        rf"""(?is)\b({"|".join(map(re.escape, names))})([`'"]?(?:\s*=\s*|\s+|(?=['"])))"""
+        r"""("(?:[^"\\]|\\.|"")*"?|'(?:[^'\\]|\\.|'')*'?|(?<==)[^\s'"`,)]+|(?<==\s)[^\s'"`,)]+)"""
+    )
 
 
 def without_secrets(text: str) -> str:
     """The text of a statement with ``***`` in place of the values of options with secrets."""
-    return _SECRET.sub(r"\1\2***", text)
+    return _secret(tuple(sorted(SECRET_OPTIONS))).sub(r"\1\2***", text)
 
 
 class TidemillError(Exception):

@@ -23,7 +23,7 @@ def directory() -> str:
     """The directory of this version's kernels: below ``XDG_CACHE_HOME``, or the temporary directory."""
     package = Path(__file__).parent
     digest = hashlib.sha256(str(package).encode())
-    for room in ("formats", "state"):
+    for room in ("formats", "sources", "state"):
         for source in sorted((package / room).rglob("*.py")):
             digest.update(source.read_bytes())
     name = f"tidemill/kernels-{digest.hexdigest()[:16]}"

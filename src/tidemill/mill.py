@@ -7,6 +7,7 @@ import os
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from types import TracebackType
 
 import pyarrow as pa
@@ -28,13 +29,17 @@ from tidemill.plan.statements import (
     Source,
     Statement,
 )
-from tidemill.runtime.catalog import CHANGEABLE
+from tidemill.runtime.awaited import is_awaited
 from tidemill.runtime.coordinator import Coordinator
 from tidemill.runtime.datasets import Dataset, Resolver, add_dataset
+from tidemill.runtime.ingest import IngestedTable
+from tidemill.runtime.ingest_tables import not_ingested
+from tidemill.runtime.ingest_write import Ingest
 from tidemill.runtime.report import EpochReport
 from tidemill.runtime.root import Root
 from tidemill.runtime.session import create_session
 from tidemill.runtime.snapshot import Snapshot, first_rows
+from tidemill.runtime.tables import changeable
 from tidemill.runtime.view_frame import query_views, view_frame
 from tidemill.schema import type_to_ddl
 
@@ -185,7 +190,9 @@ class Mill:
             if not table.same_but_for_limits(statement):
                 return False
             given = {k.lower(): v for k, v in statement.options.items()}
-            changed = {k: given.get(k) for k in CHANGEABLE if given.get(k) != table.options.get(k)}
+            changed = {
+                k: given.get(k) for k in changeable({**given, **table.options}) if given.get(k) != table.options.get(k)
+            }
             if changed:
                 coordinator.alter_table(table.name, changed)
             return True
@@ -283,6 +290,46 @@ class Mill:
         rows = [(f.name, type_to_ddl(f.type), f.nullable) for f in schema]
         return self.spark.createDataFrame(rows, "col_name string, data_type string, nullable boolean")
 
+    def ingest(self, table: str, *, query: str | None = None, timeout: float = 60.0) -> Ingest:
+        """What writes a Spark stream into a table: ``stream.writeStream.foreachBatch(mill.ingest("t")).start()``.
+
+        The table is one ``USING arrow`` (or parquet) with ``path 'ingest://'``. Columns are matched by name. Each batch
+        of a query is in the table once, whole or not at all, whatever is killed, and is durable when the call returns.
+
+        Parameters
+        ----------
+        table : str
+            Its name.
+        query : str, optional
+            Whose batches these are, where no query calls: ``mill.ingest("t", query="load")(frame, number)``.
+        timeout : float
+            Seconds to wait while ``maxSpoolBytes`` of the table wait to be read.
+
+        Returns
+        -------
+        callable
+            Of a DataFrame and the number of a batch; it gives the rows that were added, see
+            :meth:`~tidemill.runtime.ingest_write.Ingest.__call__`.
+
+        Raises
+        ------
+        TidemillError
+            TM2012 when there is no such table, TM5064 when it cannot be written into.
+        """
+        name = table.lower()
+        held = partial(self._written_into, name)
+        held()
+        return Ingest(held, query, timeout)
+
+    def _written_into(self, name: str) -> IngestedTable:
+        coordinator = self._open()
+        found = coordinator.streams.ingestion.table(name)
+        if found is not None:
+            return found
+        if name not in coordinator.catalog.tables:
+            raise coordinator.catalog.unknown(name, "table")
+        raise not_ingested(coordinator.catalog.tables[name].path)
+
     # -- epochs -------------------------------------------------------------------------------------
 
     def advance(self) -> EpochReport | None:
@@ -315,15 +362,29 @@ class Mill:
     def drain(self) -> Iterator[EpochReport]:
         """Run epochs over all input that is there when the first begins; yields each report.
 
-        What arrives meanwhile is left for later, so it comes to an end.
+        What arrives meanwhile is left for later, so it comes to an end. Files that cannot be read are waited for
+        until they have been tried as often as ``fileAttempts`` says.
         """
         self.backlog()
-        while (report := self.advance_known()) is not None:
-            yield report
+        while (report := self.advance_known()) is not None or self.wait_for_files():
+            if report is not None:
+                yield report
+
+    def wait_for_files(self) -> bool:
+        """Wait, for a second at most, for a file that could not be read to be tried again; False if there is none."""
+        seconds = self._open().retry_in()
+        if seconds is not None:
+            time.sleep(min(seconds, 1.0))
+        return seconds is not None
 
     def backlog(self) -> int:
         """Bytes of input that wait to be admitted."""
         return self._open().backlog()
+
+    def awaits_input(self) -> bool:
+        """Whether a view reads input that has an end and has not come to it: standard input, or generated rows."""
+        coordinator = self._open()
+        return is_awaited(coordinator.catalog, coordinator.streams)
 
     def start(self, interval: float = 0.1) -> None:
         """Run epochs in the background; when idle, look for new input every ``interval`` seconds."""
@@ -405,7 +466,8 @@ class Mill:
         With ``durable`` the newest epoch is the newest that cannot be lost (see :meth:`snapshot`).
 
         What is built on it can be given to :meth:`create_view`, unless ``epoch`` was given. The rows of a
-        table without PRIMARY KEY cannot be read by themselves: executing its DataFrame fails with TM1034.
+        table without PRIMARY KEY or allowOverwrites cannot be read by themselves: executing its DataFrame fails with
+        TM1034.
 
         Raises
         ------
@@ -415,7 +477,7 @@ class Mill:
         """
         coordinator = self._open()
         table = coordinator.catalog.tables.get(name.lower())
-        if table is not None and not table.keyed:
+        if table is not None and not table.readable:
             return coordinator.relation(name.lower())
         return coordinator.view_frame(self.spark, coordinator.snapshot(durable), name.lower(), epoch)
 

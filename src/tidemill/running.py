@@ -34,8 +34,18 @@ def open_mill(root: str, given: Settings) -> Mill:
 
 
 def run_mill(mill: Mill, display: Display, once: bool, seconds: float | None) -> None:
-    """Run epochs until the input is at its end, the time is over, or a signal came; then print a summary."""
+    """Run epochs until the input is at its end, the time is over, or a signal came; then print a summary.
+
+    Raises
+    ------
+    TidemillError
+        TM7007 with ``once`` when some files could not be read; whatever an epoch raises.
+
+    With ``once`` the input is what is there at the beginning, and standard input to its end; while that is waited for,
+    what else comes meanwhile is read, too.
+    """
     deadline = None if seconds is None else time.monotonic() + seconds
+    awaited = once and mill.awaits_input()
     display.begin(mill.backlog())
     advance = mill.advance_known if once else mill.advance
     try:
@@ -43,8 +53,14 @@ def run_mill(mill: Mill, display: Display, once: bool, seconds: float | None) ->
             report = advance()
             if report is not None:
                 display.add(report)
+            elif awaited:
+                time.sleep(_POLL_SECONDS)
+                awaited = mill.awaits_input()
+                mill.backlog()  # what came before the end is found by the listing behind it
             elif once:
-                break
+                display.warn(mill.warnings())
+                if not mill.wait_for_files():
+                    break
             else:
                 display.warn(mill.warnings())
                 time.sleep(_POLL_SECONDS)
@@ -55,6 +71,22 @@ def run_mill(mill: Mill, display: Display, once: bool, seconds: float | None) ->
     for name, status, _, detail in mill.status():
         sizes.append((name, _size(mill, name) if status == "fresh" else f"{status}: {_one_line(detail)}"))
     sys.stdout.write(display.summary(mill.epoch, durable, sizes) + "\n")
+    if once:
+        _check_all_read(mill)
+
+
+def _check_all_read(mill: Mill) -> None:
+    """TM7007 when some of the files could not be read: rows of all others are in."""
+    found = mill.snapshot().unreadable_files()
+    if found:
+        table, files = next(iter(found.items()))
+        count = sum(map(len, found.values()))
+        raise TidemillError(
+            "TM7007",
+            "not all files could be read",
+            got=f"{count} file{'s' if count > 1 else ''}; {files[0].path} of table {table}: {files[0].error}",
+            hint=f"the others are in; see SELECT path, error FROM {table}__files, mend them, run again",
+        )
 
 
 def _size(mill: Mill, view: str) -> str:

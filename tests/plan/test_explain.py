@@ -17,12 +17,13 @@ from tidemill.plan.catalyst import Catalyst
 from tidemill.plan.explain import QUERY, explain
 from tidemill.plan.rules import rewrite
 from tidemill.schema import Field, Schema
-from tidemill.task.program import TableSource, multiset_table
+from tidemill.task.program import FileVersions, TableSource, multiset_table
 
 SCHEMA = Schema((Field("k", pa.int32()), Field("x", pa.float64()), Field("s", pa.string()), Field("n", pa.int64())))
 ERRORS = multiset_table("errors", (pa.string(), pa.int64(), pa.string(), pa.string(), pa.binary()), 2)
 T = TableSource("t", "t#1", "csv", SCHEMA, (), "op", ("I", "D"), ERRORS)
 TABLES = {"t": T, "u": replace(T, name="u", uid="u#2"), "d": replace(T, name="d", uid="d#3", static=True)}
+OVERWRITTEN = replace(T, name="o", uid="o#4", op_column=None, versions=FileVersions(SCHEMA, 0))
 SIZES = {"t": None, "u": 5000}
 VIEWS = {
     "sums": "SELECT k, sum(x) AS x, count(*) AS n FROM t GROUP BY k",
@@ -39,6 +40,7 @@ QUERIES = {
     "windowed": "SELECT k, rank() OVER (PARTITION BY s ORDER BY n DESC) AS r FROM t",
     "median": "SELECT s, median(x) AS m FROM t GROUP BY s",
     "small_lookup": "SELECT t.n, u.s FROM t LEFT JOIN u ON t.k = u.k",
+    "overwritten": "SELECT o.n, count(*) AS c FROM o JOIN t ON o.k = t.k GROUP BY o.n",
     "small_sums": "SELECT u.s, sum(t.x) AS x FROM t JOIN u ON t.k = u.k GROUP BY u.s",
 }
 
@@ -46,10 +48,10 @@ QUERIES = {
 @pytest.fixture
 def catalyst(spark: SparkSession) -> Iterator[Catalyst]:
     made = Catalyst(spark)
-    for name in TABLES:
+    for name in (*TABLES, "o"):
         made.register(name, SCHEMA)
     yield made
-    for name in (*TABLES, *VIEWS):
+    for name in (*TABLES, "o", *VIEWS):
         made.forget(name)
 
 
@@ -67,7 +69,8 @@ def test_golden_texts(catalyst: Catalyst) -> None:
     for name, query in QUERIES.items():
         root = rewrite(catalyst.plan(query))
         sizes = (7, SIZES) if name.startswith("small") else (0, {})
-        text = explain(views, TABLES, ViewDefinition(QUERY, QUERY, root, *sizes))
+        tables = {**TABLES, "o": OVERWRITTEN} if name == "overwritten" else TABLES
+        text = explain(views, tables, ViewDefinition(QUERY, QUERY, root, *sizes))
         text = f"-- {query}\n{re.sub(r'[0-9a-f]{16}', '…', text)}\n"
         path = Path(__file__).with_name("explained") / f"{name}.txt"
         if os.environ.get("TIDEMILL_WRITE"):

@@ -176,6 +176,8 @@ REFUSED = {
     "rand": (VIEW + "SELECT k, rand() AS r FROM t", "TM2105", "rand()"),
     "uuid": (VIEW + "SELECT k, uuid() AS r FROM t", "TM2105", "uuid()"),
     "now": (VIEW + "SELECT k FROM t WHERE day < current_timestamp()", "TM2105", "current_timestamp()"),
+    "name of the file": (VIEW + "SELECT k, input_file_name() AS f FROM t", "TM2105", "metadataColumn '_metadata'"),
+    "block of the file": (VIEW + "SELECT input_file_block_start() AS f FROM t", "TM2105", "input_file_block_start()"),
     "today": (VIEW + "SELECT k FROM t WHERE day < current_date()", "TM2105", "current_date()"),
     "monotonic id": (VIEW + "SELECT monotonically_increasing_id() AS i FROM t", "TM2105", "monotonically"),
     # names and properties

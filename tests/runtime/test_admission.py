@@ -11,6 +11,7 @@ from job_status import jobs_so_far
 
 from tidemill.errors import TidemillError
 from tidemill.mill import Mill
+from tidemill.runtime import file_progress
 
 Opener = Callable[..., Mill]
 
@@ -140,27 +141,52 @@ def test_file_removed_before_it_was_read(mill_factory: Opener, data: Path) -> No
     assert rows(mill) == [3]
 
 
+@pytest.fixture
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What could not be read is tried again at once."""
+    monkeypatch.setattr(file_progress, "FIRST_RETRY", 0)
+
+
+@pytest.mark.usefixtures("at_once")
 def test_file_replaced_in_the_middle(mill_factory: Opener, data: Path) -> None:
     path = put(data, "a.csv", 1, 2, 3)
-    mill = create(mill_factory(epoch_bytes=8), data)
+    mill = create(mill_factory(epoch_bytes=8), data, ", fileAttempts 3")
     mill.advance()
     listed = path.stat().st_mtime_ns
     put(data, "a.csv", 7, 8, 9)
     os.utime(path, ns=(listed + 1, listed + 1))
-    for _ in range(2):
-        with pytest.raises(TidemillError, match="TM5003") as caught:
-            mill.advance()
-        assert str(path) in caught.value.got
-    assert (mill.epoch, rows(mill)) == (1, [1])
+    put(data, "b.csv", 4)
+    assert admitted(mill) == [["b.csv"], []], "others go on; that it was set aside is noted with an epoch"
+    assert rows(mill) == [1, 4]
+    mill.checkpoint()
     put(data, "a.csv", 1, 2, 3)
     os.utime(path, ns=(listed, listed))
-    list(mill.drain())
-    assert rows(mill) == [1, 2, 3], "the file that was listed is back"
+    assert admitted(mill) == [["a.csv"], ["a.csv"]]
+    assert rows(mill) == [1, 2, 3, 4], "the file that was listed is back"
 
 
-def test_file_removed_in_the_middle(mill_factory: Opener, data: Path) -> None:
+@pytest.mark.usefixtures("at_once")
+def test_what_is_said_of_a_file_that_cannot_be_read(mill_factory: Opener, data: Path) -> None:
     path = put(data, "a.csv", 1, 2)
-    mill = create(mill_factory(epoch_bytes=8), data)
+    mill = create(mill_factory(epoch_bytes=8), data, ", fileAttempts 2")
+    mill.advance()
+    path.rename(data / "_away")
+    put(data, "b.csv", 3)
+    said = [w for report in mill.drain() for w in report.warnings]
+    (warning,) = said
+    assert warning.startswith("TM5040") and str(path) in warning and "TM5001" in warning
+    assert rows(mill) == [1, 3]
+    mill.close()
+    with mill_factory() as again:
+        assert (again.advance(), rows(again)) == (None, [1, 3])
+        (data / "_away").rename(path)
+        assert admitted(again) == [["a.csv"]]
+        assert rows(again) == [1, 2, 3]
+
+
+def test_a_mode_that_fails_fast_fails(mill_factory: Opener, data: Path) -> None:
+    path = put(data, "a.csv", 1, 2)
+    mill = create(mill_factory(epoch_bytes=8), data, ", mode 'FAILFAST'")
     mill.advance()
     path.rename(data / "_away")
     with pytest.raises(TidemillError, match="TM5001"):
@@ -169,6 +195,101 @@ def test_file_removed_in_the_middle(mill_factory: Opener, data: Path) -> None:
     (data / "_away").rename(path)
     list(mill.drain())
     assert rows(mill) == [1, 2]
+
+
+def test_file_removed_between_list_and_fetch(mill_factory: Opener, data: Path) -> None:
+    path = put(data, "a.csv", 1, 2)
+    put(data, "b.csv", 3)
+    mill = create(mill_factory(), data)
+    assert mill.backlog() == 24
+    path.unlink()
+    (report,) = (mill.advance_known(),)
+    assert report is not None
+    (warning,) = report.warnings
+    assert warning.startswith("TM5042") and str(path) in warning
+    assert rows(mill) == [3]
+
+
+def test_changed_files_are_told_of_or_read_on(mill_factory: Opener, data: Path) -> None:
+    """Objects and tables that mind changes are compared with what was read."""
+    put(data, "a.csv", 1, 2)
+    mill = create(mill_factory(), data, ", allowAppends true")
+    list(mill.drain())
+    put(data, "a.csv", 1, 2, 3, 4)
+    assert admitted(mill) == [["a.csv"]]
+    assert rows(mill) == [1, 2, 3, 4]
+    mill.sql("CREATE MATERIALIZED VIEW later AS SELECT k FROM t")
+    put(data, "a.csv", 1, 2, 3, 4, 5)
+    list(mill.drain())
+    assert sorted(mill.read("later").column("k").to_pylist()) == rows(mill) == [1, 2, 3, 4, 5]
+    put(data, "a.csv", 9)
+    said = [*(w for report in mill.drain() for w in report.warnings), *mill.warnings()]
+    assert [w[:6] for w in said] == ["TM5041"]
+
+
+def test_lines_that_are_being_written(mill_factory: Opener, data: Path) -> None:
+    """A line counts once it has its end; so does the first one of a file."""
+    mill = create(mill_factory(), data, ", allowAppends true")
+    path, written = data / "a.csv", b""
+    for piece, expected in ((b"1", []), (b"2\n3", [12]), (b"", [12]), (b"4\n5\n", [5, 12, 34]), (b"6", [5, 12, 34])):
+        written += piece
+        path.write_bytes(written)
+        list(mill.drain())
+        assert rows(mill) == expected
+    mill.close()
+    path.write_bytes(written + b"7\n")
+    with mill_factory() as again:
+        assert admitted(again) == [["a.csv"]]
+        assert rows(again) == [5, 12, 34, 67]
+
+
+@pytest.mark.parametrize(
+    "options", ["multiLine true", "allowOverwrites true", "static true", "lineSep ';'", "compression 'gzip'"]
+)
+def test_files_that_cannot_grow(mill_factory: Opener, data: Path, options: str) -> None:
+    using = "json" if "multiLine" in options else "csv"
+    with pytest.raises(TidemillError, match="TM2038"):
+        mill_factory().sql(
+            f"CREATE TABLE t (k INT) USING {using} OPTIONS (path '{data}', allowAppends true, {options})"
+        )
+
+
+def test_odd_files_do_not_hide_others(mill_factory: Opener, data: Path) -> None:
+    """Names that are no text, links to themselves, archives that nobody reads."""
+    mill = create(mill_factory(), data)
+    put(data, "a.csv", 1)
+    (data / "b.csv").symlink_to(data / "b.csv")
+    (Path(os.fsdecode(os.fsencode(data) + b"/c\xe9.csv"))).write_text("2\n")
+    put(data, "d.zip", 3)
+    put(data, "e.csv", 4)
+    said = [w for report in mill.drain() for w in report.warnings]
+    assert sorted(w[:6] for w in said) == ["TM5006", "TM5044"]
+    assert rows(mill) == [1, 4]
+    assert (mill.advance(), mill.warnings()) == (None, ()), "each is told of once"
+
+
+def test_a_table_that_no_view_reads_does_not_hold_up_others(
+    mill_factory: Opener, data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tidemill.runtime.listed_files.ROOM", 3)
+    mill = create(mill_factory(), data)
+    mill.sql(f"CREATE TABLE unused (k INT) USING csv OPTIONS (path '{data}')")
+    for number in range(10):
+        put(data, f"{number}.csv", number)
+    list(mill.drain())
+    assert rows(mill) == list(range(10))
+    mill.sql("CREATE MATERIALIZED VIEW later AS SELECT k FROM unused")
+    list(mill.drain())
+    assert sorted(mill.read("later").column("k").to_pylist()) == list(range(10))
+
+
+def test_most_rows_of_an_epoch(mill_factory: Opener, data: Path) -> None:
+    """Bytes for so many rows, by what rows had so far."""
+    put(data, "a.csv", *range(200))
+    mill = create(mill_factory(), data, ", maxRowsPerTrigger 20")
+    read = [report.rows_in for report in mill.drain()]
+    assert read[0] == 80, "32 bytes are taken for a row that nobody has seen"
+    assert read[1:] == [20] * 6
 
 
 def test_paths_that_do_not_exist(mill_factory: Opener, tmp_path: Path) -> None:
@@ -183,7 +304,7 @@ def test_paths_that_do_not_exist(mill_factory: Opener, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("text", ["0", "-1", "many", "1.5m", ""])
 def test_bad_limits(mill_factory: Opener, data: Path, text: str) -> None:
-    for option in ("maxFilesPerTrigger", "maxBytesPerTrigger"):
+    for option in ("maxFilesPerTrigger", "maxBytesPerTrigger", "maxRowsPerTrigger", "fileAttempts"):
         with pytest.raises(TidemillError, match="TM4003") as caught:
             create(mill_factory(name=option), data, f", {option} '{text}'")
         assert option in caught.value.what

@@ -229,11 +229,25 @@ def test_no_root(tmp_path: Path) -> None:
         Snapshot.open(tmp_path / "new")
 
 
-def test_background_failure_reaches_whoever_stops_the_mill(mill: Mill, data: Path) -> None:
-    (data / "2.csv").rename(data / "away")
-    shutil.rmtree(data)
+def test_background_failure_reaches_whoever_stops_the_mill(mill: Mill, tmp_path: Path) -> None:
+    runs, away = tmp_path / "root" / "buffer", tmp_path / "away"
+    runs.rename(away)
+    runs.write_text("in the way")
     mill.start(interval=0.01)
     mill._running.join(20)  # type: ignore[union-attr]
-    with pytest.raises(TidemillError, match="TM5001"):
+    with pytest.raises(TidemillError, match=r"TM101[12]"):
         mill.stop()
+    runs.unlink()
+    away.rename(runs)
     assert sums(mill) == after(2)
+
+
+def test_a_path_that_goes_away_for_a_while(mill: Mill, data: Path) -> None:
+    """It is a warning, and tables go on when it is back."""
+    data.rename(data.with_name("away"))
+    assert mill.advance() is None
+    said = "\n".join(mill.warnings())
+    assert "TM5001" in said and str(data) in said
+    assert "TM5042" in said
+    data.with_name("away").rename(data)
+    assert_goes_on(mill)

@@ -9,6 +9,7 @@ from typing import Literal
 import pytest
 
 from tidemill.sources.streams.framing import Framing, parse_seconds
+from tidemill.sources.streams.length_cut import cut_lengths, cut_lengths_plainly
 
 
 def pieces(data: bytes, chance: random.Random) -> Iterator[bytes]:
@@ -48,6 +49,26 @@ def test_lengths(seed: int, width: int, order: Literal["big", "little"]) -> None
         data = b"".join(len(m).to_bytes(width, order) + m for m in sent)
         assert b"".join(framer.feed(p) for p in pieces(data, chance)) == b"".join(m + b"\n" for m in sent)
         assert (framer.messages, framer.too_long, framer.is_open, framer.broken) == (len(sent), 0, False, "")
+
+
+@pytest.mark.parametrize("big", [True, False])
+@pytest.mark.parametrize("width", [1, 2, 4, 8])
+def test_the_kernel_cuts_as_its_twin(seed: int, width: int, big: bool) -> None:
+    """Random bytes, messages with and without newlines, numbers that are too long."""
+    chance = random.Random(seed)
+    order: Literal["big", "little"] = "big" if big else "little"
+    for _ in range(300):
+        data = b""
+        while len(data) < 300:
+            message = bytes(chance.choices(b"ab\n\xff\0", k=chance.choice((0, 1, 9, 120))))
+            length = len(message) if chance.random() < 0.97 else chance.randrange(1 << 8 * width)
+            data += length.to_bytes(width, order) + message
+        data = data[: chance.randrange(256, len(data) + 1)]
+        one = bytes(chance.choices(b"a\n", k=chance.randrange(4)))
+        one = len(one).to_bytes(width, order) + one
+        assert cut_lengths(one, width, big, 3) == cut_lengths_plainly(one, width, big, 3)
+        for most in (0, 100, 1 << 30):
+            assert cut_lengths(data, width, big, most) == cut_lengths_plainly(data, width, big, most)
 
 
 def test_a_message_that_ends_with_a_newline_gets_no_other() -> None:

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from key_values import KEY_VALUES
 
 from tidemill.errors import TidemillError
 from tidemill.state.keys import (
@@ -248,6 +249,48 @@ def test_composite_keys(data: st.DataObject, offset: int) -> None:
             assert reference_hash(distributing[i][2:]) % VNODES == routed[i]
         for j, other in enumerate(rows):
             assert (keys[i][2:] < keys[j][2:]) == row_before(row, other, layout)
+
+
+@pytest.mark.parametrize("name", KEY_VALUES)
+@pytest.mark.parametrize("descending", [False, True])
+def test_exact_columns_come_back_bit_by_bit(name: str, descending: bool) -> None:
+    type_, values = KEY_VALUES[name]
+    array = pa.array(values, type_)
+    keys = encode([array], [KeyColumn(type_, descending, exact=True)], 1)
+    (found,) = decode(keys, [KeyColumn(type_, descending, exact=True)])
+    assert [as_bits(v) for v in found.to_pylist()] == [as_bits(v) for v in array.to_pylist()]
+    assert found.type == type_
+    usual = encode([array], [KeyColumn(type_, descending)], 1)
+    (told_apart,) = decode(usual, [KeyColumn(type_, descending)])
+    for row, value in enumerate(told_apart.to_pylist()):
+        if as_bits(value) == as_bits(array[row].as_py()):
+            assert keys[row] == usual[row], "only what SQL does not tell apart has other bytes"
+
+
+def test_exact_columns_tell_apart_what_sql_does_not() -> None:
+    other_nan = struct.unpack("<d", struct.pack("<Q", 0xFFF8000000000001))[0]
+    pairs = pa.map_(pa.string(), pa.float64())
+    for type_, values in (
+        (pa.float32(), [-0.0, 0.0]),
+        (pa.float64(), [-0.0, 0.0, math.nan, other_nan]),
+        (pa.list_(pa.float64()), [[0.0], [-0.0]]),
+        (pairs, [[("a", 0.0), ("b", 1.0)], [("b", 1.0), ("a", 0.0)], [("a", -0.0), ("b", 1.0)]]),
+        (pa.struct([("m", pairs)]), [{"m": [("a", 0.0)]}, {"m": [("a", -0.0)]}]),
+    ):
+        array = pa.array(values, type_)
+        layout = [KeyColumn(type_, exact=True)]
+        keys = encode([array], layout, 0)
+        assert len({keys[i] for i in range(len(keys))}) == len(values)
+        assert list(map(as_bits, decode(keys, layout)[0].to_pylist())) == list(map(as_bits, array.to_pylist()))
+
+
+def as_bits(value: Any) -> Any:
+    """A value of which equal ones are the same bits."""
+    if isinstance(value, float):
+        return struct.pack("<d", value)
+    if isinstance(value, list | tuple):
+        return [as_bits(v) for v in value]
+    return {k: as_bits(v) for k, v in value.items()} if isinstance(value, dict) else value
 
 
 def reference_hash(key: bytes) -> int:

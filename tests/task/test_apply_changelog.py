@@ -149,6 +149,50 @@ def test_minus_zero_is_kept_bit_by_bit() -> None:
     assert [(math.copysign(1, v), w) for v, w in seen] == [(1, 1), (1, -1), (-1, 1), (-1, -1), (1, 1)]
 
 
+NESTED = (
+    pa.list_(pa.float64()),
+    pa.map_(TEXT, pa.int32()),
+    pa.struct([("a", pa.list_(TEXT)), ("b", pa.float32())]),
+    pa.list_(pa.struct([("x", pa.int8())])),
+    pa.list_(pa.list_(pa.int32())),
+)
+
+
+def random_value(rng: random.Random, type_: pa.DataType) -> Any:
+    """NULL, or a small value of a type."""
+    if rng.random() < 0.2:
+        return None
+    if pa.types.is_map(type_):
+        return [(key, random_value(rng, type_.item_type)) for key in rng.sample("abc", rng.randrange(3))]
+    if pa.types.is_list(type_):
+        return [random_value(rng, type_.value_type) for _ in range(rng.randrange(3))]
+    if pa.types.is_struct(type_):
+        return {f.name: random_value(rng, f.type) for f in type_}
+    return rng.choice(("x", "y") if type_ == TEXT else (0.0, -0.0, 1.0) if pa.types.is_floating(type_) else (0, 1))
+
+
+@pytest.mark.parametrize("type_", NESTED, ids=str)
+def test_nested_columns(type_: pa.DataType, seed: int) -> None:
+    """Rows whose nested values are what they were do not change; the others do."""
+    rng = random.Random(seed)
+    rows = Schema((Field("k", INT, False), Field("n", type_)))
+    table = Table(source(rows, (0,)))
+    before = [random_value(rng, type_) for _ in range(200)]
+    after = [old if rng.random() < 0.5 else random_value(rng, type_) for old in before]
+    for values in (before, after):
+        batch = [(k, (1, (k, value))) for k, value in enumerate(values)]
+        outputs = run(table.operator, table.context, keyed(table.arrange, messages(rows, batch)))
+    came: dict[int, str] = {}
+    for output in outputs:
+        assert isinstance(output.item, Delta)
+        columns = (c.to_pylist() for c in output.item.batch.columns)
+        for k, new, weight in zip(*columns, output.item.explicit_weights(), strict=True):
+            if weight > 0:
+                came[k] = repr(new)
+    changed = {k: repr(new) for k, (old, new) in enumerate(zip(before, after, strict=True)) if repr(old) != repr(new)}
+    assert came == changed != {}
+
+
 def test_batches_may_come_in_any_order() -> None:
     table = Table(source())
     found = table.epoch([[upsert(30, 1, 3.0)], [upsert(10, 1, 1.0), delete(40, 2)], [upsert(20, 2, 2.0)]])

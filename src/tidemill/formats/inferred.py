@@ -7,6 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from tidemill.connectors.registry import options_of_all
 from tidemill.errors import TidemillError
 from tidemill.formats.base import RowError, Rows
 from tidemill.formats.codecs import CODEC_OPTIONS
@@ -62,6 +63,7 @@ def open_inferring(name: str, options: dict[str, Any]) -> InferringFormat:
             hint=f"give a schema; inferred are {', '.join(INFERABLE)}",
         )
     known = format_.option_names | CODEC_OPTIONS | READ_OPTIONS | INFERENCE_OPTIONS | CONNECTION_OPTIONS
+    known |= options_of_all().keys()
     check_own_options(name, given, known)
     parse_inference(given)
     parse_read_mode(given)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 
+from tidemill.connectors.registry import options_of_all
 from tidemill.errors import TidemillError, nearest
 from tidemill.formats.values.columns import TimePatterns
 from tidemill.formats.values.time_pattern import NO_PATTERN, TimePattern, compile_pattern
 from tidemill.formats.values.time_zones import zone_names
 from tidemill.objectstore.connection import SPELT_CONNECTION
+from tidemill.objectstore.queue_options import NOTIFICATION_OPTIONS, SPELT_NOTIFICATIONS
 
 
 def bad_option(name: str, value: str, hint: str) -> TidemillError:
@@ -57,19 +59,23 @@ def parse_size(name: str, text: str) -> int:
 _SPELT = {
     name.lower(): name
     for name in (
-        "allowBackslashEscapingAnyCharacter", "allowComments", "allowNonNumericNumbers", "allowNumericLeadingZeros",
-        "allowSingleQuotes", "allowUnquotedControlChars", "allowUnquotedFieldNames", "bufferSize",
+        "allowAppends", "allowBackslashEscapingAnyCharacter", "allowComments", "allowNonNumericNumbers",
+        "allowNumericLeadingZeros", "allowOverwrites", "allowSingleQuotes", "allowUnquotedControlChars",
+        "allowUnquotedFieldNames", "bufferSize",
+        "cleanSource", "cleanSource.retentionDuration", "sourceArchiveDir",
         "charToEscapeQuoteEscaping", "dateFormat", "dateFormat.*", "emptyValue", "enforceSchema", "errorsPath",
-        "framing", "ignoreLeadingWhiteSpace", "ignoreSurroundingSpaces", "ignoreTrailingWhiteSpace",
+        "fileAttempts", "framing", "ignoreLeadingWhiteSpace", "ignoreSurroundingSpaces", "ignoreTrailingWhiteSpace",
         "inferColumnTypes", "inferTimestamp", "insertOnly", "lengthByteOrder", "lengthBytes", "lineSep",
         "maxBytesPerTrigger", "maxCharsPerColumn", "maxColumns", "maxConcurrentReads", "maxDecompressedRatio",
         "maxErrorRatio", "maxErrors", "maxFilesPerTrigger", "maxMessageBytes", "maxNestingDepth", "maxPartitionBytes",
-        "maxSpoolBytes", "messageTimeout", "modifiedAfter", "modifiedBefore", "multiLine", "nanValue", "negativeInf",
-        "nullValue", "nullValues", "opColumn", "opDelete", "opInsert", "pathGlobFilter", "positiveInf",
-        "prefersDecimal", "primitivesAsString", "readMode", "recursiveFileLookup", "rescuedDataColumn", "retainBytes",
+        "maxRowsPerTrigger", "maxSpoolBytes", "messageTimeout", "metadataColumn", "modifiedAfter", "modifiedBefore",
+        "multiLine", "nanValue", "negativeInf", "nullValue", "nullValues", "numberOfRows", "opColumn", "opDelete",
+        "opInsert", "pathGlobFilter", "positiveInf", "prefersDecimal", "primitivesAsString", "readMode",
+        "recursiveFileLookup", "rescuedDataColumn", "retainBytes", "rowsPerSecond",
         "schemaEvolutionMode", "schemaHints", "schemaInferenceSampleBytes", "schemaInferenceSampleFiles",
+        "stateLocation",
         "timestampFormat", "timestampFormat.*", "timestampNTZFormat", "timestampUnit", "unescapedQuoteHandling",
-        "watermarkDelay", *SPELT_CONNECTION,
+        "watermarkDelay", *SPELT_CONNECTION, *SPELT_NOTIFICATIONS,
     )
 }  # fmt: skip
 """Names of options as they are written; others are in lower case."""
@@ -82,12 +88,18 @@ TABLE_OPTIONS = frozenset(
         "opdelete",
         "maxfilespertrigger",
         "maxbytespertrigger",
+        "maxrowspertrigger",
+        "allowoverwrites",
+        "allowappends",
+        "fileattempts",
         "watermark",
         "watermarkdelay",
         "static",
         "broadcast",
         "maxerrors",
         "maxerrorratio",
+        "metadatacolumn",
+        *NOTIFICATION_OPTIONS,
     }
 )
 """Options of the tables of a mill, of which no format is told."""
@@ -98,7 +110,8 @@ def check_options(name: str, given: Iterable[str], known: Collection[str]) -> No
     families = tuple(option.removesuffix("*") for option in known if option.endswith("*"))
     for option in given:
         if option.lower() not in known and not option.lower().startswith(families):
-            hint = nearest(option, [_SPELT.get(known_name, known_name) for known_name in known])
+            spelt = {**options_of_all(), **_SPELT}
+            hint = nearest(option, [spelt.get(known_name, known_name) for known_name in known])
             raise TidemillError("TM4005", f"unknown option for a table USING {name}", got=option, hint=hint)
 
 

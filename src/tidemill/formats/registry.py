@@ -17,6 +17,7 @@ _BUILT_IN = {
     "csv": "tidemill.formats.csv.format:CsvFormat",
     "debezium": "tidemill.formats.debezium.format:DebeziumFormat",
     "frames": "tidemill.formats.frames.format:FramesFormat",
+    "generator": "tidemill.formats.generator.format:GeneratorFormat",
     "json": "tidemill.formats.json.format:JsonFormat",
     "native": "tidemill.formats.native.format:NativeFormat",
     "orderbook": "tidemill.formats.orderbook.format:OrderBookFormat",

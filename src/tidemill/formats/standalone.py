@@ -11,6 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from tidemill.connectors.registry import options_of_all
 from tidemill.ddl import parse_columns
 from tidemill.errors import TidemillError, nearest
 from tidemill.formats.base import FileRowReader, Format, RowError, RowReader, Rows, has_lines
@@ -184,7 +185,9 @@ def open_format(name: str, schema: Schema | pa.Schema | str, **options: Any) -> 
             raise bad_option(
                 option, given[option], "it is about columns that are inferred: leave out the schema, or it"
             )
-    check_own_options(name, given, format_.option_names | CODEC_OPTIONS | READ_OPTIONS | CONNECTION_OPTIONS)
+    check_own_options(
+        name, given, format_.option_names | CODEC_OPTIONS | READ_OPTIONS | CONNECTION_OPTIONS | options_of_all().keys()
+    )
     return OpenFormat(format_, *rescuing(_schema(schema), given, inferred=False))
 
 

@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import IO, cast
 
+from tidemill.connectors.connected_file import ConnectedFile, find_file
+from tidemill.connectors.registry import is_offered, lookup
 from tidemill.formats.options import bad_option
 from tidemill.objectstore.connection import is_object_url, parse_connection
 from tidemill.objectstore.object_file import ObjectIO, find_object
@@ -19,10 +21,14 @@ Source = bytes | bytearray | memoryview | str | Path
 def seekable(source: Source, options: Mapping[str, str]) -> IO[bytes]:
     """The bytes as a file that can seek; of an object by its URL, reached as options with names in lower case say.
 
-    TM4003 for what is neither bytes nor a path; for an object as :func:`find_object`.
+    TM4003 for what is neither bytes nor a path; for an object as :func:`find_object`, for a file of a connector as
+    :func:`find_file`.
     """
     if isinstance(source, str) and is_object_url(source):
         return cast(IO[bytes], ObjectIO(find_object(source, parse_connection(options, source))))
+    if isinstance(source, str) and is_offered(source):
+        offered = lookup(source, options)
+        return ConnectedFile(find_file(source, offered), offered).seekable()
     if isinstance(source, str | Path):
         return Path(source).open("rb")
     if not isinstance(source, bytes | bytearray | memoryview):

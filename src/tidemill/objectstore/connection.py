@@ -14,7 +14,7 @@ import obstore.store
 from tidemill.errors import SECRET_OPTIONS, TidemillError
 
 SCHEMES = ("s3", "s3a", "gs", "az", "abfs", "abfss")
-_S3 = ("s3", "s3a")
+S3_SCHEMES = ("s3", "s3a")
 
 SPELT_CONNECTION = (
     "awsAccessKey", "awsSecretKey", "awsSessionToken", "anonymous", "region", "endpoint", "allowHttp",
@@ -75,6 +75,11 @@ class Connection:
         """How many times a request is repeated."""
         return int(dict(self.given).get("maxretries", _RETRIES))
 
+    @property
+    def timeout(self) -> float:
+        """Seconds that a request may take."""
+        return float(dict(self.given).get("requesttimeout", _TIMEOUT))
+
     def pause(self, attempt: int) -> float:
         """Seconds to wait after an attempt, counted from 0."""
         return float(min(_FIRST_PAUSE * 2**attempt, _LONGEST_PAUSE))
@@ -96,8 +101,8 @@ class Connection:
     def _open(self, url: str) -> Any:
         options = dict(self.given)
         config: dict[str, Any] = {}
-        client: dict[str, Any] = {"timeout": timedelta(seconds=float(options.get("requesttimeout", _TIMEOUT)))}
-        if url.partition("://")[0] in _S3:
+        client: dict[str, Any] = {"timeout": timedelta(seconds=self.timeout)}
+        if url.partition("://")[0] in S3_SCHEMES:
             names = {
                 "awsaccesskey": "access_key_id",
                 "awssecretkey": "secret_access_key",
@@ -108,7 +113,8 @@ class Connection:
             config = {names[name]: value for name, value in self.given if name in names}
             if options.get("anonymous", "").lower() == "true":
                 config["skip_signature"] = True
-            client["allow_http"] = self._allows_http(options)
+            check_encrypted(options.get("endpoint") or configured_endpoint(), self)
+            client["allow_http"] = self.allows_http
         retry = {
             "max_retries": self.retries,
             "backoff": {
@@ -119,20 +125,24 @@ class Connection:
         }
         return obstore.store.from_url(url, client_options=client, retry_config=retry, **config)
 
-    def _allows_http(self, options: Mapping[str, str]) -> bool:
-        allowed = options.get("allowhttp", os.environ.get("AWS_ALLOW_HTTP", "false")).lower() == "true"
-        endpoint = options.get("endpoint") or configured_endpoint()
-        if endpoint.lower().startswith("http://") and not allowed:
-            raise TidemillError(
-                "TM5034",
-                "an endpoint without encryption is not allowed",
-                got=endpoint,
-                hint="an https:// endpoint, or the option allowHttp 'true' (in the environment AWS_ALLOW_HTTP=true)",
-            )
-        return allowed
+    @property
+    def allows_http(self) -> bool:
+        """Whether an endpoint may be one without encryption."""
+        return dict(self.given).get("allowhttp", os.environ.get("AWS_ALLOW_HTTP", "false")).lower() == "true"
 
 
 _stores: dict[tuple[str, Connection, tuple[tuple[str, str], ...]], Any] = {}
+
+
+def check_encrypted(endpoint: str, connection: Connection) -> None:
+    """TM5034 for an endpoint without encryption that no option allows."""
+    if endpoint.lower().startswith("http://") and not connection.allows_http:
+        raise TidemillError(
+            "TM5034",
+            "an endpoint without encryption is not allowed",
+            got=endpoint,
+            hint="an https:// endpoint, or the option allowHttp 'true' (in the environment AWS_ALLOW_HTTP=true)",
+        )
 
 
 def configured_endpoint() -> str:
@@ -154,7 +164,7 @@ def parse_connection(options: Mapping[str, str], path: str) -> Connection:
     for name in given:
         if not scheme:
             raise _bad(name, given[name], "leave it out: the files of this path are local")
-        if scheme not in _S3 and name in _OF_S3:
+        if scheme not in S3_SCHEMES and name in _OF_S3:
             raise _bad(name, given[name], f"it is about s3://; for {scheme}:// credentials are in the environment")
     for name in ("anonymous", "allowhttp"):
         if given.get(name, "true").lower() not in ("true", "false"):

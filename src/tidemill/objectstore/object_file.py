@@ -7,7 +7,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import obstore
 from obstore.exceptions import BaseError
@@ -102,13 +102,22 @@ def nanoseconds(time_: Any) -> int:
     return microseconds * 1000
 
 
+class RangedFile(Protocol):
+    """Bytes of which any range can be read."""
+
+    @property
+    def size(self) -> int: ...
+
+    def read_at(self, position: int, length: int) -> bytes: ...
+
+
 class ObjectIO(io.RawIOBase):
     """An object as a file that can seek, for readers that choose what they read. Used by one thread.
 
     Blocks of 1 MiB are kept, at most 48 of them, so that columns that are read side by side are fetched once.
     """
 
-    def __init__(self, file: ObjectFile, read_at: Callable[[int, int], bytes] | None = None) -> None:
+    def __init__(self, file: RangedFile, read_at: Callable[[int, int], bytes] | None = None) -> None:
         super().__init__()
         self.file = file
         self._read_at = file.read_at if read_at is None else read_at

@@ -37,9 +37,11 @@ from tidemill.plan.calculations import calculation, finishing
 from tidemill.plan.codec import fingerprint
 from tidemill.plan.demand import Demand
 from tidemill.plan.event_time import EventTimes, Lag
+from tidemill.plan.file_versions import version_steps
 from tidemill.plan.group_places import GroupPlaces
 from tidemill.plan.join_steps import Joins
-from tidemill.plan.keyed_tables import append_only, contents_plan, message_key, message_steps
+from tidemill.plan.kept_tables import append_only, kept_rows_plan
+from tidemill.plan.keyed_tables import message_key, message_steps
 from tidemill.plan.pair_accumulators import pair_accumulators
 from tidemill.plan.placement import NOWHERE, ONE_PLACE, Placement, after_calculation
 from tidemill.plan.raw_filters import with_raw_filters
@@ -126,7 +128,7 @@ class Assembler:
         """The program of all views."""
         self._demand.note()
         for source in self.tables.values():
-            if source.changelog is not None:
+            if source.kept is not None:
                 self._table_scan(source.name)
         for view in self.views.values():
             self._lowering = view.name
@@ -148,9 +150,9 @@ class Assembler:
         }
 
     def read_plan(self, name: str) -> ReadPlan:
-        """How the rows of a view, or of a keyed table, are read from state."""
+        """How the rows of a view, or of a table whose rows are kept, are read from state."""
         if name in self.tables:
-            return contents_plan(self.tables[name])
+            return kept_rows_plan(self.tables[name])
         self._demand.note()
         view = self.views[name]
         steps, top = finishing(view.root)
@@ -183,7 +185,7 @@ class Assembler:
             case Scan():
                 if node.relation in self.tables:
                     source = self.tables[node.relation]
-                    return source.op_column is None if source.changelog is None else append_only(source)
+                    return source.op_column is None if source.kept is None else append_only(source)
                 return self.append_only(self.views[node.relation].root)
             case Union():
                 return all(self.append_only(c) for c in node.children)
@@ -296,8 +298,14 @@ class Assembler:
         return {i: columns.index(f.name) for i, f in enumerate(node.columns)}
 
     def _table_scan(self, table: str) -> int:
-        """The step that gives a table's rows; those of a keyed table are kept once for all views."""
+        """The step that gives a table's rows; where they are kept, they are kept once for all views."""
         source = self.tables[table]
+        if source.versions is not None:
+            scan_files, apply_versions = version_steps(source)
+            scan_rows = self.add(scan_files, (), 0)
+            rows = Input(self.add(apply_versions.rows, (Input(scan_rows),), 0))
+            withdrawn = self.add(apply_versions.withdrawn, (Input(scan_rows, 1),), 0)
+            return self.add(apply_versions, (rows, Input(withdrawn, broadcast=True)), 0, True)
         if source.changelog is None:
             return self.add(ScanStep(source, self._demand.columns[table]), (), 0)
         scan, arrange, apply = message_steps(source)
@@ -307,9 +315,9 @@ class Assembler:
         return step
 
     def _comes_later(self, table: str, born: int) -> bool:
-        """Whether a reader born at an epoch must begin with the rows that a keyed table had by then."""
-        changelog = self.tables[table].changelog
-        return changelog is not None and born > changelog.born
+        """Whether a reader born at an epoch must begin with the rows that a table had kept by then."""
+        kept = self.tables[table].kept
+        return kept is not None and born > kept.born
 
     def _scan(self, node: Scan, born: int) -> int:
         if node.relation in self.tables:
@@ -321,7 +329,7 @@ class Assembler:
             rows = self.placed_by(placement, operation, (scan,), born).step
             if not self._comes_later(node.relation, born):
                 return rows
-            snapshot = self.add(ViewSnapshot(node.relation, contents_plan(self.tables[node.relation])), (), born)
+            snapshot = self.add(ViewSnapshot(node.relation, kept_rows_plan(self.tables[node.relation])), (), born)
             first = self.add(Calculate(None, expressions), (Input(snapshot),), born)
             return self.add(Concatenate(), (Input(rows), Input(first)), born)
         upstream = self.views[node.relation]

@@ -55,7 +55,13 @@ _CHANGING = {
     "MonotonicallyIncreasingID": "monotonically_increasing_id()",
     "SparkPartitionID": "spark_partition_id()",
     "InputFileName": "input_file_name()",
+    "InputFileBlockStart": "input_file_block_start()",
+    "InputFileBlockLength": "input_file_block_length()",
 }
+_WITHOUT_THEM = {
+    "InputFileName": "create the table with OPTIONS (metadataColumn '_metadata'), and use _metadata.file_path",
+}
+"""What to write instead, where that is more than a constant."""
 
 
 _SESSION_WINDOW = re.compile(r"\bsession_window\b`?\s*(/\*.*?\*/\s*)*\(", re.IGNORECASE | re.DOTALL)
@@ -218,7 +224,7 @@ class Catalyst:
                     "TM2105",
                     "a view cannot use a function whose value is not decided by its rows",
                     got=shown,
-                    hint="put the value into a column of a table, or write a constant",
+                    hint=_WITHOUT_THEM.get(name, "put the value into a column of a table, or write a constant"),
                 )
                 error.passed += catalyst_places.of_class(analyzed, name)
                 raise catalyst_places.placed(error, query, at, shown.rstrip("()"))

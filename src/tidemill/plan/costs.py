@@ -9,6 +9,7 @@ from tidemill.task.accumulators import OF_GROUP
 from tidemill.task.program import (
     ApplyBook,
     ApplyChangelog,
+    ApplyFileVersions,
     GroupChanges,
     JoinChanges,
     LookupJoin,
@@ -78,6 +79,8 @@ def cost(operation: Operation) -> Cost:
             return Cost(CostClass.CHANGES, "once O(n)")
         case ApplyChangelog() | ApplyBook():
             return Cost(CostClass.LOOKUPS)
+        case ApplyFileVersions():
+            return Cost(CostClass.CHANGES, "and the earlier rows of files that were overwritten")
     return Cost(CostClass.CHANGES)
 
 

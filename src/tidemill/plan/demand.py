@@ -37,8 +37,8 @@ class Demand:
             return
         self._noted = True
         for source in self._tables.values():
-            if source.changelog is not None:
-                self.columns[source.name] = source.changelog.rows.names
+            if source.kept is not None:
+                self.columns[source.name] = source.kept.rows.names
         for view in self._views.values():
             self._note_columns(view.root)
             _, top = finishing(view.root)
@@ -49,7 +49,7 @@ class Demand:
 
     def _note_columns(self, node: Node) -> None:
         """Columns of each table in use, in the table's order."""
-        if isinstance(node, Scan) and node.relation in self._tables and self._tables[node.relation].changelog is None:
+        if isinstance(node, Scan) and node.relation in self._tables and self._tables[node.relation].kept is None:
             used = {*self.columns.get(node.relation, ()), *(c.name for c in node.columns)}
             names = self._tables[node.relation].schema.names
             self.columns[node.relation] = tuple(n for n in names if n in used)

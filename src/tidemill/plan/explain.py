@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 from tidemill.plan.assemble import Assembler, ViewDefinition
 from tidemill.plan.costs import Cost, CostClass, cost
 from tidemill.plan.small_sides import base_tables
-from tidemill.plan.step_columns import Names, exchanged_by, results, show, step_columns
+from tidemill.plan.step_columns import Names, exchanged_by, input_columns, results, show, step_columns
 from tidemill.task.program import (
     ApplyBook,
     ApplyChangelog,
+    ApplyFileVersions,
     Arrange,
     ArrangeMessages,
     Calculate,
@@ -38,7 +39,7 @@ from tidemill.task.program import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from tidemill.task.program import TableSource
 
@@ -179,12 +180,15 @@ class _Explanation:
 
     def _written(self, number: int) -> tuple[StateTable, ...]:
         """State tables, without the errors of input tables."""
+        return self._tables(number, written_tables)
+
+    def _tables(self, number: int, of: Callable[[Operation], tuple[StateTable, ...]]) -> tuple[StateTable, ...]:
         operation = self._steps[number].operation
-        return () if isinstance(operation, ScanStep) else written_tables(operation)
+        return () if isinstance(operation, ScanStep) else of(operation)
 
     def _step(self, number: int) -> list[str]:
         step = self._steps[number]
-        names = [self._columns[i.step] for i in step.inputs]
+        names = [input_columns(self._program, self._columns, i) for i in step.inputs]
         sources = ", ".join(f"#{i.step}" + (f".{i.port}" if i.port else "") for i in step.inputs)
         arrow = f" <- {sources}" if sources else ""
         spent = self._costs[number]
@@ -196,7 +200,7 @@ class _Explanation:
         if self._in_small(number):
             text = text.replace("a complete side", "a small side").replace("which is complete", "which is small")
         lines = [f"  #{number} superstep {step.depth}  {text}{arrow}   {spent}"]
-        written, read = self._written(number), read_tables(step.operation)
+        written, read = self._written(number), self._tables(number, read_tables)
         for table in dict.fromkeys((*written, *read)):
             done = [w for w, tables in (("looked up", read), ("appended", written)) if table in tables]
             cut = ", let go of behind the watermark" if table.id in self._retained else ""
@@ -265,6 +269,8 @@ def describe(operation: Operation, inputs: Sequence[Names], own: Names) -> str:
             return f"Apply changelog of {listed(operation.changelog.key, operation.changelog.rows.names)}"
         case ApplyBook():
             return "Apply order book"
+        case ApplyFileVersions():
+            return "Apply versions of files"
 
 
 def _join(operation: JoinChanges, inputs: Sequence[Names]) -> str:

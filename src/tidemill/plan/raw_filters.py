@@ -24,8 +24,8 @@ _NEVER_FAIL = frozenset(
 def with_raw_filters(steps: Sequence[Step]) -> tuple[Step, ...]:
     """The same steps, whose scans know what all their readers ask of a row.
 
-    Scans of change messages and of tables with a watermark are left as they are: there, each row counts before it is
-    filtered.
+    Scans of change messages, of tables whose rows are kept and of those with a watermark are left as they are: there,
+    each row counts before it is filtered.
     """
     return tuple(
         replace(step, operation=replace(step.operation, condition=_asked_by_all(steps, number)))
@@ -36,7 +36,7 @@ def with_raw_filters(steps: Sequence[Step]) -> tuple[Step, ...]:
 
 
 def _rows_are_free(scan: ScanStep) -> bool:
-    return not scan.sequenced and scan.source.op_column is None and scan.source.watermark is None
+    return not scan.sequenced and not scan.by_file and scan.source.op_column is None and scan.source.watermark is None
 
 
 def _asked_by_all(steps: Sequence[Step], number: int) -> Expression | None:

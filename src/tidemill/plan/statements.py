@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from tidemill.connectors.registry import know_secrets
 from tidemill.errors import TidemillError, without_secrets
 from tidemill.schema import Schema
 
@@ -120,6 +121,7 @@ def split_script(script: str) -> list[Source]:
     TidemillError
         TM2001 for a string or comment that is not closed.
     """
+    know_secrets(script)
     statements = []
     start = at = 0
     meaningful = False

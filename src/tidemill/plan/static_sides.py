@@ -39,7 +39,7 @@ class StaticSides:
     """Tells what is complete and what waits, for a reader born at an epoch.
 
     A view of another birth begins with a snapshot beside new rows, so it neither is complete nor waits; the same
-    holds for a keyed table that is older than its reader.
+    holds for a table whose rows are kept and that is older than its reader.
     """
 
     def __init__(self, views: Mapping[str, ViewDefinition], tables: Mapping[str, TableSource]) -> None:
@@ -62,7 +62,7 @@ class StaticSides:
         match node:
             case Scan() if node.relation in self._tables:
                 source = self._tables[node.relation]
-                older = source.changelog is not None and born > source.changelog.born
+                older = source.kept is not None and born > source.kept.born
                 return not source.static and not older
             case Scan():
                 view = self._views[node.relation]

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from tidemill.task.accumulators import AggregateLayout
 from tidemill.task.expressions import Call, Expression, Literal, Ref
 from tidemill.task.program import (
     ApplyBook,
     ApplyChangelog,
+    ApplyFileVersions,
     Arrange,
     ArrangeMessages,
     Calculate,
     Concatenate,
     Explode,
     GroupPartial,
+    Input,
     JoinChanges,
     LookupJoin,
     PairSums,
@@ -26,6 +30,9 @@ from tidemill.task.program import (
 )
 
 Names = tuple[str, ...]
+FILE = "file"
+"""What rows that are kept by file have besides their columns."""
+
 _LONGEST = 40
 _COMPARISONS = {"eq": "=", "eq_null_safe": "<=>", "ne": "<>", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
 _INFIX = {**_COMPARISONS, "and": "and", "or": "or", "add": "+", "subtract": "-", "multiply": "*", "divide": "/"}
@@ -43,9 +50,11 @@ def step_columns(program: Program) -> list[Names]:
         return found[stored[table.id]] if stored.get(table.id, len(found)) < len(found) else ()
 
     for step in program.steps:
-        inputs = [found[i.step] for i in step.inputs]
+        inputs = [input_columns(program, found, i) for i in step.inputs]
         first: Names = inputs[0] if inputs else ()
         match step.operation:
+            case ScanStep(by_file=True):
+                names = (*step.operation.columns, FILE)
             case ScanStep():
                 names = step.operation.columns + (("operation", "place") if step.operation.sequenced else ())
             case ViewSnapshot():
@@ -73,10 +82,18 @@ def step_columns(program: Program) -> list[Names]:
                 names = (*first, *(c.function for c in step.operation.calls))
             case ApplyChangelog() | ApplyBook():
                 names = step.operation.changelog.rows.names
+            case ApplyFileVersions():
+                names = step.operation.versions.rows.names
             case _:
                 names = first
         found.append(names)
     return found
+
+
+def input_columns(program: Program, columns: Sequence[Names], source: Input) -> Names:
+    """The names of what a step reads from another: of a scan by file, port 1 gives files."""
+    scanned = isinstance(program.steps[source.step].operation, ScanStep)
+    return (FILE,) if scanned and source.port else columns[source.step]
 
 
 def pair_sides(operation: PairSums, inputs: list[Names], of_table: object) -> tuple[Names, Names]:

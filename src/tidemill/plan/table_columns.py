@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from tidemill.plan.step_columns import Names, step_columns
+from tidemill.plan.step_columns import FILE, Names, step_columns
 from tidemill.task.program import (
     ApplyChangelog,
+    ApplyFileVersions,
     Arrange,
     GroupChanges,
     GroupPartial,
@@ -35,6 +36,8 @@ def _key_columns(program: Program, columns: list[Names], step: Step, table: Stat
             return columns[step.inputs[0].step]
         case ApplyChangelog(changelog=changelog):
             return tuple(changelog.rows.names[i] for i in changelog.key)
+        case ApplyFileVersions(versions=versions):
+            return (FILE, *versions.rows.names)
         case StoreKeyed() | GroupChanges():
             return _written(program, columns, step.inputs[0].step, table)
     return ()

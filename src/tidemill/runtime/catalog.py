@@ -2,235 +2,20 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-import pyarrow as pa
-
-from tidemill.errors import SECRET_OPTIONS, TidemillError, nearest
-from tidemill.formats.base import BEGINNING_BYTES, WholeByBeginning, WholeFiles
-from tidemill.formats.codecs import CODEC_OPTIONS, parse_codec_options
-from tidemill.formats.csv.changes import DELETES_OPTION
-from tidemill.formats.debezium.format import KEY_OPTION, OPERATION
-from tidemill.formats.inference.infer import INFERABLE
-from tidemill.formats.inference.options import INFERENCE_OPTIONS
-from tidemill.formats.options import TABLE_OPTIONS, check_options, parse_size
-from tidemill.formats.orderbook.format import parse_rules
-from tidemill.formats.orderbook.rules import MESSAGES
-from tidemill.formats.read_modes import READ_OPTIONS, check_read_mode
-from tidemill.formats.registry import lookup
-from tidemill.formats.rescue.options import RESCUE_OPTIONS
-from tidemill.objectstore.connection import CONNECTION_OPTIONS, SPELT_CONNECTION, is_object_url
+from tidemill.errors import TidemillError, nearest
 from tidemill.plan import codec
 from tidemill.plan.algebra import Node, relations
 from tidemill.plan.assemble import ViewDefinition
 from tidemill.plan.statements import CreateTable
-from tidemill.runtime.error_budget import BUDGET_OPTIONS, ErrorBudget, parse_budget
-from tidemill.runtime.inferred_tables import format_options, with_columns
-from tidemill.runtime.primary_key import DEBEZIUM, ORDER_BOOK, with_primary_key
-from tidemill.runtime.static_tables import parse_static
-from tidemill.runtime.stream_tables import STREAM_OPTIONS, check_stream
-from tidemill.runtime.watermark import Watermark, parse_watermark
-from tidemill.schema import Field, Schema
-from tidemill.sources.filters import FILTER_OPTIONS
-from tidemill.sources.place import Place, pattern_of, place_of
-from tidemill.sources.streams.endpoints import is_stream
-from tidemill.task.expressions import Literal, Ref
-from tidemill.task.program import Calculate, Changelog, ReadPlan, TableSource, multiset_table
-
-_OWN_OPTIONS = TABLE_OPTIONS | INFERENCE_OPTIONS | FILTER_OPTIONS | STREAM_OPTIONS
-"""Options of any table that its format is not told of; those of codecs and of how to read it is."""
-
-CHANGEABLE = {
-    name.lower(): name for name in (*BUDGET_OPTIONS, "maxFilesPerTrigger", "maxBytesPerTrigger", *SPELT_CONNECTION)
-}
-"""Options of a table that can be changed: they say when its rows are admitted, or how its store is reached, and nothing
-about what they are.
-"""
-
-ERRORS_SUFFIX = "__errors"
-"""``<table>__errors`` reads as a view with one row per malformed field or row."""
-
-STATUS_SUFFIX = "__status"
-"""``<table>__status`` reads as a view with one row for each connection of a pushed stream."""
+from tidemill.runtime.tables import ERRORS_SUFFIX, FILES_SUFFIX, STATUS_SUFFIX, Table, new_table, table_from_json
+from tidemill.schema import Schema
 
 NEXT = " (replacement)"
 """The inner name of a view that is being built to replace another ends so."""
-
-STORED_ERRORS = Schema(
-    (
-        Field("file", pa.string(), False),
-        Field("position", pa.int64(), False),
-        Field("line", pa.int64(), True),
-        Field("at", pa.int64(), True),
-        Field("column", pa.string(), True),
-        Field("reason", pa.string(), False),
-        Field("raw", pa.binary(), False),
-    )
-)
-"""What is kept of each: positions are of the row's first byte, ``at`` is that of what is wrong with it."""
-
-ERRORS_SCHEMA = Schema((Field("source", pa.string(), False), *STORED_ERRORS))
-"""What is read: with the table's name first, so that the errors of several tables can be put together."""
-
-
-@dataclass(frozen=True)
-class Table:
-    """A table as created.
-
-    ``schema`` is that of its rows. ``uid`` never names another table, not even a later one of the same name.
-    ``options`` have lower-case names; ``path`` is the option of that name made absolute, so that a mill may be
-    restarted from another directory. A table with a ``primary_key`` is *keyed*: its rows come from messages in
-    their order, and are kept from its creation after epoch ``born`` on, whether or not a view reads it. The columns
-    of an ``inferred`` table come from its files; ``added`` are columns that it got later (``runtime/evolution.py``).
-    """
-
-    name: str
-    uid: str
-    format: str
-    declared: Schema
-    options: Mapping[str, str]
-    path: str
-    primary_key: tuple[str, ...] = ()
-    born: int = 0
-    inferred: bool = False
-    added: tuple[str, ...] = ()
-
-    @property
-    def pushed(self) -> bool:
-        """Whether its rows come over connections, and are read from a spool."""
-        return is_stream(self.path)
-
-    @property
-    def keyed(self) -> bool:
-        """Whether the table is kept, row by row, from ordered messages."""
-        return bool(self.primary_key)
-
-    @property
-    def op_column(self) -> str | None:
-        """The column that says insert or delete; it is not a column of the table."""
-        name = self.options.get("opcolumn")
-        if name is None:
-            return None
-        return next((f.name for f in self.declared if f.name.lower() == name.lower()), name)
-
-    @property
-    def schema(self) -> Schema:
-        """Columns of the table's rows."""
-        return Schema(tuple(f for f in self.declared if f.name != self.op_column))
-
-    @property
-    def watermark(self) -> Watermark | None:
-        """Which rows come too late to be admitted. Errors as :func:`parse_watermark`."""
-        return parse_watermark(self.options, self.schema)
-
-    @property
-    def static(self) -> bool:
-        """Whether all its rows come before those of any other table. Errors as :func:`parse_static`."""
-        return parse_static(self.options, self.keyed)
-
-    @property
-    def in_objects(self) -> bool:
-        """Whether its files are objects of a store."""
-        return is_object_url(self.path)
-
-    @property
-    def place(self) -> Place:
-        """Where its files are. Errors as :func:`place_of`."""
-        return place_of(self.path, self.options)
-
-    @property
-    def broadcast(self) -> bool | None:
-        """Whether it may be the small side of a join, whatever its size; None leaves that to its size.
-
-        Raises
-        ------
-        TidemillError
-            TM4003 for a value that is neither true nor false.
-        """
-        text = self.options.get("broadcast")
-        if text is None:
-            return None
-        if text.lower() not in ("true", "false"):
-            raise TidemillError("TM4003", "bad value for option broadcast", got=text, hint="true or false")
-        return text.lower() == "true"
-
-    @property
-    def budget(self) -> ErrorBudget:
-        """How many malformed rows it tolerates. Errors as :func:`parse_budget`."""
-        return parse_budget(self.options)
-
-    def same_but_for_limits(self, statement: CreateTable) -> bool:
-        """Whether a statement would create this table, perhaps with other values of options that can be changed.
-
-        Columns that were inferred or added later do not count.
-        """
-        given = {k.lower(): v for k, v in statement.options.items()}
-        fixed = [{k: v for k, v in options.items() if k not in CHANGEABLE} for options in (self.options, given)]
-        if fixed[0] != fixed[1] or self.format != statement.format:
-            return False
-        if self.inferred and not len(statement.schema):
-            return {n.lower() for n in statement.primary_key} == {n.lower() for n in self.primary_key}
-        made = with_primary_key(with_columns(statement))
-        first = Schema(tuple(f for f in self.declared if f.name not in self.added))
-        return not self.inferred and (first, self.primary_key) == (made.schema, made.primary_key)
-
-    def limit(self, name: str) -> int | None:
-        """``maxFilesPerTrigger`` or ``maxBytesPerTrigger``."""
-        text = self.options.get(name.lower())
-        return None if text is None else parse_size(name, text)
-
-    def codec(self, path: str) -> str | None:
-        """How a file of the table is compressed, if it is."""
-        return parse_codec_options(self.options).of(path)
-
-    def whole(self, path: str) -> bool:
-        """Whether a file of the table can only be read from its beginning to its end."""
-        if self.pushed:
-            return False
-        format_ = lookup(self.format)
-        by_format = isinstance(format_, WholeFiles) and format_.reads_whole_files(self.declared, self.options)
-        if by_format or self.codec(path) is not None:
-            return True
-        if not isinstance(format_, WholeByBeginning):
-            return False
-        return format_.begins_whole(self.declared, self.options, self.place.beginning(path, BEGINNING_BYTES))
-
-    def source(self) -> TableSource:
-        """What a scan needs to know."""
-        fields = self.declared.fields
-        if self.op_column is not None and self.op_column not in self.declared.names:
-            fields = (*fields, Field(self.op_column, pa.string()))
-        given = format_options(self.format, self.options, self.inferred)
-        options = tuple(sorted((k, v) for k, v in given.items() if k not in _OWN_OPTIONS))
-        values = (self.options.get("opinsert", "I"), self.options.get("opdelete", "D"))
-        errors = multiset_table(f"errors:{self.uid}", STORED_ERRORS.types, 2)
-        schema, op_column = Schema(fields), self.op_column
-        if self.format == DEBEZIUM:
-            schema, op_column = Schema((*fields, Field(OPERATION, pa.string(), False))), OPERATION
-            options = (*options, (KEY_OPTION, json.dumps(self.primary_key)))
-        elif self.format == ORDER_BOOK:
-            schema = MESSAGES
-        elif self.keyed and op_column is not None:
-            rule = {"column": op_column, "value": values[1], "key": self.primary_key}
-            options = (*options, (DELETES_OPTION, json.dumps(rule)))
-        log = self._changelog() if self.keyed else None
-        watermark = None if self.watermark is None else self.watermark.column
-        place = (self.name, self.uid, self.format, schema, options, op_column, values, errors, log)
-        return TableSource(*place, watermark, self.static)
-
-    def _changelog(self) -> Changelog:
-        rows = self.schema
-        book = parse_rules(self.options) if self.format == ORDER_BOOK else None
-        return Changelog(rows, tuple(rows.names.index(n) for n in self.primary_key), self.born, book)
-
-    def errors_plan(self) -> ReadPlan:
-        """How ``<table>__errors`` is read."""
-        columns = tuple(Ref(i, f.type, f.nullable) for i, f in enumerate(STORED_ERRORS))
-        named = Calculate(None, (Literal(self.name, pa.string()), *columns))
-        return ReadPlan(self.source().errors, None, (), (named,), ERRORS_SCHEMA)
 
 
 @dataclass(frozen=True)
@@ -291,26 +76,7 @@ class Catalog:
             TM5001 and TM5002 for the path; as :func:`with_primary_key` for the key.
         """
         self._check_free(statement.name)
-        inferred = not len(statement.schema) and statement.format in INFERABLE
-        options = {k.lower(): v for k, v in statement.options.items()}
-        pushed = is_stream(options.get("path", ""))
-        if pushed:
-            check_stream(statement.format, statement.schema, options)
-        statement = with_primary_key(with_columns(statement))
-        path = options.get("path", "") if pushed else pattern_of(options["path"]) if "path" in options else ""
-        uid = f"{statement.name}#{self.next_uid}"
-        table = Table(
-            statement.name,
-            uid,
-            statement.format,
-            statement.schema,
-            options,
-            path,
-            statement.primary_key,
-            born,
-            inferred,
-        )
-        _check_table(table, statement)
+        table = new_table(statement, f"{statement.name}#{self.next_uid}", born)
         return replace(self, tables={**self.tables, table.name: table}, next_uid=self.next_uid + 1)
 
     def with_options(self, name: str, options: Mapping[str, str | None]) -> Catalog:
@@ -323,20 +89,7 @@ class Catalog:
         """
         if name not in self.tables:
             raise self.unknown(name, "table")
-        for option in options:
-            if option.lower() not in CHANGEABLE:
-                raise TidemillError(
-                    "TM2023",
-                    "this option of a table cannot be changed",
-                    got=option,
-                    hint=f"{nearest(option, CHANGEABLE.values())}; others decide what the rows are, so that they need "
-                    "a new table",
-                )
-        changed = {k.lower(): v for k, v in options.items()}
-        kept = {k: v for k, v in self.tables[name].options.items() if k not in changed}
-        given = {k: v for k, v in changed.items() if v is not None}
-        table = replace(self.tables[name], options={**kept, **given})
-        _check_limits(table)
+        table = self.tables[name].with_options(options)
         return replace(self, tables={**self.tables, name: table})
 
     def add_view(
@@ -421,19 +174,34 @@ class Catalog:
         """The tables that a query reads itself, not through another view."""
         return set(relations(root)) & self.tables.keys()
 
-    def keyed_tables(self) -> set[str]:
-        """Tables whose rows are kept, so that they can be read like views."""
-        return {t.name for t in self.tables.values() if t.keyed}
+    def kept_tables(self) -> set[str]:
+        """Tables whose rows are kept, so that no view reads their files again."""
+        return {t.name for t in self.tables.values() if t.kept}
+
+    def readable_tables(self) -> set[str]:
+        """Tables that can be read like views."""
+        return {t.name for t in self.tables.values() if t.readable}
 
     def begins_with_snapshot(self, view: View) -> bool:
-        """Whether a view begins with rows that an older view or keyed table had when it was created."""
+        """Whether a view begins with rows that an older view, or table that is kept, had when it was created."""
         births = [self.everything[n].born for n in self.views_read_by(view.root)]
-        births += [self.tables[n].born for n in self.tables_read_by(view.root) & self.keyed_tables()]
+        births += [self.tables[n].born for n in self.tables_read_by(view.root) & self.kept_tables()]
         return any(born < view.born for born in births)
 
     def views_read_by(self, root: Node) -> set[str]:
         """The views that a query reads itself."""
         return set(relations(root)) & self.everything.keys()
+
+    def check_reads_no_failed(self, root: Node) -> None:
+        """TM2015 when a query reads a view that has failed."""
+        for name in self.views_read_by(root):
+            if self.views[name].failure is not None:
+                raise TidemillError(
+                    "TM2015",
+                    "a view cannot read a view that has failed",
+                    got=f"{name}: {self.views[name].failure}",
+                    hint=f"DROP VIEW {name} and create it again without the expression that fails",
+                )
 
     def described(self, name: str) -> tuple[Schema, str]:
         """Columns and uid of a table or view. TM2012 when there is none."""
@@ -450,16 +218,19 @@ class Catalog:
         return TidemillError("TM2012", f"there is no {kind} of this name", got=name, hint=hint)
 
     def only_read_through_views(self, name: str) -> TidemillError:
-        """TM2036: a table whose rows are not kept."""
+        """TM2036: a table whose rows are not kept, or not so that they can be read."""
         readers = [v for v in self.views if name in relations(self.views[v].root)]
         hint = f"CREATE MATERIALIZED VIEW ... AS SELECT ... FROM {name}, and read the view"
+        why = "a table is read through a view: its rows are not kept"
+        if self.tables[name].kept:
+            why = "a table with deletions is read through a view: its rows are kept by file"
         if readers:
             hint += f"; views that read it: {', '.join(readers)}"
-        return TidemillError("TM2036", "a table is read through a view: its rows are not kept", got=name, hint=hint)
+        return TidemillError("TM2036", why, got=name, hint=hint)
 
     def _check_free(self, name: str) -> None:
         taken = name in self.tables or name in self.views or name.endswith(NEXT)
-        shown = {name.removesuffix(ERRORS_SUFFIX), name.removesuffix(STATUS_SUFFIX)}
+        shown = {name.removesuffix(s) for s in (ERRORS_SUFFIX, STATUS_SUFFIX, FILES_SUFFIX)}
         if taken or shown & self.tables.keys():
             raise TidemillError(
                 "TM2010",
@@ -470,12 +241,8 @@ class Catalog:
 
     def to_json(self) -> dict[str, Any]:
         """As stored in a manifest: without secrets, which the script or the environment gives again."""
-        tables = [
-            {**vars(t), "declared": codec.encode(t.declared), "options": _without_secrets(t.options)}
-            for t in self.tables.values()
-        ]
         return {
-            "tables": tables,
+            "tables": [t.to_json() for t in self.tables.values()],
             "views": [_view_to_json(v) for v in self.views.values()],
             "next_uid": self.next_uid,
             "pending": [_view_to_json(v) for v in self.pending.values()],
@@ -497,15 +264,11 @@ class Catalog:
 
     @staticmethod
     def _from_json(data: Mapping[str, Any]) -> Catalog:
-        tables = {t["name"]: _table_from_json(t) for t in data["tables"]}
+        tables = {t["name"]: table_from_json(t) for t in data["tables"]}
         views = {v["name"]: _view_from_json(v) for v in data["views"]}
         pending = {v["name"].removesuffix(NEXT): _view_from_json(v) for v in data.get("pending", ())}
         former = tuple(Former(_view_from_json(f["view"]), f["until"]) for f in data.get("former", ()))
         return Catalog(tables, views, data["next_uid"], pending, former)
-
-
-def _without_secrets(options: Mapping[str, str]) -> dict[str, str]:
-    return {name: value for name, value in options.items() if name not in SECRET_OPTIONS}
 
 
 def _view_to_json(view: View) -> dict[str, Any]:
@@ -532,64 +295,3 @@ def check_properties(properties: Mapping[str, str]) -> None:
             raise TidemillError(
                 "TM2014", f"bad value of property {name}", got=value, hint=nearest(value, PROPERTIES[name])
             )
-
-
-def _table_from_json(data: Mapping[str, Any]) -> Table:
-    names = {n: tuple(data.get(n, ())) for n in ("primary_key", "added")}
-    return Table(**{**data, "declared": codec.decode(data["declared"]), **names})
-
-
-def _check_table(table: Table, statement: CreateTable) -> None:
-    format_ = lookup(table.format)
-    known = TABLE_OPTIONS | INFERENCE_OPTIONS | CODEC_OPTIONS | READ_OPTIONS | format_.option_names | RESCUE_OPTIONS
-    known |= STREAM_OPTIONS if table.pushed else FILTER_OPTIONS | CONNECTION_OPTIONS
-    check_options(table.format, statement.options, known)
-    if table.keyed and table.watermark is not None:
-        raise TidemillError(
-            "TM2022",
-            "a table with a PRIMARY KEY cannot have a watermark",
-            got=f"watermark '{table.watermark.column}'",
-            hint="a late message still changes its row; put the watermark on a table without a key",
-        )
-    if not table.declared.fields:
-        raise TidemillError(
-            "TM2009",
-            "a table needs columns",
-            got=table.name,
-            hint="CREATE TABLE name (column type, ...) USING ...",
-        )
-    lowered = [n.lower() for n in table.declared.names]
-    if len(set(lowered)) < len(lowered):
-        twice = next(n for n in lowered if lowered.count(n) > 1)
-        raise TidemillError("TM2005", "two columns have the same name", got=twice, hint="rename one of them")
-    if "path" not in table.options:
-        raise TidemillError(
-            "TM5005", "a table needs a path", got=table.name, hint="OPTIONS (path 'directory, file or glob')"
-        )
-    source = table.source()
-    if (
-        "opcolumn" in table.options
-        and source.schema.fields[source.schema.names.index(str(source.op_column))].type != pa.string()
-    ):
-        raise TidemillError(
-            "TM2011",
-            "opColumn must be a string column",
-            got=str(table.op_column),
-            hint="declare it as STRING",
-        )
-    format_.validate(source.schema, dict(source.options))
-    parse_codec_options(table.options)
-    check_read_mode(table.format, format_.reader(source.schema, dict(source.options), ()), table.options)
-    _ = table.broadcast  # raises for a bad value
-    _check_limits(table)
-    if not table.pushed:
-        next(table.place.listing(), None)
-
-
-def _check_limits(table: Table) -> None:
-    """TM4003 for a bad value of an option that can be changed."""
-    for name in ("maxFilesPerTrigger", "maxBytesPerTrigger"):
-        table.limit(name)
-    _ = table.budget
-    if not table.pushed:
-        _ = table.place

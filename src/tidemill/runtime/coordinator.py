@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import threading
 import time
-import weakref
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -30,6 +29,7 @@ from tidemill.plan.rules import rewrite
 from tidemill.plan.statements import CreateTable, CreateView
 from tidemill.runtime import evolution, replacements, small_tables
 from tidemill.runtime.admission import Admission
+from tidemill.runtime.arrivals import Arrivals
 from tidemill.runtime.catalog import NEXT, Catalog, View, check_properties
 from tidemill.runtime.checkpoints import Checkpoints, InUse, Sealed
 from tidemill.runtime.compactor import Compactor
@@ -37,23 +37,24 @@ from tidemill.runtime.epoch_job import EpochJobs, broadcast_program, run_certain
 from tidemill.runtime.epoch_programs import EpochPrograms, Prepared
 from tidemill.runtime.epoch_work import failed_views, must_begin, snapshot_steps, tables_of
 from tidemill.runtime.expired_state import expired_state
-from tidemill.runtime.filling import filling
+from tidemill.runtime.filling import filling, without_history
+from tidemill.runtime.readers import Readers
 from tidemill.runtime.report import EpochReport, epoch_report
 from tidemill.runtime.root import Recovered, Root
 from tidemill.runtime.snapshot import Snapshot, from_manifest
 from tidemill.runtime.stored_tables import stored_tables
-from tidemill.runtime.streams import PushedStreams
 from tidemill.runtime.superstep import EpochPlan, TaskReport
 from tidemill.runtime.uploads import Uploads, buffered_bytes
 from tidemill.runtime.view_frame import pinning, view_frame
-from tidemill.runtime.view_root import view_root
+from tidemill.runtime.view_root import is_view, view_root
 from tidemill.sources.split import Split, SplitResult
+from tidemill.sources.unreadable import repeating
 from tidemill.state.compaction import Policy
 from tidemill.state.expiry import Expiry
 from tidemill.state.memory import share_of_task
 from tidemill.state.version import Run
-from tidemill.task.program import ScanStep
 
+_T = TypeVar("_T")
 _ATTEMPTS = 3
 _LOSSES = ("TM1015", "TM1018")
 _HURRY = 0.8
@@ -76,7 +77,7 @@ class Coordinator:
         self.objects = root.objects
         self.settings = settings
         self.spark = spark
-        self._snapshots: list[weakref.ref[Snapshot]] = []
+        self._readers = Readers()
         self._lock = threading.RLock()
         self._jobs = EpochJobs(spark.sparkContext)
         self._admission = Admission(settings.epoch_bytes, _LEAST_EPOCH_BYTES)
@@ -85,9 +86,9 @@ class Coordinator:
         self._warnings: list[str] = list(root.warnings)
         self.went_back: list[int] = []
         """The epochs to which it went back, each time that sealed ones were lost."""
-        self.streams = PushedStreams(root.objects.directory)
+        self.streams = Arrivals(root.objects)
         self._begin_from(root.recovered)
-        self.streams.hold(self.catalog)
+        self.streams.begin(self.catalog, self._intake)
 
     def _begin_from(self, found: Recovered) -> None:
         last = found.last
@@ -120,10 +121,7 @@ class Coordinator:
     def _in_use(self) -> InUse:
         """What garbage collection must leave alone."""
         in_flight, reading = self._compactor.in_flight(), self._compactor.reading()
-        version = self.version
-        alive = [found for ref in list(self._snapshots) if (found := ref()) is not None]
-        pinned = {id(s.version): s.version.files() for s in alive if s.version is not version}
-        return InUse(version.files(), (reading, *pinned.values()), in_flight)
+        return InUse(self.version.files(), (reading, *self._readers.files(self.version)), in_flight)
 
     # -- statements ---------------------------------------------------------------------------------
 
@@ -164,14 +162,7 @@ class Coordinator:
                 return
             check_properties(statement.properties)
             root = view_root(self.plan, statement, frame)
-            for name in self.catalog.views_read_by(root):
-                if self.catalog.views[name].failure is not None:
-                    raise TidemillError(
-                        "TM2015",
-                        "a view cannot read a view that has failed",
-                        got=f"{name}: {self.catalog.views[name].failure}",
-                        hint=f"DROP VIEW {name} and create it again without the expression that fails",
-                    )
+            self.catalog.check_reads_no_failed(root)
             if statement.or_replace and statement.name in self.catalog.views:
                 self._replace(statement, root)
                 return
@@ -183,14 +174,7 @@ class Coordinator:
     def has_view(self, statement: CreateView) -> bool:
         """Whether a view of this name, query (or plan) and properties is there already."""
         view = self.catalog.views.get(statement.name)
-        if view is None or dict(view.properties) != dict(statement.properties):
-            return False
-        if view.query.split() == statement.query.split():
-            return True
-        try:
-            return view_root(self.plan, statement) == view.root
-        except TidemillError:
-            return False
+        return view is not None and is_view(view, self.plan, statement)
 
     def _replace(self, statement: CreateView, root: Node) -> None:
         """Begin to build a view beside the one of its name, unless that is, or will be, the same."""
@@ -219,7 +203,7 @@ class Coordinator:
         uids = {v.uid for v in self.catalog.everything.values()}
         new = [v for v in catalog.everything.values() if v.uid not in uids]
         for view in new:
-            for table in sorted(catalog.tables_read_by(view.root) - catalog.keyed_tables()):
+            for table in sorted(catalog.tables_read_by(view.root) - catalog.kept_tables()):
                 self._intake.pin(table)
                 self._intake.add_history(table, view.born)
             self._warnings += self.streams.history_wanted(catalog.tables_read_by(view.root))
@@ -324,18 +308,16 @@ class Coordinator:
         """The newest sealed version, or the newest that a crash cannot take back."""
         with self._lock:
             counts = self._intake.counts_to_json()
-            found = Snapshot(self.store, self.version, self.catalog, self._filling(), counts, self.streams.status)
-            if durable and self._checkpoints.durable.catalog:
-                last = self._checkpoints.durable
+            found = Snapshot(
+                self.store, self.version, self.catalog, self._filling_of(self.catalog), counts, self.streams.status
+            )
+            if durable and (last := self._checkpoints.durable).catalog:
                 found = from_manifest(self.store, last.version, last.catalog)
-            self._snapshots = [*(ref for ref in self._snapshots if ref() is not None), weakref.ref(found)]
+            self._readers.add(found)
             return found
 
-    def _filling(self) -> dict[str, int]:
-        """Views that do not stand for all rows yet, with the bytes of history that remain."""
-        return self._filling_of(self.catalog)
-
     def _filling_of(self, catalog: Catalog) -> dict[str, int]:
+        """Views that do not stand for all rows yet, with the bytes of history that remain."""
         remaining = self._intake.history_remaining()
         nothing = not remaining and not self._fresh
         return {} if nothing else filling(catalog, self._assembler(catalog), remaining, self._fresh)
@@ -350,8 +332,6 @@ class Coordinator:
     def durable_epoch(self) -> int:
         """The newest epoch that a crash cannot take back."""
         return self._checkpoints.durable_epoch
-
-    # -- epochs -------------------------------------------------------------------------------------
 
     def advance(self) -> EpochReport | None:
         """Run and seal one epoch.
@@ -369,28 +349,46 @@ class Coordinator:
         """
         with self._lock:
             started = time.perf_counter()
-            self.streams.list_files(self._intake, self.settings.listing_seconds)
+            self._lasting(lambda: self._intake.list_files(self.settings.listing_seconds, self.durable_epoch))
+            self.streams.follow(self._intake)
             return self._epoch(started)
 
     def advance_known(self) -> EpochReport | None:
-        """As :meth:`advance`, over files that are known already."""
-        return self._epoch(time.perf_counter())
+        """As :meth:`advance`, over what :meth:`backlog` has found."""
+        with self._lock:
+            started = time.perf_counter()
+            self._lasting(lambda: self._intake.go_on())  # which is another one when it is made again
+            return self._epoch(started)
 
     def _epoch(self, started: float) -> EpochReport | None:
-        """Run an epoch; after the loss of what was not durable, go back to what is, and run one from there."""
-        attempt = partial(evolution.repeating, partial(self._attempt, started), self._grow)
-        with self._lock:
-            for _ in range(_ATTEMPTS):
-                try:
-                    return attempt()
-                except TidemillError as error:
-                    if error.number == "TM1019" and not self._scattered:
-                        self._scattered = True
-                    elif error.number in _LOSSES:
-                        self._roll_back(error)
-                    else:
-                        raise
-            return attempt()
+        readable = partial(repeating, partial(self._attempt, started), self._set_aside)
+        return self._lasting(partial(evolution.repeating, readable, self._grow))
+
+    def _lasting(self, attempt: Callable[[], _T]) -> _T:
+        """What an attempt gives. After the loss of what was not durable the mill goes back, and it is made again."""
+        for _ in range(_ATTEMPTS):
+            try:
+                self._programs()  # which tables are in use
+                return attempt()
+            except TidemillError as error:
+                if error.number == "TM1019" and not self._scattered:
+                    self._scattered = True
+                elif error.number in _LOSSES:
+                    self._roll_back(error)
+                else:
+                    raise
+        return attempt()
+
+    def _set_aside(self, failures: Iterable[tuple[Split, TidemillError]]) -> None:
+        """Go on without some files; views whose history is lost fail, durably."""
+        lost = self._intake.set_aside(failures)
+        if lost:
+            with self._all_or_nothing():
+                catalog = without_history(self.catalog, lost, self.version.epoch)
+                self._free(catalog)
+                self._intake.drop_history(lost.keys())
+                self._intake.keep_history({v.born for v in catalog.active_views()})
+                self._change(catalog)
 
     def _grow(self, error: NewColumnsError) -> None:
         """Give a table the columns of a file, durably, or raise the error if it takes none."""
@@ -407,9 +405,11 @@ class Coordinator:
         self._compactor.forget()
         self._checkpoints.close(error)
         self._begin_from(self._taken.recover())
-        self.streams.list_files(self._intake, 0)
         self.went_back.append(self.version.epoch)
         self._warnings.append(f"{error.message()}\n  went back from epoch {newest} to epoch {self.version.epoch}")
+        self._programs()
+        self._intake.list_all()
+        self.streams.follow(self._intake)
 
     def _waiting_bytes(self) -> int:
         return buffered_bytes(self.version, self.durable_epoch)
@@ -424,23 +424,22 @@ class Coordinator:
         with self._lock:
             self._checkpoints.check()
             self._claim()
+            self._intake.clean(self.durable_epoch)
             if self._scattered and self._waiting_bytes():
                 self._gather()
             elif self._waiting_bytes() > self.settings.buffer_bytes:
                 self._checkpoints.flush(self._sealed())
             most = _MERGES_BEHIND * self.settings.compact_after * self.partitions
-            if any(len(runs) > most for runs in self.version.tables.values()):
+            if max(map(len, self.version.tables.values()), default=0) > most:
                 self._compactor.wait()
             programs = self._programs()
             current = programs.usual
-            used = {s.operation.source.name for s in current.program.steps if isinstance(s.operation, ScanStep)}
-            limits = (self._admission.bytes, self.settings.split_bytes, used, self.partitions)
-            apart = () if self._fresh else programs.small
-            splits = self._intake.admit(*limits, apart, self.settings.small_epoch_bytes)
+            limits = self._admission.bytes, self.settings.split_bytes, self.partitions
+            splits = self._intake.admit(*limits, () if self._fresh else programs.small, self.settings.small_epoch_bytes)
             snapshots = snapshot_steps(current.program, {self.catalog.everything[v].born for v in self._fresh})
             begins = must_begin(current.program, self._fresh) or bool(self.catalog.pending)
             appeared = self._intake.appeared()
-            if not splits and not snapshots and not begins and not appeared:
+            if not splits and not snapshots and not begins and not self._intake.must_note:
                 self._fresh.clear()
                 return None
             admitted = time.perf_counter()
@@ -465,18 +464,23 @@ class Coordinator:
             self._admission.sealed(sum(s.end - s.start for s in splits), report.spilled_bytes)
             small = {t: self._intake.known_bytes(t) for t in programs.small if not self.catalog.tables[t].broadcast}
             told = (*self.warnings(), *appeared, *evolution.what_was_read(results), *self._outgrown.newly(small))
-            return replace(report, warnings=told)
+            return replace(report, warnings=told, waiting=self._intake.waiting())
 
     def warnings(self) -> tuple[str, ...]:
         """What is to be said since the last report, or the last call; each thing once."""
         with self._lock:
             noted, self._warnings = self._warnings, []
-            return (*noted, *self._checkpoints.warnings(), *self._compactor.warnings())
+            return (*noted, *self._intake.warnings(), *self._checkpoints.warnings(), *self._compactor.warnings())
+
+    def retry_in(self) -> float | None:
+        """As :meth:`Intake.retry_in`."""
+        return self._intake.retry_in()
 
     def backlog(self) -> int:
-        """Bytes known and not admitted yet, history of new views included."""
+        """Bytes listed and not admitted yet, history of new views included. Everything there is now is looked for."""
         with self._lock:
-            self.streams.list_files(self._intake, 0, flush=True)
+            self._lasting(lambda: self._intake.list_all())
+            self.streams.follow(self._intake, flush=True)
             return self._intake.remaining()
 
     def checkpoint(self) -> None:
@@ -493,7 +497,9 @@ class Coordinator:
             try:
                 if checkpoint and self._claimed:
                     self.checkpoint()
+                self._intake.finish_cleaning(self.durable_epoch if checkpoint else None)
             finally:
+                self._intake.close(self.durable_epoch)
                 self._checkpoints.close()
                 self._taken.release()
 
@@ -508,10 +514,8 @@ class Coordinator:
         catalog = {
             "catalog": self._written[1],
             "fresh": sorted(self._fresh),
-            "history": self._intake.history_to_json(),
-            "static": self._intake.pinned_to_json(),
-            "counts": self._intake.counts_to_json(),
-            "filling": self._filling(),
+            "filling": self._filling_of(self.catalog),
+            **self._intake.to_json(),
         }
         return Sealed(self.version, catalog)
 
@@ -519,6 +523,7 @@ class Coordinator:
         if self._current is None:
             catalog, context = self.catalog, self.spark.sparkContext
             self._current = EpochPrograms(partial(self._assembler, catalog), partial(broadcast_program, context))
+        self._intake.use(self._current.scanned)
         return self._current
 
     def _run(self, current: Prepared, splits: list[Split], snapshots: list[int]) -> tuple[list[TaskReport], int]:
@@ -567,21 +572,15 @@ class Coordinator:
 
     def _evict(self, all_epochs: bool = False) -> None:
         """Read from durable objects what they have."""
-        until = None if all_epochs else self.version.epoch - self.settings.buffer_epochs
-        swaps = self._checkpoints.take_swaps(until)
+        swaps = self._checkpoints.take_swaps(None if all_epochs else self.version.epoch - self.settings.buffer_epochs)
         self.version = self.version.swapped(swaps)
+        self._intake.at(self.version)
         self._compactor.swapped(swaps)
 
     def _settle(self, failed: dict[str, str]) -> None:
         """What the epoch just sealed means for the catalog: failures, views that are whole, replacements."""
         epoch = self.version.epoch
-        catalog = self.catalog
-        for name in failed.keys() & catalog.views.keys():
-            catalog = catalog.with_failure(name, failed[name], epoch)
-        broken = {n: e for n, e in failed.items() if n not in catalog.views}
-        if broken:
-            catalog = replacements.fail(catalog, broken, epoch)
-        catalog = self._noting_whole(catalog)
+        catalog = self._noting_whole(replacements.with_failures(self.catalog, failed, epoch))
         swapped = catalog
         if replacements.ready(catalog):
             swapped = replacements.swap(catalog, epoch)

@@ -13,7 +13,7 @@ from pyspark import RDD, Broadcast, SparkContext
 from pyspark.errors import PySparkException
 
 from tidemill.errors import TidemillError
-from tidemill.runtime.epoch_work import share_out
+from tidemill.runtime.epoch_work import share_out, without_guesses
 from tidemill.runtime.superstep import (
     EpochPlan,
     Record,
@@ -24,6 +24,7 @@ from tidemill.runtime.superstep import (
     later_superstep,
 )
 from tidemill.sources.split import Split, SplitResult
+from tidemill.sources.unreadable import UnreadableFilesError, joined
 from tidemill.task.program import Program
 
 
@@ -49,7 +50,8 @@ class EpochJobs:
         Raises
         ------
         TidemillError
-            The first numbered error of any task, by superstep and partition; TM1020 when Spark gave up.
+            The first numbered error of any task, by superstep and partition; TM1020 when Spark gave up. When it was
+            only that files cannot be read, an :class:`UnreadableFilesError` with all of them.
         """
         shares = tuple(pickle.dumps(share, protocol=5) for share in work)
         try:
@@ -71,9 +73,14 @@ class EpochJobs:
             ) from error
         reports = [pickle.loads(data) for _, data in records]
         found = sorted((r for r in reports if isinstance(r, TaskReport)), key=lambda r: (r.depth, r.partition))
+        unreadable = []
         for report in found:
-            if report.error is not None:
+            if isinstance(report.error, UnreadableFilesError):
+                unreadable.append(report.error)
+            elif report.error is not None:
                 raise report.error
+        if unreadable:
+            raise joined(unreadable)
         return found
 
     def _start(self, partitions: int) -> RDD[int]:
@@ -119,7 +126,7 @@ def run_certainly(
         try:
             reports = jobs.run(plan, program.supersteps, work)
         except TidemillError as error:
-            certain = [s for s in splits if s.in_quotes is not None and s.base == 0]
+            certain = without_guesses(splits)
             if error.number not in ("TM4020", "TM4074") or len(certain) == len(splits):
                 raise
             splits, redone = certain, redone + 1  # it may come from a wrong guess: read less, but surely

@@ -13,7 +13,7 @@ from pyspark import Broadcast
 from tidemill.plan.assemble import Assembler, state_tables
 from tidemill.plan.event_time import Lag
 from tidemill.state.version import Run
-from tidemill.task.program import Program, StateTable, read_tables
+from tidemill.task.program import Program, ScanStep, StateTable, read_tables
 
 _MOST = 8
 """Programs kept besides the one for every epoch; more combinations of moving tables are served by that one."""
@@ -51,6 +51,8 @@ class EpochPrograms:
         Serves every epoch.
     small : frozenset of str
         Tables that small sides of joins are made of.
+    scanned : frozenset of str
+        Tables that are read at all.
     """
 
     def __init__(
@@ -63,6 +65,8 @@ class EpochPrograms:
         made = assembler(None)
         self.usual = self._prepared(made)
         self.small = frozenset(made.small.tables)
+        steps = (s.operation for s in self.usual.program.steps)
+        self.scanned = frozenset(s.source.name for s in steps if isinstance(s, ScanStep))
         self._others: dict[frozenset[str], Prepared] = {}
 
     def of(self, tables: Collection[str]) -> Prepared:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 
 from tidemill.runtime.superstep import TaskReport, Work
 from tidemill.sources.split import Split
@@ -47,6 +48,21 @@ def share_out(program: Program, splits: Sequence[Split], snapshots: list[int], p
         for share in shares:
             share.append((step, Split("", "", 0, 0, 0, 0)))
     return [Work(tuple(share)) for share in shares]
+
+
+def without_guesses(splits: Sequence[Split]) -> list[Split]:
+    """Those that know whether they begin in quotes; the others wait. A new version of a file becomes one split."""
+    ends: dict[tuple[str, str], int] = {}
+    for split in splits:
+        ends[split.table, split.path] = max(split.end, ends.get((split.table, split.path), 0))
+    anew = {(s.table, s.path) for s in splits if s.replaces}
+    found = []
+    for split in splits:
+        if split.replaces:
+            found.append(replace(split, end=ends[split.table, split.path]))
+        elif split.in_quotes is not None and split.base == 0 and (split.table, split.path) not in anew:
+            found.append(split)
+    return found
 
 
 def failed_views(program: Program, reports: Sequence[TaskReport]) -> dict[str, str]:

@@ -19,8 +19,9 @@ from tidemill.formats.inference.infer import INFERABLE, infer_columns
 from tidemill.formats.inference.options import parse_inference, with_hints
 from tidemill.formats.rescue.new_columns import NewColumnsError, new_names
 from tidemill.formats.rescue.options import Evolution, parse_evolution
-from tidemill.runtime.catalog import Catalog, Table
+from tidemill.runtime.catalog import Catalog
 from tidemill.runtime.error_budget import malformed_rows
+from tidemill.runtime.tables import Table
 from tidemill.schema import Field, Schema, type_to_ddl
 from tidemill.sources.split import SplitResult
 
@@ -56,6 +57,8 @@ def with_new_columns(catalog: Catalog, error: NewColumnsError) -> tuple[Catalog,
     if parse_evolution(table.options) is not Evolution.ADD:
         raise error
     fields = _new_fields(table, error)
+    if not fields:  # the name is that of a column which files do not have
+        raise error
     grown = replace(table, declared=Schema((*table.declared, *fields)), added=(*table.added, *(f.name for f in fields)))
     said = TidemillError(
         "TM4075",

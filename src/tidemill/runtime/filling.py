@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
+from tidemill.errors import TidemillError
 from tidemill.plan.assemble import Assembler
+from tidemill.plan.small_sides import base_tables
+from tidemill.runtime import replacements
 from tidemill.runtime.catalog import Catalog
 
 
@@ -30,3 +33,20 @@ def filling(
         if behind or waits or any(n in found for n in upstream):
             found[view.name] = behind
     return found
+
+
+def without_history(catalog: Catalog, lost: Mapping[tuple[str, int], TidemillError], epoch: int) -> Catalog:
+    """The catalog with views, and replacements, failed that wait for history which cannot be read.
+
+    Parameters
+    ----------
+    lost : mapping
+        By table and birth of the views.
+    """
+    definitions = {v.name: v.definition() for v in catalog.everything.values()}
+    messages = {}
+    for view in catalog.active_views():
+        errors = [lost[t, view.born] for t in base_tables(view.root, definitions) if (t, view.born) in lost]
+        if errors and view.whole_since is None:
+            messages[view.name] = errors[0].message()
+    return replacements.with_failures(catalog, messages, epoch)

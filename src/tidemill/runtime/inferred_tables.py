@@ -12,12 +12,16 @@ from tidemill.formats.inference.infer import INFERABLE, infer_columns
 from tidemill.formats.inference.options import INFERENCE_OPTIONS, parse_inference
 from tidemill.formats.rescue.options import RESCUE_OPTIONS, RESCUED_FORMATS, Evolution, parse_evolution, rescuing
 from tidemill.plan.statements import CreateTable
+from tidemill.runtime.primary_key import ORDER_BOOK
 from tidemill.schema import Schema
+from tidemill.sources.file_metadata import METADATA_OPTION, with_metadata
 from tidemill.sources.place import place_of
+from tidemill.sources.streams.endpoints import is_stream
 
 
 def with_columns(statement: CreateTable) -> CreateTable:
-    """The statement with its columns, if it leaves them out, and with the column of rescued data if it asks for one.
+    """The statement with its columns, if it leaves them out, and with those of rescued data and of metadata if it asks
+    for them.
 
     Raises
     ------
@@ -26,6 +30,15 @@ def with_columns(statement: CreateTable) -> CreateTable:
         TM5006 as listing the files; TM4003 for options that do not belong to the table.
     """
     options = {k.lower(): v for k, v in statement.options.items()}
+    found = _with_rescued_data(statement, options)
+    if statement.format == ORDER_BOOK:
+        _refuse(options, frozenset({METADATA_OPTION}), "leave it out: the columns of an order book are given")
+    if is_stream(options.get("path", "")):
+        _refuse(options, frozenset({METADATA_OPTION}), "leave it out: what is received does not lie in files")
+    return replace(found, schema=with_metadata(found.schema, statement.format, options))
+
+
+def _with_rescued_data(statement: CreateTable, options: Mapping[str, str]) -> CreateTable:
     inferred = not len(statement.schema) and statement.format in INFERABLE
     if not inferred:
         _refuse(options, INFERENCE_OPTIONS, "leave it out: the columns are declared")

@@ -122,6 +122,14 @@ def give_up(catalog: Catalog, name: str, born: int) -> Catalog:
     return catalog
 
 
+def with_failures(catalog: Catalog, failed: Mapping[str, str], epoch: int) -> Catalog:
+    """The catalog with views, and replacements, marked as failed; ``failed`` are messages by name."""
+    for name in failed.keys() & catalog.views.keys():
+        catalog = catalog.with_failure(name, failed[name], epoch)
+    broken = {n: e for n, e in failed.items() if n not in catalog.views}
+    return fail(catalog, broken, epoch) if broken else catalog
+
+
 def fail(catalog: Catalog, failed: Mapping[str, str], epoch: int) -> Catalog:
     """Without the replacements that a row made fail, and all that hang together with them.
 

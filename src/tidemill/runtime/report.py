@@ -61,6 +61,8 @@ class EpochReport:
         How often the job was run again because a guess, about quotes or about what stands still, was wrong.
     spilled_bytes, peak_memory_bytes : int
         Written to files because memory was short; most that the memtables of one task held at any time.
+    waiting : dict
+        Per table the files, and bytes, that are listed and not read yet: how far Fetch is behind List.
     warnings : tuple of str
         What went wrong beside the epoch and will be tried again, such as a merge of state files.
     """
@@ -85,6 +87,7 @@ class EpochReport:
     spilled_bytes: int = 0
     peak_memory_bytes: int = 0
     rows_malformed: int = 0
+    waiting: dict[str, tuple[int, int]] = field(default_factory=dict)
 
     def line(self) -> str:
         """The report as one line of JSON, without the operators."""

@@ -71,10 +71,8 @@ class Root:
         store = RunStore(self.objects, self._buffer)
         version = last.version if last else Version.empty()
         store.check_present(version.files())
-        stored = last.catalog if last else {"history": []}
-        catalog = Catalog.from_json(stored["catalog"]) if last else Catalog()
-        kept = stored["history"], stored.get("static", {}), stored.get("counts", {})
-        intake = Intake(catalog, store, version, *kept)
+        catalog = Catalog.from_json(last.catalog["catalog"]) if last else Catalog()
+        intake = Intake(catalog, store, version, last.catalog if last else {})
         return Recovered(last, store, version, catalog, intake)
 
     def release(self) -> None:

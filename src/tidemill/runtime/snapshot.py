@@ -12,8 +12,12 @@ import pyarrow as pa
 
 from tidemill.errors import TidemillError
 from tidemill.plan.assemble import Assembler
-from tidemill.runtime.catalog import ERRORS_SUFFIX, STATUS_SUFFIX, Catalog, View
+from tidemill.runtime.catalog import Catalog, View
+from tidemill.runtime.file_progress import FileProgress
+from tidemill.runtime.file_status import file_parts, unreadable
+from tidemill.runtime.sealed_tables import SealedTables
 from tidemill.runtime.stream_status import read_status
+from tidemill.runtime.tables import ERRORS_SUFFIX, FILES_SUFFIX, STATUS_SUFFIX, Table
 from tidemill.schema import WEIGHT, Schema
 from tidemill.state.keys import KeyColumn, decode, encode
 from tidemill.state.manifest import ManifestLog, no_root
@@ -68,8 +72,7 @@ class Snapshot:
         table = self.catalog.tables.get(name.removesuffix(ERRORS_SUFFIX))
         if table is not None and name.endswith(ERRORS_SUFFIX):
             return table.errors_plan()
-        keyed = name in self.catalog.tables and self.catalog.tables[name].keyed
-        if name not in self.catalog.views and not keyed:
+        if name not in self.catalog.views and name not in self.catalog.readable_tables():
             if table is not None:
                 raise self.catalog.only_read_through_views(name)
             raise self.catalog.unknown(name, "view")
@@ -80,6 +83,23 @@ class Snapshot:
     def stream_names(self) -> dict[str, str]:
         """What the connections of pushed streams are read as, and their tables."""
         return {t.name + STATUS_SUFFIX: t.name for t in self.catalog.tables.values() if t.pushed}
+
+    def file_names(self) -> dict[str, Table]:
+        """What the files of tables are read as."""
+        return {t.name + FILES_SUFFIX: t for t in self.catalog.tables.values() if t.listed}
+
+    def unreadable_files(self) -> dict[str, list[FileProgress]]:
+        """Files that could not be read, by table; tables without any are left out."""
+        sealed = SealedTables(self.store, self.version)
+        found = {t.name: unreadable(t, sealed.reader) for t in self.file_names().values()}
+        return {name: files for name, files in found.items() if files}
+
+    def _files(self, table: Table, epoch: int | None) -> pa.Table:
+        found = []
+        for plan, shaped in file_parts(table):
+            opened = [self.store.open(r) for r in self.runs(plan, epoch)]
+            found.append(shaped(to_table(plan, read_view(plan, reader_of(plan.table, opened), single_row=False))))
+        return pa.concat_tables(found)
 
     def connections(self, name: str) -> pa.Table:
         """What the connections of a pushed stream are doing; ``name`` is one of :meth:`stream_names`.
@@ -107,11 +127,12 @@ class Snapshot:
         return self.first_epoch(name) <= epoch
 
     def readable(self, name: str) -> bool:
-        """Whether there is a view, a keyed table, or an errors table, of this name."""
+        """Whether there is a view, a table that can be read, or an errors table, of this name."""
         return (
             name in self.catalog.views
             or name in self.stream_names()
-            or name in self.catalog.keyed_tables()
+            or name in self.file_names()
+            or name in self.catalog.readable_tables()
             or (name.endswith(ERRORS_SUFFIX) and name.removesuffix(ERRORS_SUFFIX) in self.catalog.tables)
         )
 
@@ -173,6 +194,8 @@ class Snapshot:
         if name in self.stream_names():
             return self.connections(name)
         self.check_readable(name, epoch)
+        if name in self.file_names():
+            return self._files(self.file_names()[name], epoch)
         plan = self.plan(name, epoch)
         opened = [self.store.open(r) for r in self.runs(plan, epoch)]
         return to_table(plan, read_view(plan, reader_of(plan.table, opened), single_row=plan.single))
@@ -227,7 +250,8 @@ class Snapshot:
             before = [self.store.open(r) for r in self.runs(plan, epoch - 1)] if epoch else []
             return _weighted(plan, changed_rows(plan, before, changed))
         if plan.layout is None:
-            return _weighted(plan, finish_rows(plan, _merged(plan, changed, drop_zero=True)))
+            found = _weighted(plan, finish_rows(plan, _merged(plan, changed, drop_zero=True)))
+            return _net(found) if len(plan.schema) < len(plan.table.key) else found
         before = [self.store.open(r) for r in self.runs(plan, epoch - 1)]
         if not changed:
             return _weighted(plan, finish_rows(plan, _merged(plan, [], drop_zero=True)))

@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from tidemill.plan.assemble import Assembler, state_tables
 from tidemill.plan.table_columns import table_columns
 from tidemill.runtime import replacements
-from tidemill.runtime.catalog import STORED_ERRORS, Catalog
-from tidemill.runtime.progress import list_table
+from tidemill.runtime.catalog import Catalog
+from tidemill.runtime.file_progress import clean_queue, cleaned_table, cursor_table, fetch_table, list_table
+from tidemill.runtime.tables import STORED_ERRORS, source_tables
 from tidemill.task.program import Program, StateTable
 
 
@@ -18,8 +19,7 @@ def stored_tables(catalog: Catalog) -> dict[str, StateTable]:
     for program in _programs(catalog):
         found.update(state_tables(program))
     for table in catalog.tables.values():
-        listed = list_table(table.uid, table.watermark is not None)
-        found |= {listed.id: listed, table.source().errors.id: table.source().errors}
+        found |= {t.id: t for t in source_tables(table)}
     return found
 
 
@@ -31,7 +31,9 @@ def stored_columns(catalog: Catalog) -> dict[str, tuple[str, ...]]:
     for views in (catalog.everything, *replacements.former_groups(catalog)):
         found |= {f"view:{v.uid}": v.root.schema.names for v in views.values() if f"view:{v.uid}" in found}
     for table in catalog.tables.values():
-        found[list_table(table.uid).id] = ("file",)
+        found |= {t(table.uid).id: ("file",) for t in (list_table, fetch_table, cleaned_table)}
+        found[clean_queue(table.uid).id] = ("epoch", "file")
+        found[cursor_table(table.uid).id] = ("prefix",)
         found[table.source().errors.id] = STORED_ERRORS.names
     return found
 

@@ -9,7 +9,7 @@ from urllib.parse import quote, unquote
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidemill.runtime.catalog import Table
+from tidemill.runtime.tables import Table
 from tidemill.sources.streams.connections import ConnectionStatus
 from tidemill.state.manifest import held_by
 

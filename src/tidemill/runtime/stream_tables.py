@@ -87,6 +87,16 @@ def parse_retained(options: Mapping[str, str]) -> int | None:
     return 0 if text == "0" else parse_size("retainBytes", text)
 
 
+def without_oldest(what: str) -> TidemillError:
+    """TM5027: what a view does not begin with."""
+    return TidemillError(
+        "TM5027",
+        "a view begins without the oldest rows of a pushed stream: they are not retained",
+        got=what,
+        hint="retainBytes says how much of a stream is kept for views created later",
+    )
+
+
 def _csv_options(options: Mapping[str, str]) -> dict[str, str]:
     known = lookup("csv").option_names
     return {k: v for k, v in options.items() if k in known}

@@ -12,10 +12,11 @@ from pathlib import Path
 import pyarrow as pa
 
 from tidemill.errors import TidemillError
-from tidemill.runtime.catalog import Catalog, Table
+from tidemill.runtime.catalog import Catalog
 from tidemill.runtime.intake import Intake
 from tidemill.runtime.stream_status import SPOOLS, folder_of, number_of, status_table, write_status
-from tidemill.runtime.stream_tables import parse_inlet, parse_retained
+from tidemill.runtime.stream_tables import parse_inlet, parse_retained, without_oldest
+from tidemill.runtime.tables import Table
 from tidemill.sources.file_info import FileInfo
 from tidemill.sources.split import GROWING
 from tidemill.sources.streams.endpoints import parse_endpoints
@@ -109,12 +110,11 @@ class PushedStreams:
         self._reader.remove(name)
         del self._inlets[name], self._tables[name], self._read_at[name]
 
-    def list_files(self, intake: Intake, seconds: float, flush: bool = False) -> None:
-        """Look for new files and for what came over connections. Errors as :meth:`Intake.list_files`, and TM5022.
+    def follow(self, intake: Intake, flush: bool = False) -> None:
+        """Look for what came over connections. TM5022 and as :meth:`Intake.follow`.
 
         With ``flush`` what has been read of sockets and not written yet counts, too.
         """
-        intake.list_files(seconds)
         if self._reader is None:
             return
         self._reader.check()
@@ -189,14 +189,17 @@ class PushedStreams:
             self._read_at[name] = {}
             gone = self._inlets[name].spool.begin
             if gone:
-                error = TidemillError(
-                    "TM5027",
-                    "a view begins without the oldest rows of a pushed stream: they are not retained",
-                    got=f"{name}: the first {gone:,} bytes are gone",
-                    hint="retainBytes says how much of a stream is kept for views created later",
-                )
-                said.append(error.message())
+                said.append(without_oldest(f"{name}: the first {gone:,} bytes are gone").message())
         return said
+
+    def awaits_end(self, name: str) -> bool:
+        """Whether a table reads standard input that has not come to its end."""
+        return (
+            self._reader is not None
+            and name in self._inlets
+            and any(e.is_stdin for e in parse_endpoints(self._tables[name].path))
+            and any(row.endpoint.startswith("stdin:") and row.state != "ended" for row in self._reader.status(name))
+        )
 
     def status(self, name: str) -> pa.Table:
         """What the connections of a table are doing, as :data:`~tidemill.runtime.stream_status.STATUS_SCHEMA`."""

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import reduce
 
 import pyarrow as pa
 from pyspark.errors import ParseException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from tidemill.errors import TidemillError
-from tidemill.runtime.catalog import ERRORS_SUFFIX
+from tidemill.runtime.file_status import FILES_SCHEMA, file_parts
 from tidemill.runtime.snapshot import Snapshot, to_table
+from tidemill.runtime.tables import ERRORS_SUFFIX
+from tidemill.schema import Schema
 from tidemill.state.store import RunStore, partition_vnodes
 from tidemill.state.version import Run
 from tidemill.task.program import ReadPlan
@@ -29,15 +32,28 @@ def view_frame(spark: SparkSession, snapshot: Snapshot, name: str, epoch: int | 
     if name in snapshot.stream_names():
         return spark.createDataFrame(snapshot.connections(name))
     snapshot.check_readable(name, epoch)
+    if name in snapshot.file_names():
+        parts = file_parts(snapshot.file_names()[name])
+        frames = [_frame(spark, snapshot, plan, epoch, FILES_SCHEMA, shaped) for plan, shaped in parts]
+        return pinning(reduce(DataFrame.unionAll, frames), snapshot)
     plan = snapshot.plan(name, epoch)
+    return pinning(_frame(spark, snapshot, plan, epoch, plan.schema), snapshot)
+
+
+def _frame(
+    spark: SparkSession,
+    snapshot: Snapshot,
+    plan: ReadPlan,
+    epoch: int | None,
+    schema: Schema,
+    shaped: Callable[[pa.Table], pa.Table] | None = None,
+) -> DataFrame:
     runs = snapshot.runs(plan, epoch)
     rows = sum(r.rows for r in runs)
     partitions = max(1, min(spark.sparkContext.defaultParallelism * 4, rows // _ROWS_PER_PARTITION))
-    reader = _Reader(snapshot.store, plan, runs, partitions)
-    frame = spark.range(0, partitions, 1, partitions).mapInArrow(
-        reader.read, plan.schema.to_ddl().replace(" NOT NULL", "")
-    )
-    return pinning(frame, snapshot)
+    reader = _Reader(snapshot.store, plan, runs, partitions, shaped)
+    numbers = spark.range(0, partitions, 1, partitions)
+    return numbers.mapInArrow(reader.read, schema.to_ddl().replace(" NOT NULL", ""))
 
 
 def pinning(frame: DataFrame, snapshot: Snapshot) -> DataFrame:
@@ -65,8 +81,9 @@ def query_views(
     session = spark.newSession()
     at = snapshot.version.epoch if epoch is None else epoch
     names = [name for name in snapshot.catalog.views if snapshot.readable_at(name, at)]
-    names += [t.name for t in snapshot.catalog.tables.values() if t.keyed and t.born <= at]
-    for name in [*names, *snapshot.stream_names(), *(t + ERRORS_SUFFIX for t in snapshot.catalog.tables)]:
+    names += [t.name for t in snapshot.catalog.tables.values() if t.readable and t.born <= at]
+    names_of_tables = (t + ERRORS_SUFFIX for t in snapshot.catalog.tables)
+    for name in [*names, *snapshot.stream_names(), *snapshot.file_names(), *names_of_tables]:
         if name in text.lower():
             frame_of(session, snapshot, name, epoch).createOrReplaceTempView(f"`{name}`")
     try:
@@ -113,6 +130,7 @@ class _Reader:
     plan: ReadPlan
     runs: tuple[Run, ...]
     partitions: int
+    shaped: Callable[[pa.Table], pa.Table] | None = None
 
     def read(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The vnodes of each partition number that comes in."""
@@ -122,4 +140,5 @@ class _Reader:
                 opened = self.store.open_range(self.runs, low, high)
                 single = self.plan.single and partition == 0
                 table = to_table(self.plan, read_view(self.plan, reader_of(self.plan.table, opened), single_row=single))
+                table = table if self.shaped is None else self.shaped(table)
                 yield from table.to_batches(max_chunksize=_ROWS_PER_BATCH)

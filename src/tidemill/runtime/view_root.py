@@ -12,6 +12,7 @@ from tidemill.plan.empty_sums import zero_for_empty
 from tidemill.plan.rules import rewrite
 from tidemill.plan.statements import CreateView
 from tidemill.runtime import replacements
+from tidemill.runtime.catalog import View
 from tidemill.task.expressions import Ref
 
 
@@ -43,3 +44,15 @@ def view_root(plan: Callable[..., Node], statement: CreateView, frame: DataFrame
         if "TABLE_OR_VIEW_NOT_FOUND" in error.got and f"`{statement.name}`" in error.got:
             raise replacements.reads_itself((statement.name, statement.name)) from error
         raise
+
+
+def is_view(view: View, plan: Callable[..., Node], statement: CreateView) -> bool:
+    """Whether a view is what a statement would create, by the text of its query or by its plan."""
+    if dict(view.properties) != dict(statement.properties):
+        return False
+    if view.query.split() == statement.query.split():
+        return True
+    try:
+        return view_root(plan, statement) == view.root
+    except TidemillError:
+        return False

@@ -17,8 +17,8 @@ from pyspark import Broadcast
 
 from tidemill.plan.algebra import Aggregate, AggregateCall, Node, Scan
 from tidemill.plan.assemble import Assembler, ViewDefinition, state_tables
-from tidemill.runtime.catalog import STORED_ERRORS
 from tidemill.runtime.superstep import EpochPlan, TaskReport, Work, first_superstep, later_superstep
+from tidemill.runtime.tables import STORED_ERRORS
 from tidemill.schema import TIMESTAMP, Field, Schema
 from tidemill.sources.split import Split
 from tidemill.state.merge import merge

@@ -62,8 +62,8 @@ def parse_watermark(options: Mapping[str, str], schema: Schema) -> Watermark | N
     return Watermark(field.name, parse_delay(options.get("watermarkdelay", "0 seconds")))
 
 
-def parse_delay(text: str) -> int:
-    """Microseconds of an interval such as ``10 minutes`` or ``1 hour 30 minutes``.
+def parse_delay(text: str, option: str = "watermarkDelay") -> int:
+    """Microseconds of an interval such as ``10 minutes`` or ``1 hour 30 minutes``, the value of an option.
 
     Raises
     ------
@@ -81,7 +81,7 @@ def parse_delay(text: str) -> int:
     if not rest or rest[at:].strip():
         raise TidemillError(
             "TM4003",
-            "bad value for option watermarkDelay",
+            f"bad value for option {option}",
             got=text,
             hint="for example '10 minutes' or '1 hour 30 minutes'; units from microseconds to weeks",
         )

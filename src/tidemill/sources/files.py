@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,6 +16,11 @@ from tidemill.sources.split import GROWING, Split
 
 BUFFER_BYTES = 1 << 20
 """How many bytes one read asks for."""
+
+_TAIL_BYTES = 64 << 10
+
+NAMES = 1 << 14
+"""Most names that :func:`file_names` gives at a time."""
 
 
 def local_pattern(path: str) -> str:
@@ -52,56 +56,86 @@ def listing(pattern: str, recursive: bool = False) -> Iterator[FileInfo]:
         TM5001 when a path without wildcards does not exist, TM5004 for a directory that cannot be read, TM5035 for a
         glob that is not understood.
     """
+    names: set[str] = set()
+    for some in file_names(pattern, recursive):
+        names.update(some)
+    for name in sorted(names):
+        info = file_info(name)
+        if info is not None:
+            yield info
+
+
+def file_info(name: str) -> FileInfo | None:
+    """A regular file as it is now; None when it is none, cannot be reached, or has gone meanwhile."""
+    try:
+        status = Path(name).stat()
+    except OSError:
+        return None
+    return FileInfo(name, status.st_size, status.st_mtime_ns) if S_ISREG(status.st_mode) else None
+
+
+def file_names(pattern: str, recursive: bool = False) -> Iterator[list[str]]:
+    """Names of what :func:`listing` may give, in no order, some of them perhaps twice. It looks into no file.
+
+    Errors as :func:`listing`.
+    """
     if Path(pattern).is_dir():
         glob = parse_glob(f"{escaped(pattern.rstrip('/'))}/*")
     else:
         glob = parse_glob(escaped(pattern) if Path(pattern).is_file() else pattern)
         if glob.literal is not None and not Path(glob.literal).exists():
             raise missing(pattern)
-    found: set[str] = set()
     for alternative in (glob.below() if recursive else glob).alternatives:
         fixed = alternative.fixed
         above = "/".join(p.begins for p in alternative.parts[:fixed])
-        found.update(_walk(above or "/", alternative.parts[fixed:], frozenset()))
-    for name in sorted(found):
-        with contextlib.suppress(FileNotFoundError):  # gone meanwhile: it was never admitted
-            status = Path(name).stat()
-            if S_ISREG(status.st_mode):
-                yield FileInfo(name, status.st_size, status.st_mtime_ns)
+        yield from _walk(above or "/", alternative.parts[fixed:], frozenset())
 
 
-def _walk(directory: str, parts: tuple[Part, ...], above: frozenset[tuple[int, int]]) -> Iterator[str]:
+def _walk(directory: str, parts: tuple[Part, ...], above: frozenset[tuple[int, int]]) -> Iterator[list[str]]:
     """Paths below a directory that parts name, hidden ones left out; what comes back to itself by links is not."""
     first, *others = parts
+    names: list[str] = []
     for entry in _entries(directory):
         if hidden(entry.name) or not (first.deep or first.matches(entry.name)):
             continue
-        if not others:
-            yield entry.path
-        if others or first.deep:
+        below = _is_directory(entry)
+        if not others and not below:
+            names.append(entry.path)
+            if len(names) >= NAMES:
+                yield names
+                names = []
+        if below and (others or first.deep):
             yield from _below(entry, parts, above)
+    if names:
+        yield names
     if first.deep and others:
         yield from _walk(directory, tuple(others), above)
 
 
-def _below(entry: os.DirEntry[str], parts: tuple[Part, ...], above: frozenset[tuple[int, int]]) -> Iterator[str]:
-    if not entry.is_dir():
-        return
+def _is_directory(entry: os.DirEntry[str]) -> bool:
+    """Whether an entry is a directory; a link that leads nowhere, or to itself, is none."""
+    try:
+        return entry.is_dir()
+    except OSError:
+        return False
+
+
+def _below(entry: os.DirEntry[str], parts: tuple[Part, ...], above: frozenset[tuple[int, int]]) -> Iterator[list[str]]:
     try:
         status = entry.stat()
-    except FileNotFoundError:
+    except OSError:  # gone meanwhile
         return
     here = (status.st_dev, status.st_ino)
     if here not in above:
         yield from _walk(entry.path, parts if parts[0].deep else parts[1:], above | {here})
 
 
-def _entries(directory: str) -> list[os.DirEntry[str]]:
+def _entries(directory: str) -> Iterator[os.DirEntry[str]]:
     try:
         with os.scandir(directory) as entries:
-            return list(entries)
+            yield from entries
     except (FileNotFoundError, NotADirectoryError):
-        return []
+        return
     except OSError as error:
         raise TidemillError(
             "TM5004",
@@ -112,12 +146,32 @@ def _entries(directory: str) -> list[os.DirEntry[str]]:
 
 
 def beginning(path: str, count: int) -> bytes:
-    """The first bytes of a file, at most so many; none when it has gone, which is for its reader to tell."""
+    """The first bytes of a file, at most so many; none when it cannot be read, which is for its reader to tell."""
     try:
         with Path(path).open("rb") as file:
             return file.read(count)
-    except FileNotFoundError:
+    except OSError:
         return b""
+
+
+def last_line_end(info: FileInfo) -> int:
+    """How many bytes of a file lie before the end of its last line; 0 when it has none.
+
+    All of them when it cannot be read, which is for its reader to tell.
+    """
+    try:
+        with Path(info.path).open("rb") as file:
+            end = info.size
+            while end > 0:
+                start = max(0, end - _TAIL_BYTES)
+                file.seek(start)
+                found = file.read(end - start).rfind(b"\n")
+                if found >= 0:
+                    return start + found + 1
+                end = start
+    except OSError:
+        return info.size
+    return 0
 
 
 def missing(path: str) -> TidemillError:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
+from tidemill.connectors.connector import GROWING
 from tidemill.errors import TidemillError
 from tidemill.sources.globs import Glob, parse_glob
 
@@ -34,12 +35,23 @@ class Filters:
     after: int | None = None
     before: int | None = None
 
+    @property
+    def timed(self) -> bool:
+        """Whether modification times count."""
+        return self.after is not None or self.before is not None
+
     def wants(self, path: str, modified: int) -> bool:
-        """Whether a file is wanted; ``modified`` in nanoseconds."""
-        if self.name is not None and not self.name.matches(path.rpartition("/")[2]):
+        """Whether a file is wanted; ``modified`` in nanoseconds. One that is GROWING has no time."""
+        if not self.wants_name(path):
             return False
+        if modified == GROWING:
+            return True
         time = modified // 1_000_000 * 1000
         return (self.after is None or time > self.after) and (self.before is None or time < self.before)
+
+    def wants_name(self, path: str) -> bool:
+        """Whether a file of this path may be wanted."""
+        return self.name is None or self.name.matches(path.rpartition("/")[2])
 
 
 def parse_filters(options: Mapping[str, str]) -> Filters:
@@ -52,10 +64,10 @@ def parse_filters(options: Mapping[str, str]) -> Filters:
     """
     name = options.get("pathglobfilter")
     if name is not None and "/" in name:
-        raise _bad("pathGlobFilter", name, "a glob of names, without directories")
+        raise bad_filter("pathGlobFilter", name, "a glob of names, without directories")
     recursive = options.get("recursivefilelookup", "false").lower()
     if recursive not in ("true", "false"):
-        raise _bad("recursiveFileLookup", options["recursivefilelookup"], "true or false")
+        raise bad_filter("recursiveFileLookup", options["recursivefilelookup"], "true or false")
     return Filters(
         None if name is None else parse_glob(name),
         recursive == "true",
@@ -71,10 +83,11 @@ def _time(options: Mapping[str, str], name: str) -> int | None:
     try:
         time = datetime.fromisoformat(text.strip())
     except ValueError:
-        raise _bad(name, text, "a time such as 2026-11-21T12:00:00, in UTC unless it says otherwise") from None
+        raise bad_filter(name, text, "a time such as 2026-11-21T12:00:00, in UTC unless it says otherwise") from None
     time = time.replace(tzinfo=UTC) if time.tzinfo is None else time
     return (time - _EPOCH) // timedelta(microseconds=1)
 
 
-def _bad(name: str, value: str, hint: str) -> TidemillError:
+def bad_filter(name: str, value: str, hint: str) -> TidemillError:
+    """TM4003 for one of these options."""
     return TidemillError("TM4003", f"bad value of option {name}", got=repr(value), hint=hint)

@@ -5,20 +5,25 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from pathlib import PurePosixPath
 
+from tidemill.connectors import connected_file
+from tidemill.connectors.connected_file import ConnectedFile
+from tidemill.connectors.generated import Pace, parse_pace
+from tidemill.connectors.registry import GENERATOR_SCHEME, Offered, is_offered, lookup, scheme_of
 from tidemill.errors import TidemillError
 from tidemill.objectstore.connection import Connection, is_object_url, parse_connection, split_url
 from tidemill.objectstore.object_file import find_object
+from tidemill.objectstore.queue_options import Queue, parse_queue
 from tidemill.sources import files
 from tidemill.sources.file_info import FileInfo
-from tidemill.sources.filters import Filters, parse_filters
+from tidemill.sources.filters import Filters, bad_filter, parse_filters
+from tidemill.sources.generated import NoFile, generated_file
 from tidemill.sources.globs import parse_glob
-from tidemill.sources.object_listing import object_pages
+from tidemill.sources.object_listing import meant_keys, object_pages
 from tidemill.sources.object_reader import ObjectReader
 from tidemill.sources.split import Split
 
-SplitFile = files.FileReader | ObjectReader
+SplitFile = files.FileReader | ObjectReader | ConnectedFile | NoFile
 """What reads the bytes of a split: ``open``, ``fill``, ``read_at``, ``first_bytes``, ``close``."""
 
 _UNREADABLE = frozenset({".xz", ".lzma", ".zip", ".snappy", ".sz", ".lzo", ".br", ".deflate", ".z", ".7z", ".rar"})
@@ -34,16 +39,30 @@ class Place:
         See :func:`pattern_of`.
     filters : Filters
     connection : Connection
+    offered : Offered, optional
+        The connector of a package, for a path that has one, with its options.
+    pace : Pace, optional
+        For a path of generated rows, how many there are at a time.
+    queue : Queue, optional
+        What tells of new files.
     """
 
     pattern: str
     filters: Filters = field(default_factory=Filters)
     connection: Connection = field(default_factory=Connection)
+    offered: Offered | None = None
+    pace: Pace | None = None
+    queue: Queue | None = None
 
     @property
     def objects(self) -> bool:
         """Whether the files are objects of a store."""
         return is_object_url(self.pattern)
+
+    @property
+    def local(self) -> bool:
+        """Whether the files are those of a file system."""
+        return not (self.objects or self.offered is not None or self.pace is not None)
 
     def listing(self) -> Iterator[FileInfo]:
         """All files that are wanted, by name.
@@ -52,38 +71,75 @@ class Place:
         ------
         TidemillError
             TM5001 when a path without wildcards does not exist, TM5006 for an archive that no codec reads, TM5030 to
-            TM5036 as an object store answers, TM5035 for a glob that is not understood.
+            TM5036 as an object store answers, TM5035 for a glob that is not understood, TM5051 to TM5053 as a
+            connector does.
         """
         for info in self._found():
-            if not self.filters.wants(info.path, info.modified):
-                continue
-            if PurePosixPath(info.path).suffix.lower() in _UNREADABLE:
-                raise TidemillError(
-                    "TM5006",
-                    "files compressed in this way are not supported",
-                    got=info.path,
-                    hint="gzip, bzip2, zstd or lz4; or leave them out with a glob",
-                )
-            yield info
+            if self.wants(info):
+                yield info
+
+    def wants(self, info: FileInfo) -> bool:
+        """Whether a file that was listed is wanted. TM5006 for an archive that no codec reads."""
+        if not self.filters.wants(info.path, info.modified):
+            return False
+        if info.path[info.path.rfind(".") :].lower() in _UNREADABLE:
+            raise TidemillError(
+                "TM5006",
+                "files compressed in this way are not supported",
+                got=info.path,
+                hint="gzip, bzip2, zstd or lz4; or leave them out with a glob",
+            )
+        return True
 
     def _found(self) -> Iterator[FileInfo]:
-        if not self.objects:
+        if self.objects:
+            for page in object_pages(self.pattern, self.connection, self.filters.recursive):
+                yield from page
+        elif self.local:
             yield from files.listing(self.pattern, self.filters.recursive)
-            return
-        for page in object_pages(self.pattern, self.connection, self.filters.recursive):
-            yield from page
+        else:
+            for page in self.pages():
+                yield from page
+
+    def pages(self) -> Iterator[list[FileInfo]]:
+        """All files of a place that is neither local nor in an object store. Errors as :meth:`listing`."""
+        if self.offered is not None:
+            yield from connected_file.pages(self.pattern, self.offered)
+        elif self.pace is not None:
+            yield [generated_file(self.pattern, self.pace)]
+
+    def path_of(self, bucket: str, key: str) -> str | None:
+        """The path of an object that the place may list, as far as names tell; None for any other."""
+        store = split_url(self.pattern)[0]
+        if store.partition("://")[2] != bucket:
+            return None
+        meant = meant_keys(self.pattern, self.filters.recursive)
+        return f"{store}/{key}" if any(a.matches(key) and not a.hides(key) for a in meant) else None
+
+    def now(self, path: str) -> FileInfo:
+        """An object as it is now. TM5001 when there is none, TM5030 to TM5036 as the store answers."""
+        found = find_object(path, self.connection)
+        return FileInfo(path, found.size, found.modified, found.etag)
 
     def beginning(self, path: str, count: int) -> bytes:
-        """The first bytes of a file, at most so many; none when it has gone, which is for its reader to tell."""
-        if not is_object_url(path):
+        """The first bytes of a file, at most so many; none when it cannot be read, which is for its reader to tell."""
+        if self.offered is None and not is_object_url(path):
             return files.beginning(path, count)
         try:
+            if self.offered is not None:
+                return _first_bytes(path, self.offered, count)
             found = find_object(path, self.connection)
             return found.read_at(0, min(count, found.size))
-        except TidemillError as error:
-            if error.number not in ("TM5001", "TM5003"):
-                raise
+        except TidemillError:
             return b""
+
+
+def _first_bytes(path: str, offered: Offered, count: int) -> bytes:
+    file = ConnectedFile(connected_file.find_file(path, offered), offered)
+    try:
+        return file.first_bytes(count)
+    finally:
+        file.close()
 
 
 def pattern_of(path: str) -> str:
@@ -92,8 +148,12 @@ def pattern_of(path: str) -> str:
     Raises
     ------
     TidemillError
-        TM5002 when the scheme names a connector that does not exist, TM5035 for a glob that is not understood.
+        TM5002 when the scheme names a connector that does not exist, TM5050 for one that cannot be loaded, TM5035 for
+        a glob that is not understood.
     """
+    if is_offered(path):
+        lookup(path)
+        return path
     if not is_object_url(path):
         return files.local_pattern(path)
     store, key = split_url(path)
@@ -103,8 +163,17 @@ def pattern_of(path: str) -> str:
 
 def place_of(path: str, options: Mapping[str, str]) -> Place:
     """The place of a table's files; names of options in lower case. Errors as parsing these and the path."""
+    if scheme_of(path) == GENERATOR_SCHEME:
+        return Place(path, pace=parse_pace(options))
     pattern = pattern_of(path)
-    return Place(pattern, parse_filters(options), parse_connection(options, pattern))
+    if is_offered(pattern):
+        if "recursivefilelookup" in options:
+            raise bad_filter(
+                "recursiveFileLookup", options["recursivefilelookup"], "leave it out: the connector has no directories"
+            )
+        return Place(pattern, parse_filters(options), offered=lookup(pattern, options))
+    connection, queue = parse_connection(options, pattern), parse_queue(options, pattern)
+    return Place(pattern, parse_filters(options), connection, queue=queue)
 
 
 def reader_of(
@@ -114,6 +183,11 @@ def reader_of(
     coming: Future[bytes] | None = None,
 ) -> SplitFile:
     """What reads the bytes of a split; names of options in lower case. ``coming`` as for :class:`ObjectReader`."""
+    if scheme_of(split.path) == GENERATOR_SCHEME:
+        return NoFile()
+    if is_offered(split.path):
+        info = FileInfo(split.path, split.size, split.modified, split.etag)
+        return ConnectedFile(info, lookup(split.path, options), buffer_bytes)
     if not is_object_url(split.path):
         return files.FileReader(split, buffer_bytes)
     return ObjectReader(split, parse_connection(options, split.path), buffer_bytes, coming)

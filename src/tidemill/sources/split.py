@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 
-GROWING = -1
-"""Stands for the modification time of a file that only grows, at its end: a segment of a spool."""
+from tidemill.connectors.connector import GROWING
+
+__all__ = ["GROWING", "Split", "SplitResult"]
+
+
+_DIGEST_BYTES = 16
+
+
+def file_digest(path: str) -> bytes:
+    """A short name of a file, as rows that are kept by file have it: 16 bytes, however long the path is."""
+    return hashlib.blake2b(path.encode(), digest_size=_DIGEST_BYTES).digest()
 
 
 @dataclass(frozen=True)
@@ -32,6 +42,10 @@ class Split:
         Rows with an event time before it (microseconds) are late and not admitted.
     etag : str
         The ETag of an object when it was listed; only that version is read.
+    replaces : bool
+        Whether this is the first split of a new version of the file: all rows that were read of it in earlier epochs
+        are withdrawn. Without bytes (``start == end``) it only does that, and the file need not be there any more. Only
+        for tables with ``allowOverwrites``; all splits of the new version are of the same epoch.
     """
 
     table: str
@@ -45,6 +59,7 @@ class Split:
     base: int = 0
     watermark: int | None = None
     etag: str = ""
+    replaces: bool = False
 
 
 @dataclass(frozen=True)

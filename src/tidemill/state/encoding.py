@@ -8,7 +8,8 @@ type                   body
 =====================  ===========================================================================
 bool                   0 or 1
 int8 ... int64         big endian, sign bit flipped; date32 as int32, timestamp(us) as int64
-float32, float64       NaN normalised (greatest), -0.0 as 0.0; sign 0: set it, sign 1: invert all bits
+float32, float64       NaN normalised (greatest), -0.0 as 0.0, unless ``exact``; sign 0: set it, sign 1: invert all
+                       bits
 decimal128(p, s)       16 bytes big endian, sign bit flipped. Orders values of one scale only, which a column
                        has; RisingWave's decimal is of variable scale and is encoded differently.
 string, binary         empty: 00. Else 01, then groups of 8 zero padded bytes, each followed by the number of
@@ -22,6 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -67,11 +69,15 @@ class KeyColumn:
         Whether greater values come first.
     nulls_first : bool
         Whether NULL comes before every value in byte order, also when descending.
+    exact : bool
+        Whether every value comes back bit by bit, and values that SQL does not tell apart have keys of their own:
+        -0.0 and 0.0, NaN of other bits, maps whose entries are in another order.
     """
 
     type: pa.DataType
     descending: bool = False
     nulls_first: bool = True
+    exact: bool = False
 
     @property
     def tags(self) -> tuple[int, int]:
@@ -150,8 +156,11 @@ def byte_strings(array: pa.Array) -> tuple[Ints, Bytes]:
     return starts.astype(np.int64, copy=False), content
 
 
-def ordered_words(array: pa.Array) -> Words:
-    """Values of at most 8 bytes as unsigned words that order like the values; undefined where NULL."""
+def ordered_words(array: pa.Array, exact: bool = False) -> Words:
+    """Values of at most 8 bytes as unsigned words that order like the values; undefined where NULL.
+
+    Unless ``exact``, floats that are equal are one word.
+    """
     type_ = array.type
     if pa.types.is_boolean(type_):
         return fixed(array.cast(pa.uint8()), np.uint8).astype(np.uint64)  # type: ignore[no-any-return]
@@ -160,8 +169,9 @@ def ordered_words(array: pa.Array) -> Words:
     if pa.types.is_floating(type_):
         raw, quiet = (np.uint64, 0x7FF8 << 48) if width == 8 else (np.uint32, 0x7FC0 << 16)
         values = fixed(array, np.dtype(f"f{width}"))
-        bits = (values + values.dtype.type(0)).view(raw)
-        bits[values != values] = quiet
+        bits = values.view(raw) if exact else (values + values.dtype.type(0)).view(raw)
+        if not exact:
+            bits[values != values] = quiet
         ordered = bits ^ np.where(bits >> raw(8 * width - 1), ~raw(0), raw(sign))
         return ordered.astype(np.uint64, copy=False)  # type: ignore[no-any-return]
     raw_ints = fixed(array, np.dtype(f"u{width}"))
@@ -320,15 +330,15 @@ def hash_rows(offsets: Ints, data: Bytes) -> Words:
     return result
 
 
-def nested_bodies(column: pa.Array) -> tuple[Ints, Bytes]:
+def nested_bodies(column: pa.Array, exact: bool = False) -> tuple[Ints, Bytes]:
     """The encoded bodies of a nested column as byte strings; NULL rows may have any length."""
-    return bodies(column, encode_datums, validity(column))
+    return bodies(column, partial(encode_datums, exact=exact), validity(column), in_key_order=not exact)
 
 
-def encode_datums(columns: Sequence[pa.Array]) -> tuple[Ints, Bytes]:
+def encode_datums(columns: Sequence[pa.Array], exact: bool = False) -> tuple[Ints, Bytes]:
     """Columns side by side, each datum with its tag: what a nested value is made of. NULL comes first."""
-    layout = [KeyColumn(c.type) for c in columns]
-    parts = _nested_parts(columns)
+    layout = [KeyColumn(c.type, exact=exact) for c in columns]
+    parts = _nested_parts(columns, layout)
     offsets = _offsets(columns, parts, len(columns[0]), 0)
     data = np.empty(offsets[-1], np.uint8)
     cursors = offsets[:-1].copy()
@@ -337,8 +347,8 @@ def encode_datums(columns: Sequence[pa.Array]) -> tuple[Ints, Bytes]:
     return offsets, data
 
 
-def _nested_parts(columns: Sequence[pa.Array]) -> list[tuple[Ints, Bytes] | None]:
-    return [nested_bodies(c) if is_nested(c.type) else None for c in columns]
+def _nested_parts(columns: Sequence[pa.Array], layout: Sequence[KeyColumn]) -> list[tuple[Ints, Bytes] | None]:
+    return [nested_bodies(c, key.exact) if is_nested(c.type) else None for c, key in zip(columns, layout)]
 
 
 def _offsets(
@@ -388,7 +398,7 @@ def _write_column(
     elif width == 16:
         _write_decimal(data, cursors, *ordered_decimals(column), *rest)
     else:
-        _write_fixed(data, cursors, ordered_words(column), width, *rest)
+        _write_fixed(data, cursors, ordered_words(column, key.exact), width, *rest)
 
 
 def encode_columns(columns: Sequence[pa.Array], layout: Sequence[KeyColumn], distribution: int) -> tuple[Ints, Bytes]:
@@ -412,7 +422,7 @@ def encode_columns(columns: Sequence[pa.Array], layout: Sequence[KeyColumn], dis
                 got=f"{len(column)} rows of {column.type}",
                 hint=f"expected {rows} rows of {key.type}",
             )
-    parts = _nested_parts(columns)
+    parts = _nested_parts(columns, layout)
     offsets = _offsets(columns, parts, rows)
     data = np.empty(offsets[-1], np.uint8)
     cursors = offsets[:-1] + VNODE_BYTES

@@ -40,6 +40,7 @@ __all__ = [
     "encode",
     "group",
     "hash64",
+    "in_vnodes",
     "prefix",
     "sort",
     "vnodes",
@@ -175,6 +176,20 @@ def prefix(columns: Sequence[pa.Array], layout: Sequence[KeyColumn], distributio
     ``distribution`` is that of the longer key and at most ``len(columns)``.
     """
     return Keys(*encode_columns(columns, layout[: len(columns)], distribution))
+
+
+def in_vnodes(prefixes: Keys, low: int, high: int) -> Keys:
+    """Each prefix once in every vnode of ``[low, high)``, whatever its own; ascending if the prefixes are.
+
+    For finding what begins so in a table whose vnodes also depend on later columns.
+    """
+    count = len(prefixes)
+    repeated = prefixes.take(np.tile(np.arange(count), high - low))
+    numbers = np.repeat(np.arange(low, high), count)
+    starts = repeated.offsets[:-1]
+    repeated.data[starts] = numbers >> 8
+    repeated.data[starts + 1] = numbers & 255
+    return repeated
 
 
 def vnodes(columns: Sequence[pa.Array], layout: Sequence[KeyColumn], distribution: int) -> npt.NDArray[np.uint16]:

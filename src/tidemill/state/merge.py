@@ -26,7 +26,7 @@ from tidemill.state.merging import (
 )
 from tidemill.state.words import I64, I64_OUT, U8, Bytes, Ints, Words, equal, kernel
 
-__all__ = ["MergeOp", "Rows", "consolidate", "merge"]
+__all__ = ["MergeOp", "Rows", "consolidate", "merge", "negated"]
 
 _KEEP_ALL = np.empty(0, np.bool_)
 
@@ -90,6 +90,11 @@ class Rows:
     def value_types(self) -> list[pa.DataType]:
         """Types of the value columns."""
         return [v.type for v in self.values]
+
+
+def negated(rows: Rows) -> Rows:
+    """Rows of a multiset with their weights negated: what takes them out."""
+    return Rows(rows.keys, (column(-summable(rows.values[0], np.int64)),))
 
 
 @kernel(I64_OUT, I64, U8)

@@ -6,7 +6,8 @@ orders. Bodies of the nested types:
 =======  ==========================================================================================
 struct   the fields, one after the other
 array    per element a byte 01 and the element; then 00. A prefix of an array comes before it
-map      as the array of its (key, value) entries, sorted by key: equal maps have equal bytes
+map      as the array of its (key, value) entries, sorted by key: equal maps have equal bytes. In a column that is
+         exact (:class:`~tidemill.state.encoding.KeyColumn`), in the order they have
 =======  ==========================================================================================
 """
 
@@ -149,7 +150,12 @@ def _copy_rows(offsets: Ints, data: Bytes, rows: Ints, targets: Ints, out: Bytes
         copy_bytes(data, start, out, targets[i], offsets[rows[i] + 1] - start)
 
 
-def bodies(array: pa.Array, encode: Callable[[Sequence[pa.Array]], Rows], bitmap: tuple[Bytes, int]) -> Rows:
+def bodies(
+    array: pa.Array,
+    encode: Callable[[Sequence[pa.Array]], Rows],
+    bitmap: tuple[Bytes, int],
+    in_key_order: bool = True,
+) -> Rows:
     """The body of every value of a nested column; what stands at a NULL is undefined.
 
     Parameters
@@ -158,6 +164,8 @@ def bodies(array: pa.Array, encode: Callable[[Sequence[pa.Array]], Rows], bitmap
         Encodes columns side by side, a tag and a body each, without anything before them.
     bitmap : (bytes, bit)
         Validity of ``array``.
+    in_key_order : bool
+        Whether the entries of maps are sorted by key, so that equal maps are equal bytes.
     """
     if pa.types.is_struct(array.type):
         if array.type.num_fields == 0:
@@ -165,7 +173,7 @@ def bodies(array: pa.Array, encode: Callable[[Sequence[pa.Array]], Rows], bitmap
         return encode([array.field(i) for i in range(array.type.num_fields)])
     lists, values = elements(array)
     encoded = encode([values])
-    if pa.types.is_map(array.type):
+    if in_key_order and pa.types.is_map(array.type):
         _, encoded = _in_key_order(lists, encoded)
     joined: Rows = _join_elements(lists, *encoded, *bitmap)
     return joined

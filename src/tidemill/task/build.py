@@ -6,6 +6,7 @@ from tidemill.task import program
 from tidemill.task.operator import Operator
 from tidemill.task.operators.apply_book import ApplyBookOperator
 from tidemill.task.operators.apply_changelog import ApplyChangelogOperator
+from tidemill.task.operators.apply_file_versions import ApplyFileVersionsOperator
 from tidemill.task.operators.arrange import ArrangeOperator
 from tidemill.task.operators.arrange_messages import ArrangeMessagesOperator
 from tidemill.task.operators.calculate import CalculateOperator
@@ -68,3 +69,5 @@ def build(step: int, operation: program.Operation) -> Operator:
             return ApplyChangelogOperator(step, operation)
         case program.ApplyBook():
             return ApplyBookOperator(step, operation)
+        case program.ApplyFileVersions():
+            return ApplyFileVersionsOperator(step, operation)

@@ -70,6 +70,17 @@ class Changelog:
 
 
 @dataclass(frozen=True)
+class FileVersions:
+    """What a table whose files may be overwritten keeps: every row by the file it came from.
+
+    ``rows`` are the columns of the table; ``born`` is the epoch sealed last when the table was created.
+    """
+
+    rows: Schema
+    born: int
+
+
+@dataclass(frozen=True)
 class TableSource:
     """How the rows of a table are read: everything ``formats/`` and a scan need.
 
@@ -87,8 +98,21 @@ class TableSource:
     changelog: Changelog | None = None
     watermark: str | None = None
     """The column of event times, for tables that leave out late rows."""
+    metadata: str | None = None
+    """The column that says which file a row comes from; files do not have it."""
     static: bool = False
     """Whether the table is complete before anything that is joined with it begins."""
+    versions: FileVersions | None = None
+
+    @property
+    def kept(self) -> Changelog | FileVersions | None:
+        """How its rows are kept from its creation on, whatever views there are; None for what is only read."""
+        return self.versions if self.changelog is None else self.changelog
+
+    @property
+    def file_schema(self) -> Schema:
+        """The columns that files have."""
+        return Schema(tuple(f for f in self.schema if f.name != self.metadata))
 
 
 @dataclass(frozen=True)
@@ -96,7 +120,9 @@ class ScanStep:
     """Rows of a table: ``columns`` by name. Serves every step of every view on the table.
 
     With ``sequenced`` the rows are messages: two int64 columns follow, 1 or -1 by the operation, and the row's
-    place in the epoch.
+    place in the epoch. With ``by_file`` a binary column follows, the name of the row's file as
+    :func:`tidemill.sources.split.file_digest` shortens it, and port 1 gives the names of files of which all that was
+    read before is withdrawn.
 
     A row of which ``condition``, over ``columns``, is not true may be left out: no reader wants it.
     """
@@ -105,6 +131,7 @@ class ScanStep:
     columns: tuple[str, ...]
     sequenced: bool = False
     condition: Expression | None = None
+    by_file: bool = False
 
 
 @dataclass(frozen=True)
@@ -344,6 +371,20 @@ class ApplyBook:
 
 
 @dataclass(frozen=True)
+class ApplyFileVersions:
+    """Keeps the rows of a table by file, and emits what an epoch changes of them.
+
+    Inputs: new rows (0), arranged as ``rows`` has it, and the files whose earlier rows are withdrawn (1), arranged as
+    ``withdrawn`` has it, all of them for every partition. ``rows.table`` is what is stored: file, then all columns, of
+    which every one chooses the vnode.
+    """
+
+    rows: Arrange
+    withdrawn: Arrange
+    versions: FileVersions
+
+
+@dataclass(frozen=True)
 class RepeatRows:
     """Every row as often as ``column`` says; that column does not come out."""
 
@@ -408,9 +449,10 @@ Operation: TypeAlias = (
     | ArrangeMessages
     | ApplyChangelog
     | ApplyBook
+    | ApplyFileVersions
 )
 
-TABLE_STEPS = (ScanStep, ApplyChangelog, ApplyBook)
+TABLE_STEPS = (ScanStep, ApplyChangelog, ApplyBook, ApplyFileVersions)
 """Operations that belong to a table rather than to views: they go on whatever happens to the views."""
 
 
@@ -473,11 +515,15 @@ def written_tables(operation: Operation) -> tuple[StateTable, ...]:
         return (operation.table,)
     if isinstance(operation, ApplyBook):
         return (operation.orders, operation.contents)
+    if isinstance(operation, ApplyFileVersions):
+        return (operation.rows.table,)
     return ()
 
 
 def read_tables(operation: Operation) -> tuple[StateTable, ...]:
     """State tables that a step looks up while it runs."""
+    if isinstance(operation, ScanStep):
+        return (operation.source.errors,) if operation.by_file else ()
     if isinstance(operation, GroupChanges):
         groups = (operation.partial.groups,) if operation.emit else ()
         return (*groups, *operation.partial.multisets)
@@ -497,4 +543,6 @@ def read_tables(operation: Operation) -> tuple[StateTable, ...]:
         return (operation.table,)
     if isinstance(operation, ApplyBook):
         return (operation.orders,)
+    if isinstance(operation, ApplyFileVersions):
+        return (operation.rows.table,)
     return ()

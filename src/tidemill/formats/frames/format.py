@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from tidemill.connectors.registry import options_of_all
 from tidemill.formats import registry
 from tidemill.formats.base import Format, RowReader
 from tidemill.formats.codecs import CODEC_OPTIONS
@@ -14,10 +15,11 @@ from tidemill.formats.native.layout import is_big
 from tidemill.formats.options import bad_option, check_options, positive
 from tidemill.formats.read_modes import READ_OPTIONS
 from tidemill.formats.sized_records import SizedSplitReader, SizeRules
+from tidemill.objectstore.connection import CONNECTION_OPTIONS
 from tidemill.schema import Schema
 
 _OWN = frozenset({"payload", "sizebytes", "endianness", "maxframebytes", "mode"})
-_WITHOUT_FRAMES = frozenset({"arrow", "debezium", "frames", "orderbook", "parquet"})
+_WITHOUT_FRAMES = frozenset({"arrow", "debezium", "frames", "generator", "orderbook", "parquet"})
 DEFAULT_MOST = 16 << 20
 
 
@@ -51,8 +53,9 @@ class FramesFormat:
         """See :meth:`tidemill.formats.base.Format.validate`. TM4005 for an option that the payload does not know."""
         parse_sizes(options)
         payload = _payload(options)
-        known = _OWN | payload.option_names
-        check_options(self.name, [n for n in options if not n.startswith("__")], known | CODEC_OPTIONS | READ_OPTIONS)
+        known = _OWN | payload.option_names | CODEC_OPTIONS | READ_OPTIONS
+        known |= CONNECTION_OPTIONS | options_of_all().keys()
+        check_options(self.name, [n for n in options if not n.startswith("__")], known)
         inner = payload.reader(schema, _inner_options(options), ())
         if not isinstance(inner, RowReader) or inner.header_bytes_needed():
             raise bad_option("payload", payload.name, "a format without a header, read as a stream of bytes")

@@ -6,9 +6,8 @@ import socket
 from dataclasses import dataclass
 from urllib.parse import unquote, urlparse
 
+from tidemill.connectors.registry import STREAM_SCHEMES, scheme_of
 from tidemill.errors import TidemillError
-
-_SCHEMES = ("tcp", "tcp+listen", "unix", "unix+listen", "stdin")
 
 Address = tuple[str, int] | str
 
@@ -34,7 +33,7 @@ class Endpoint:
 
 def is_stream(path: str) -> bool:
     """Whether a table's path names pushed streams rather than files."""
-    return path.split("://", 1)[0].strip().lower() in _SCHEMES and "://" in path
+    return scheme_of(path) in STREAM_SCHEMES
 
 
 def parse_endpoints(path: str) -> tuple[Endpoint, ...]:
@@ -60,7 +59,7 @@ def _endpoint(url: str) -> Endpoint:
     hint = "tcp://host:port, tcp+listen://host:port, unix:///path, unix+listen:///path or stdin://"
     found = urlparse(url)
     scheme = found.scheme.lower()
-    if scheme not in _SCHEMES or found.query or found.fragment or found.username is not None:
+    if scheme not in STREAM_SCHEMES or found.query or found.fragment or found.username is not None:
         raise _bad(url, hint)
     listens = scheme.endswith("+listen")
     if scheme == "stdin":

@@ -10,6 +10,8 @@ import re
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
+from tidemill.sources.streams.length_cut import cut_lengths
+
 NEWLINE = b"\n"
 
 
@@ -178,28 +180,18 @@ class Lengths:
             if len(self._tail) < self._need:
                 return b""
             data, self._tail = bytes(self._tail), None
-        width, order = self._framing.length_bytes, self._framing.byte_order
-        found: list[bytes] = []
-        at, size = 0, len(data)
-        self._need = width
-        while size - at >= width:
-            length = int.from_bytes(data[at : at + width], order)
-            if length > self._framing.most:
-                self.too_long += 1
-                self.broken = f"a message of {length:,} bytes, more than maxMessageBytes"
-                return b"".join(found)
-            end = at + width + length
-            if end > size:
-                self._need = width + length
-                break
-            found.append(data[at + width : end])
-            if not data.endswith(NEWLINE, at + width, end):
-                found.append(NEWLINE)
-            self.messages += 1
-            at = end
-        if at < size:
+        rules = self._framing
+        whole, messages, at, need, too_long = cut_lengths(
+            data, rules.length_bytes, rules.byte_order == "big", rules.most
+        )
+        self.messages += messages
+        self._need = need
+        if not need:
+            self.too_long += 1
+            self.broken = f"a message of {too_long:,} bytes, more than maxMessageBytes"
+        elif at < len(data):
             self._tail = bytearray(data[at:])
-        return b"".join(found)
+        return whole
 
     def last(self) -> bytes:
         """See :class:`Framer`: the bytes of an open message say that more should come."""

@@ -78,13 +78,40 @@ class ApplyChangelogOperator(Operator):
 
 
 def _same(old: list[pa.Array], new: list[pa.Array], rows: int) -> npt.NDArray[np.bool_]:
-    """Where all values are alike, NULL like NULL; floats bit by bit, so that -0.0 is not 0.0."""
+    """Where all values are alike."""
     same = np.ones(rows, np.bool_)
     for before, after in zip(old, new, strict=True):
-        if pa.types.is_floating(before.type):
-            bits = pa.int32() if pa.types.is_float32(before.type) else pa.int64()
-            before, after = before.view(bits), after.view(bits)
-        equal = pc.fill_null(pc.equal(before, after), False)
-        both = pc.and_(pc.is_null(before), pc.is_null(after))
-        same &= pc.or_(equal, both).to_numpy(zero_copy_only=False)
+        same &= _alike(before, after)
     return same
+
+
+def _alike(before: pa.Array, after: pa.Array) -> npt.NDArray[np.bool_]:
+    """Where values are alike, NULL like NULL; floats bit by bit, so that -0.0 is not 0.0; nested ones part by part."""
+    type_ = before.type
+    if pa.types.is_map(type_):
+        entries = pa.list_(pa.struct([("key", type_.key_type), ("value", type_.item_type)]))
+        return _alike(before.cast(entries), after.cast(entries))
+    both = _flags(pc.and_(pc.is_null(before), pc.is_null(after)))
+    if pa.types.is_struct(type_):
+        same = _flags(pc.equal(pc.is_null(before), pc.is_null(after)))
+        for parts in zip(before.flatten(), after.flatten(), strict=True):
+            same &= _alike(*parts)
+        return same | both
+    if pa.types.is_list(type_):
+        lengths = pc.list_value_length(before)
+        same = _flags(pc.fill_null(pc.equal(lengths, pc.list_value_length(after)), False))
+        chosen = np.flatnonzero(same)
+        ends = np.cumsum(lengths.take(column(chosen)).to_numpy())
+        elements = (lists.take(column(chosen)).flatten() for lists in (before, after))
+        wrong = np.flatnonzero(~_alike(*elements))
+        same[chosen[np.searchsorted(ends, wrong, side="right")]] = False
+        return same | both
+    if pa.types.is_floating(type_):
+        bits = pa.int32() if pa.types.is_float32(type_) else pa.int64()
+        before, after = before.view(bits), after.view(bits)
+    return _flags(pc.fill_null(pc.equal(before, after), False)) | both
+
+
+def _flags(found: pa.BooleanArray) -> npt.NDArray[np.bool_]:
+    flags: npt.NDArray[np.bool_] = np.array(found.to_numpy(zero_copy_only=False), np.bool_)
+    return flags

@@ -12,22 +12,25 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidemill.errors import FormatError
+from tidemill.errors import FormatError, TidemillError
 from tidemill.formats.base import FileRowReader, RowError, RowReader, Rows, SplitReader, has_lines
 from tidemill.formats.codecs import parse_codec_options
 from tidemill.formats.feeding import FileBytes, feed, file_bytes, open_split
 from tidemill.formats.line_numbers import LineNumbers
-from tidemill.formats.malformed import MalformedRowError, parse_mode
+from tidemill.formats.malformed import MalformedRowError, Mode, parse_mode
 from tidemill.formats.read_modes import parse_read_mode
 from tidemill.formats.registry import lookup
 from tidemill.formats.rescue.new_columns import NewColumnsError
 from tidemill.formats.row_filter import FilteringReader, RowFilter
+from tidemill.sources.file_metadata import FileMetadata
 from tidemill.sources.place import SplitFile, reader_of
 from tidemill.sources.small_objects import SmallObjects
-from tidemill.sources.split import Split, SplitResult
+from tidemill.sources.split import Split, SplitResult, file_digest
+from tidemill.sources.unreadable import OF_ONE_FILE, UnreadableFilesError
 from tidemill.state.columns import column
-from tidemill.state.keys import encode
-from tidemill.task.expressions import Expression, references, remap
+from tidemill.state.keys import VNODES, encode, in_vnodes, prefix, sort
+from tidemill.state.merge import negated
+from tidemill.task.expressions import references, remap
 from tidemill.task.functions.evaluate import filter_mask
 from tidemill.task.operator import Output, SourceOperator
 from tidemill.task.program import ScanStep
@@ -41,7 +44,9 @@ class ScanOperator(SourceOperator):
     """Reads splits in the order given; rows come in the order of their file.
 
     Only the columns in use are parsed. Malformed fields and rows go to the table's errors table. Once
-    the barrier is reached every split has been reported with its quote parity.
+    the barrier is reached every split has been reported with its quote parity. Files that cannot be read are told of
+    together, at the barrier, by an error; at once where malformed rows are errors, too. The name of a file that is
+    read anew comes out on port 1, and what its earlier version has in the errors table is withdrawn.
     """
 
     def __init__(self, step: int, operation: ScanStep) -> None:
@@ -53,15 +58,20 @@ class ScanOperator(SourceOperator):
             needed = (*needed, source.op_column)
         if source.watermark is not None and source.watermark not in needed:
             needed = (*needed, source.watermark)
-        self._needed = needed
         self._options = dict(source.options)
         format_ = lookup(source.format)
-        self._reader = _filtered(format_.reader(source.schema, self._options, needed), operation.condition)
+        self._needed = tuple(name for name in needed if name != source.metadata)
+        reader = format_.reader(source.file_schema, self._options, self._needed)
+        self._reader = _filtered(reader, operation, self._needed)
         self._has_lines = has_lines(format_)
         self._queue: deque[Split | None] = deque()
         self._small = SmallObjects(self._options, parse_read_mode(self._options).buffer_bytes)
         self._open: _OpenSplit | None = None
+        self._file: FileMetadata | None = None
         self._errors: list[tuple[Split, RowError]] = []
+        self._replaced: list[str] = []
+        self._unreadable: list[tuple[Split, TidemillError]] = []
+        self._must_read = parse_mode(self._options) is Mode.FAILFAST
 
     def add_split(self, split: Split) -> None:
         """Queue a split."""
@@ -87,9 +97,20 @@ class ScanOperator(SourceOperator):
                     return None
                 split = self._queue.popleft()
                 assert split is not None
-                coming = self._small.take(split)
-                self._open = _OpenSplit(split, self._reader, self._options, self._has_lines, coming)
-            rows = self._open.read()
+                if split.start == split.end:
+                    self.context.finished(SplitResult(split, False, 0, 0, 0, 0, 0))
+                elif not self._begin(split):
+                    continue
+                if split.replaces:
+                    self._replaced.append(split.path)
+                    return Output(Delta(batch_of([_file_column(split.path, 1)], 1)), 1)
+                if self._open is None:
+                    continue
+            try:
+                rows = self._open.read()
+            except TidemillError as error:
+                self._give_up(self._open.split, error)
+                continue
             if rows is None:
                 self.context.finished(self._open.result())
                 self._open = None
@@ -97,12 +118,40 @@ class ScanOperator(SourceOperator):
             split = self._open.split
             delta = self._delta(split, rows)
             self._open.rows += len(delta) + rows.passed_over
-            self._errors += [(split, e) for e in self._open.take_errors()]
+            try:
+                self._errors += [(split, e) for e in self._open.take_errors()]  # may read the file again, for lines
+            except TidemillError as error:
+                self._give_up(split, error)
+                continue
             if len(delta):
                 return Output(delta)
 
+    def _begin(self, split: Split) -> bool:
+        """Open a split; whether that was possible."""
+        coming = self._small.take(split)
+        try:
+            self._open = _OpenSplit(split, self._reader, self._options, self._has_lines, coming)
+        except TidemillError as error:
+            self._give_up(split, error)
+            return False
+        return True
+
+    def _give_up(self, split: Split, error: TidemillError) -> None:
+        """Leave out the rest of a split, if it is only its file that cannot be read; else raise the error."""
+        if self._must_read or error.number not in OF_ONE_FILE:
+            raise error
+        self._open = None
+        self._unreadable.append((split, error))
+
     def start_drain(self) -> bool:
-        """Write the epoch's malformed rows to the errors table."""
+        """Write the epoch's malformed rows to the errors table, and take out those of versions that were replaced.
+
+        Unless the epoch cannot be: an error tells of files that cannot be read.
+        """
+        if self._unreadable:
+            raise UnreadableFilesError(self._unreadable)
+        if self._replaced:
+            self._withdraw_errors()
         if self._errors:
             table = self.operation.source.errors
             columns = errors_columns(self._errors)
@@ -112,21 +161,43 @@ class ScanOperator(SourceOperator):
             self.context.state(table).write_unsorted(keys, [weights])
         return False
 
+    def _withdraw_errors(self) -> None:
+        """Of a file there is one first split, so nobody else does this."""
+        table = self.operation.source.errors
+        names = prefix([pa.array(sorted(set(self._replaced)), pa.string())], table.key, 0)
+        self._replaced = []
+        _, rows = self.context.state(table, everywhere=True).before.scan(in_vnodes(names.take(sort(names)), 0, VNODES))
+        self.context.state(table).write(negated(rows))
+
     def _delta(self, split: Split, rows: Rows) -> Delta:
         source, batch = self.operation.source, rows.batch
         weights: npt.NDArray[np.int64] | None = None
         keep: pa.BooleanArray | None = None
         if source.op_column is not None:
             weights, keep = self._weights(split, rows)
-        columns = [batch.column(self._needed.index(c)) for c in self.operation.columns]
+        columns = [
+            self._metadata(split).column(rows.positions)
+            if c == source.metadata
+            else batch.column(self._needed.index(c))
+            for c in self.operation.columns
+        ]
         if self.operation.sequenced:
             signs = np.ones(rows.count, np.int64) if weights is None else weights
             columns += [column(signs), column(rows.positions + split.base)]
             weights = None
+        if self.operation.by_file:
+            columns.append(_file_column(split.path, rows.count))
         delta = Delta(batch_of(columns, rows.count), weights, split.audience)
         if source.watermark is not None:
             keep = self._in_time(split, rows, keep)
         return delta if keep is None else delta.filter(keep)
+
+    def _metadata(self, split: Split) -> FileMetadata:
+        """What makes the column of metadata for a split, which is kept for its later batches."""
+        if self._file is None or self._file.split is not split:
+            source = self.operation.source
+            self._file = FileMetadata(split, next(f.type for f in source.schema if f.name == source.metadata))
+        return self._file
 
     def _in_time(self, split: Split, rows: Rows, keep: pa.BooleanArray | None) -> pa.BooleanArray | None:
         """Rows that are not late, of those kept so far; the others go to the errors table."""
@@ -170,13 +241,22 @@ class ScanOperator(SourceOperator):
         return weights, known
 
 
-def _filtered(reader: RowReader | FileRowReader, condition: Expression | None) -> RowReader | FileRowReader:
-    """The reader, told what all its readers ask of a row if it can make use of that."""
+def _file_column(path: str, rows: int) -> pa.Array:
+    """The file of some rows, in short."""
+    return pa.repeat(pa.scalar(file_digest(path), pa.binary()), rows)
+
+
+def _filtered(
+    reader: RowReader | FileRowReader, operation: ScanStep, given: Sequence[str]
+) -> RowReader | FileRowReader:
+    """The reader of the columns ``given``, told what all its readers ask of a row if it can make use of that."""
+    condition = operation.condition
     if condition is None or not isinstance(reader, FilteringReader):
         return reader
     columns = sorted(references(condition))
     asked = remap(condition, {column: place for place, column in enumerate(columns)})
-    return reader.filtered(RowFilter(tuple(columns), lambda batch: filter_mask(asked, batch)))
+    places = tuple(given.index(operation.columns[column]) for column in columns)
+    return reader.filtered(RowFilter(places, lambda batch: filter_mask(asked, batch)))
 
 
 class _OpenSplit:

@@ -1,0 +1,123 @@
+"""Generated values, a column at a time. ``reference.py`` says the same of single values."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tidemill.formats.generator.reference import ALPHABET, BITS, GOLDEN, LETTERS, MASK, NULLS, key_of, null_below
+from tidemill.formats.generator.settings import Shape
+
+Words = npt.NDArray[np.uint64]
+
+_GOLDEN = np.uint64(GOLDEN)
+_LETTERS = np.frombuffer(ALPHABET, np.uint8)
+_SHIFTS = np.arange(LETTERS, dtype=np.uint64) * np.uint64(BITS)
+
+
+def column_of(shape: Shape, seed: int, rows: Words) -> pa.Array:
+    """The values of some rows, by their numbers."""
+    if pa.types.is_null(shape.type):
+        return pa.nulls(len(rows))
+    key = key_of(seed, shape.name)
+    values = _values(shape, seed, key, rows)
+    threshold = null_below(shape)
+    if threshold == 0:
+        return values
+    nulls = np.ones(len(rows), bool) if threshold > MASK else _words(key ^ NULLS, rows) < np.uint64(threshold)
+    return values.take(pa.array(np.arange(len(rows)), mask=nulls))
+
+
+def _values(shape: Shape, seed: int, key: int, rows: Words) -> pa.Array:
+    type_ = shape.type
+    if pa.types.is_struct(type_):
+        return pa.StructArray.from_arrays([column_of(p, seed, rows) for p in shape.parts], fields=list(type_))
+    if shape.parts:
+        return _collections(shape, seed, rows)
+    if shape.sequence:
+        return _sequence(shape, rows)
+    if type_ == pa.string() or type_ == pa.binary():
+        return _texts(shape, key, rows)
+    words = _words(key, rows)
+    if pa.types.is_boolean(type_):
+        return pa.array(words >> np.uint64(63) == 1)
+    if pa.types.is_floating(type_):
+        numbers = shape.least + (words >> np.uint64(11)).astype(np.float64) * 2.0**-53 * (shape.most - shape.least)
+        return pa.array(numbers).cast(type_, safe=False)
+    count = min(shape.most - shape.least, MASK - 1)
+    words = words % np.uint64(count + 1)
+    if not pa.types.is_decimal(type_):
+        return _stored(type_, words + np.uint64(shape.least & MASK))
+    return _decimals(type_, words, max((shape.most - shape.least) // count, 1) if count else 1, shape.least)
+
+
+def _collections(shape: Shape, seed: int, rows: Words) -> pa.Array:
+    """Lists and maps, all of one length; keys are numbers from 0 on."""
+    length = shape.length
+    first = rows[:, None] * np.uint64(length)
+    places = np.add(first, np.arange(length, dtype=np.uint64), dtype=np.uint64).ravel()
+    offsets = pa.array(np.arange(len(rows) + 1, dtype=np.int32) * np.int32(length))
+    values = column_of(shape.parts[0], seed, places)
+    if pa.types.is_list(shape.type):
+        return pa.ListArray.from_arrays(offsets, values, type=shape.type)
+    keys = pa.array(np.tile(np.arange(length), len(rows))).cast(shape.type.key_type)
+    return pa.MapArray.from_arrays(offsets, keys, values, type=shape.type)
+
+
+def _sequence(shape: Shape, rows: Words) -> pa.Array:
+    type_ = shape.type
+    if pa.types.is_decimal(type_):
+        return _decimals(type_, rows, 10**type_.scale, shape.least)
+    if pa.types.is_floating(type_):
+        return pa.array(shape.least + rows.astype(np.float64)).cast(type_, safe=False)
+    counts = rows % np.uint64(shape.wrap) if shape.wrap else rows
+    if shape.step:
+        counts = (counts.astype(np.float64) * shape.step).astype(np.uint64)
+    numbers = counts + np.uint64(shape.least & MASK)
+    if type_ == pa.string():
+        return pa.array(numbers.view(np.int64)).cast(type_)
+    return _stored(type_, numbers)
+
+
+def _stored(type_: pa.DataType, numbers: Words) -> pa.Array:
+    """Whole numbers as a column of a type that has as many bits or fewer."""
+    narrow = numbers.astype(f"u{type_.bit_width // 8}")
+    return pa.Array.from_buffers(type_, len(narrow), [None, pa.py_buffer(narrow)])
+
+
+def _decimals(type_: pa.DataType, words: Words, step: int, least: int) -> pa.Array:
+    """``least + step * word``, unscaled."""
+    wide = pa.array(words).cast(pa.decimal256(20, 0))
+    product = pc.multiply(wide, pa.scalar(Decimal(step), pa.decimal256(39, 0)))
+    unscaled = pc.add(product, pa.scalar(Decimal(least), pa.decimal256(39, 0))).cast(pa.decimal128(38, 0))
+    return pa.Array.from_buffers(type_, len(words), [None, unscaled.buffers()[1]])
+
+
+def _texts(shape: Shape, key: int, rows: Words) -> pa.Array:
+    """Texts of one length: letters, or random bytes."""
+    text = shape.type == pa.string()
+    numbers = np.arange(-(-shape.length // (LETTERS if text else 8)), dtype=np.uint64)
+    first = _mixed(np.uint64(key) + rows * _GOLDEN)
+    words = _mixed(first[:, None] + numbers * _GOLDEN)
+    if text:
+        data = _LETTERS[(words[:, :, None] >> _SHIFTS) & np.uint64((1 << BITS) - 1)]
+    else:
+        data = words.astype("<u8").view(np.uint8)
+    data = np.ascontiguousarray(data.reshape(len(rows), -1)[:, : shape.length])
+    offsets = np.arange(len(rows) + 1, dtype=np.int32) * np.int32(shape.length)
+    return pa.Array.from_buffers(shape.type, len(rows), [None, pa.py_buffer(offsets), pa.py_buffer(data)])
+
+
+def _words(key: int, rows: Words) -> Words:
+    return _mixed(_mixed(np.uint64(key) + rows * _GOLDEN))
+
+
+def _mixed(words: Words) -> Words:
+    words = (words ^ (words >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    words = (words ^ (words >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    mixed: Words = words ^ (words >> np.uint64(31))
+    return mixed

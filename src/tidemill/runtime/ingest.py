@@ -1,0 +1,219 @@
+"""Batches of Spark streams on their way into the tables of a mill: admitted by its epochs, deleted when read."""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Collection
+from dataclasses import replace
+from functools import partial
+
+from tidemill.runtime.catalog import Catalog
+from tidemill.runtime.file_progress import FileProgress
+from tidemill.runtime.ingest_log import INGESTED, Batch, IngestLog, name_of, remove_all, tried, unreadable
+from tidemill.runtime.ingest_tables import parse_waiting
+from tidemill.runtime.intake import Intake
+from tidemill.runtime.stream_tables import parse_retained, without_oldest
+from tidemill.runtime.tables import Table
+from tidemill.sources.file_info import FileInfo
+from tidemill.state.objects import Objects
+
+_TOGETHER = 16
+_TOGETHER_BYTES = 64 << 20
+"""So many batches, or bytes of them, are deleted together, to spare requests."""
+
+_log = logging.getLogger(__name__)
+
+
+class IngestedTable:
+    """One table that Spark streams are written into.
+
+    Batches are admitted in the order in which they were committed. ``read`` has those that are read to their end, each
+    with an epoch at which it was known; they are the first ones of the log.
+    """
+
+    def __init__(self, table: Table, log: IngestLog) -> None:
+        self.table = table
+        self.log = log
+        self.read: deque[tuple[Batch, int]] = deque()
+        self.pending: deque[Batch] = deque()
+        self._waiting = 0
+        self._read_bytes = 0
+
+    @property
+    def waiting_bytes(self) -> int:
+        """How many bytes wait to be read: what the mill knew of when it last looked, and what has come since."""
+        return self._waiting + self.log.new_bytes()
+
+    @property
+    def most_waiting(self) -> int:
+        """How many bytes may wait to be read."""
+        return parse_waiting(self.table.options)
+
+    def begin(self, intake: Intake) -> None:
+        """Tell an intake of all files that are there. TM5065 when one has gone before it was read to its end."""
+        batches, known = self.log.all_again(), dict(intake.known_files(self.table.name))
+        place = self.log.place
+        positions: dict[str, FileProgress] = {}
+        for path, file in known.items():  # paths are others where the root has been moved
+            name = name_of(path, place)
+            if name not in positions or positions[name].position < file.position:
+                positions[name] = file
+        files = {name_of(f.path, place): f for b in batches for f in b.files}
+        for name in positions.keys() - files.keys():
+            if positions[name].remaining:
+                raise unreadable(place, f"{name} has gone before it was read")
+        intake.ingested(self.table.name).forget(known)
+        intake.ingested(self.table.name).put([_progress(f, positions.get(name)) for name, f in files.items()])
+        self.pending = deque(batches)
+        self._waiting = sum(f.remaining for f in intake.known_files(self.table.name).values())
+        self.read.clear()
+        self._read_bytes = 0
+
+    def take_new(self, intake: Intake) -> None:
+        """Tell an intake of what has come since."""
+        new = self.log.take_new()
+        intake.ingested(self.table.name).put([_progress(f, None) for b in new for f in b.files])
+        self.pending += new
+        self._waiting += sum(b.bytes for b in new)
+
+    def again(self) -> None:
+        """All that is there may be read again, as history."""
+        self.pending.extendleft(b for b, _ in reversed(self.read))
+        self.read.clear()
+        self._read_bytes = 0
+
+    def look(self, intake: Intake, epoch: int) -> None:
+        """Note which batches have been read to their end by an epoch."""
+        known = intake.known_files(self.table.name)
+        again = intake.history_paths(self.table.name) if self.pending else set()
+        while self.pending and not any(known[f.path].remaining or f.path in again for f in self.pending[0].files):
+            batch = self.pending.popleft()
+            self.read.append((batch, epoch))
+            self._read_bytes += batch.bytes
+        self._waiting = sum(known[f.path].remaining for b in self.pending for f in b.files)
+
+    def reclaim(self, intake: Intake, durable: int) -> None:
+        """Delete what is read, durable and not retained for views created later."""
+        retained = parse_retained(self.table.options)
+        if retained is None:
+            return
+        count, newer = 0, self._read_bytes
+        for batch, epoch in self.read:
+            if epoch > durable or newer - batch.bytes < retained:
+                break
+            count, newer = count + 1, newer - batch.bytes
+        if count < _TOGETHER and self._read_bytes - newer < _TOGETHER_BYTES:
+            return
+        try:
+            gone = self.log.forget(count)
+        except OSError as error:
+            _log.warning("batches of %s that are not needed could not be deleted: %s", self.table.name, error)
+            return
+        for batch in gone:
+            self.read.popleft()
+            self._read_bytes -= batch.bytes
+            intake.ingested(self.table.name).forget([f.path for f in batch.files])
+
+
+def batches_folder(table: Table) -> str:
+    """Where the batches of a table lie among those of others: names of tables may have any characters."""
+    return f"table-{table.uid.rpartition('#')[2]}"
+
+
+def _number_of(folder: str) -> int:
+    """The number at the end of the uid of a folder's table: later tables have greater ones."""
+    number = folder.rpartition("-")[2]
+    return int(number) if number.isdigit() else 0
+
+
+class Ingestion:
+    """All such tables of a mill.
+
+    Parameters
+    ----------
+    objects : Objects
+        The root.
+    """
+
+    def __init__(self, objects: Objects) -> None:
+        self._objects = objects
+        self._held: dict[str, IngestedTable] = {}
+        self._told: Intake | None = None
+        self._tidied = False
+
+    def hold(self, catalog: Catalog, created: str = "") -> None:
+        """Know the tables of a catalog and no others; what was written into tables that are gone is deleted.
+
+        What belongs to a table that a later catalog has made is left, in case newer manifests were only moved away.
+
+        Parameters
+        ----------
+        created : str
+            The table that has just been created: it begins empty.
+
+        Raises
+        ------
+        TidemillError
+            TM5065 when what a table was given cannot be read.
+        """
+        tables = {t.name: t for t in catalog.tables.values() if t.ingested}
+        for name in [n for n, h in self._held.items() if n not in tables or tables[n].uid != h.table.uid]:
+            tried(self._held.pop(name).log.drop)
+        for name, table in tables.items():
+            if name in self._held:
+                self._held[name].table = table
+                continue
+            self._held[name] = IngestedTable(table, IngestLog(self._objects, batches_folder(table), name == created))
+            self._told = None
+        if not self._tidied:
+            self._tidy(catalog, {batches_folder(t) for t in tables.values()})
+            self._tidied = True
+
+    def _tidy(self, catalog: Catalog, kept: Collection[str]) -> None:
+        """Delete what tables have left behind when they were dropped."""
+        place = Objects(f"{self._objects.url}/{INGESTED}")
+        for folder in place.top():
+            if folder not in kept and _number_of(folder) < catalog.next_uid:
+                tried(partial(remove_all, place, folder))
+
+    def tell(self, intake: Intake) -> None:
+        """Tell an intake of batches that it does not know. Errors as :meth:`IngestedTable.begin`."""
+        for held in self._held.values():
+            if intake is self._told:
+                held.take_new(intake)
+            else:
+                held.begin(intake)
+        self._told = intake
+
+    def sealed(self, intake: Intake, epoch: int, durable: int) -> None:
+        """Positions were sealed with an epoch, ``durable`` is the newest that cannot be lost: delete what may go."""
+        for held in self._held.values():
+            held.look(intake, epoch)
+            held.reclaim(intake, durable)
+
+    def history_wanted(self, tables: Collection[str]) -> list[str]:
+        """A view that reads these tables was created: what is there stays until it has it.
+
+        Returns
+        -------
+        list of str
+            What is to be said of tables whose first rows are gone (TM5027).
+        """
+        said = []
+        for name in sorted(self._held.keys() & set(tables)):
+            self._held[name].again()
+            gone = self._held[name].log.forgotten
+            if gone:
+                said.append(without_oldest(f"{name}: the first {gone:,} batches are gone").message())
+        return said
+
+    def table(self, name: str) -> IngestedTable | None:
+        """What is held of a table; None when it is not written into, or not there."""
+        return self._held.get(name)
+
+
+def _progress(file: FileInfo, before: FileProgress | None) -> FileProgress:
+    """How far a file has been read, if it was."""
+    fresh = FileProgress(file.path, file.size, file.modified)
+    return fresh if before is None else replace(before, path=file.path, size=file.size, modified=file.modified)

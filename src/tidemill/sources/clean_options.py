@@ -1,0 +1,119 @@
+"""What becomes of files that have been read: Spark's ``cleanSource``, and how long they are kept before."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from tidemill.errors import TidemillError
+from tidemill.objectstore.connection import is_object_url, split_url
+from tidemill.sources.extent import Extent
+from tidemill.sources.files import local_pattern
+from tidemill.sources.place import Place
+
+SPELT_CLEAN = ("cleanSource", "cleanSource.retentionDuration", "sourceArchiveDir")
+CLEAN_OPTIONS = frozenset(name.lower() for name in SPELT_CLEAN)
+"""Options of tables that read files, in lower case."""
+
+_MODES = ("off", "delete", "archive")
+_UNITS = {"ms": 1, "millisecond": 1, "s": 1000, "second": 1000, "m": 60_000, "minute": 60_000}
+_UNITS |= {"h": 3_600_000, "hour": 3_600_000, "d": 86_400_000, "day": 86_400_000, "w": 604_800_000, "week": 604_800_000}
+
+
+@dataclass(frozen=True)
+class CleanSource:
+    """Files that were read are deleted, or moved.
+
+    Parameters
+    ----------
+    archive : str
+        The directory, a path or a URL, below which they are moved; empty when they are deleted.
+    retention : int
+        Milliseconds for which they are left where they are.
+    """
+
+    archive: str = ""
+    retention: int = 0
+
+
+def parse_clean(options: Mapping[str, str]) -> CleanSource | None:
+    """What ``cleanSource`` says; names of options in lower case. None for ``off``, and when nothing is said.
+
+    Raises
+    ------
+    TidemillError
+        TM4003 for bad values.
+    """
+    mode = options.get("cleansource", "off")
+    retention, archive = options.get("cleansource.retentionduration"), options.get("sourcearchivedir")
+    if mode.lower() not in _MODES:
+        raise _bad("cleanSource", mode, f"one of {', '.join(_MODES)}")
+    kept = 0 if retention is None else _milliseconds(retention)
+    if kept is None:
+        raise _bad("cleanSource.retentionDuration", retention or "", "a time such as '30 days', '12 hours' or '90s'")
+    if mode.lower() == "archive" and not archive:
+        raise _bad("sourceArchiveDir", archive or "", "cleanSource 'archive' needs the directory to move files to")
+    if archive and mode.lower() == "delete":
+        raise _bad("sourceArchiveDir", archive, "it goes with cleanSource 'archive'")
+    if mode.lower() == "off":
+        return None
+    if archive is None:
+        return CleanSource("", kept)
+    if not is_object_url(archive):
+        if not archive.startswith(("/", "~", "file:")):
+            raise _bad("sourceArchiveDir", archive, "an absolute path, or a URL")
+        return CleanSource(local_pattern(archive).rstrip("/") or "/", kept)
+    store, key = split_url(archive)
+    return CleanSource(f"{store}/{key}".rstrip("/"), kept)
+
+
+def check_clean(options: Mapping[str, str], place: Place | None) -> None:
+    """Whether the files of a place can be cleaned as options say; None for tables without such files.
+
+    Raises
+    ------
+    TidemillError
+        TM4003 as :func:`parse_clean`, TM5080 where they cannot be, TM5081 for an archive that would be read again.
+    """
+    clean = parse_clean(options)
+    if clean is None:
+        return
+    if place is None or not (place.local or place.objects):
+        raise _cannot("a table without files of a disk or of S3", "leave cleanSource out")
+    for name, hint in (
+        ("static", "the files of a static table are all it will ever have; views created later read them"),
+        ("allowappends", "a file that may grow is never known to be read to its end"),
+    ):
+        if options.get(name, "false").lower() == "true":
+            spelt = {"allowappends": "allowAppends"}.get(name, name)
+            raise _cannot(f"{spelt} 'true'", f"leave one of the two out: {hint}")
+    if not clean.archive:
+        return
+    extent = Extent(place)
+    store = split_url(clean.archive)[0] if is_object_url(clean.archive) else ""
+    if store != extent.store:
+        hint = f"a place in {extent.store}" if extent.store else "a local directory, as the files are"
+        raise _cannot(f"sourceArchiveDir '{clean.archive}'", hint)
+    if extent.reaches(clean.archive):
+        raise TidemillError(
+            "TM5081",
+            "sourceArchiveDir lies within what the table reads",
+            got=f"{clean.archive}, and the table reads {place.pattern}",
+            hint="archived files would be read again: choose a directory beside it, or one whose name begins with _",
+        )
+
+
+def _milliseconds(text: str) -> int | None:
+    """Of a time such as ``30 days``; None when it is none."""
+    match = re.fullmatch(r"(?:interval\s+)?(\d+(?:\.\d+)?)\s*([a-z]+)", text.strip().lower())
+    unit = _UNITS.get(match[2], _UNITS.get(match[2].removesuffix("s"))) if match else None
+    return None if match is None or unit is None else int(float(match[1]) * unit)
+
+
+def _bad(name: str, value: str, hint: str) -> TidemillError:
+    return TidemillError("TM4003", f"bad value of option {name}", got=repr(value), hint=hint)
+
+
+def _cannot(got: str, hint: str) -> TidemillError:
+    return TidemillError("TM5080", "the files of this table cannot be cleaned so", got=got, hint=hint)

@@ -1,0 +1,128 @@
+"""The column that says of each row which file it comes from, like the hidden ``_metadata`` of Spark's file sources."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from unicodedata import category
+from urllib.parse import quote
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from tidemill.errors import TidemillError
+from tidemill.schema import TIMESTAMP, Field, Schema
+from tidemill.sources.split import Split
+
+METADATA_OPTION = "metadatacolumn"
+"""The option ``metadataColumn`` in lower case."""
+
+_NAMES = (pa.field("file_path", pa.string()), pa.field("file_name", pa.string()))
+_VERSION = (pa.field("file_size", pa.int64()), pa.field("file_modification_time", TIMESTAMP))
+_ROW_INDEX = pa.field("row_index", pa.int64())
+_ROW_POSITION = pa.field("row_position", pa.int64())
+
+_NUMBERED = frozenset({"parquet"})
+"""Formats whose rows Spark numbers."""
+
+_UNQUOTED = "/-_.!~*'(),;:$&+=@"
+_NEVER_PLAIN = frozenset({"Zs", "Zl", "Zp", "Cc"})
+"""Categories of spaces and of control characters."""
+
+
+def metadata_name(options: Mapping[str, str]) -> str | None:
+    """The column that a table's options ask for, if any; names of options in lower case."""
+    return options.get(METADATA_OPTION)
+
+
+def metadata_type(format_: str, grows: bool = False) -> pa.StructType:
+    """What the column holds for files of a format.
+
+    ``file_path`` and ``file_name`` are as in a URI, with the escapes that Spark writes; ``file_size`` in bytes, before
+    any decoding; ``file_modification_time`` in whole milliseconds. ``row_index``, in Parquet files, counts the file's
+    rows from 0 on. ``row_position`` is the file's byte, or decoded byte, with which the row begins; in columnar formats
+    the number of the row.
+
+    Spark's ``file_block_start`` and ``file_block_length`` are left out: they say how a file was cut to be read, which
+    here differs from run to run. Of files that grow (``allowAppends``) size and time are left out as well: they are
+    others when a new view reads the same rows again.
+    """
+    version = () if grows else _VERSION
+    index = (_ROW_INDEX,) if format_ in _NUMBERED else ()
+    return pa.struct([*_NAMES, *version, *index, _ROW_POSITION])
+
+
+def with_metadata(columns: Schema, format_: str, options: Mapping[str, str]) -> Schema:
+    """The columns of a table with that of metadata behind them, if its options ask for one.
+
+    Raises
+    ------
+    TidemillError
+        TM4003 for an empty name, or that of another column.
+    """
+    name = metadata_name(options)
+    if name is None:
+        return columns
+    if not name or name.lower() in (n.lower() for n in columns.names):
+        raise TidemillError(
+            "TM4003",
+            "bad value of option metadataColumn",
+            got=repr(name),
+            hint="a name that no other column has, such as _metadata",
+        )
+    grows = options.get("allowappends", "").lower() == "true"
+    return Schema((*columns, Field(name, metadata_type(format_, grows), nullable=False)))
+
+
+def without_metadata(columns: Schema, options: Mapping[str, str]) -> Schema:
+    """The columns that files have."""
+    name = metadata_name(options)
+    return Schema(tuple(f for f in columns if f.name != name))
+
+
+@dataclass
+class FileMetadata:
+    """Makes the column for the rows of one split.
+
+    What all rows share is made once for the largest batch, and others have a part of it.
+    """
+
+    split: Split
+    type: pa.StructType
+    _shared: dict[str, pa.Array] = field(default_factory=dict)
+
+    def column(self, positions: npt.NDArray[np.int64]) -> pa.StructArray:
+        """One value for each row, given the positions of these in the file."""
+        if not self._shared or len(self._shared["file_path"]) < len(positions):
+            values = self._values()
+            shared = [f for f in self.type if f.name in values]
+            self._shared = {f.name: pa.repeat(pa.scalar(values[f.name], f.type), len(positions)) for f in shared}
+        own = pa.array(positions)
+        columns = [self._shared[f.name].slice(0, len(positions)) if f.name in self._shared else own for f in self.type]
+        return pa.StructArray.from_arrays(columns, fields=list(self.type))
+
+    def _values(self) -> dict[str, str | int]:
+        path = file_uri(self.split.path)
+        return {
+            "file_path": path,
+            "file_name": path.rpartition("/")[2],
+            "file_size": self.split.size,
+            "file_modification_time": self.split.modified // 10**6 * 1000,
+        }
+
+
+def file_uri(path: str) -> str:
+    """A path, or the URL of an object with its key as it stands, as Spark writes it: ``file:/data/a%20b``.
+
+    Escaped is what ``java.net.URI`` escapes in paths; letters of any script stay as they are.
+    """
+    scheme, separator, rest = path.partition("://")
+    if not separator:
+        return f"file:{_escaped(path)}"
+    place, slash, key = rest.partition("/")
+    return f"{scheme}://{place}{slash}{_escaped(key)}"
+
+
+def _escaped(path: str) -> str:
+    return "".join(c if c > "\x7f" and category(c) not in _NEVER_PLAIN else quote(c, safe=_UNQUOTED) for c in path)

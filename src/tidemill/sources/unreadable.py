@@ -1,0 +1,55 @@
+"""Files that cannot be read: which errors are of one file alone, so that others can go on without it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeVar
+
+from tidemill.errors import TidemillError
+from tidemill.sources.split import Split
+
+_T = TypeVar("_T")
+
+OF_ONE_FILE = frozenset(
+    {
+        *("TM4010", "TM4011", "TM4021", "TM4040", "TM4041", "TM4042", "TM4043", "TM4044", "TM4063"),
+        *("TM5001", "TM5003", "TM5004", "TM5030", "TM5031", "TM5032", "TM5033", "TM5036", "TM5052"),
+    }
+)
+"""Numbers of errors that say nothing about other files of the table."""
+
+
+OF_A_PLACE = frozenset({"TM5004", "TM5030", "TM5031", "TM5032", "TM5033"})
+"""Those that may be mended without any change of the file: it is tried again for as long as they last."""
+
+
+class UnreadableFilesError(TidemillError):
+    """Some files of an epoch could not be read, all others could.
+
+    Attributes
+    ----------
+    failures : tuple
+        Splits, each with its error; at least one.
+    """
+
+    def __init__(self, failures: Sequence[tuple[Split, TidemillError]]) -> None:
+        self.failures = tuple(failures)
+        first = self.failures[0][1]
+        super().__init__(first.number, first.what, first.got, first.hint)
+
+    def __reduce__(self) -> tuple[type, tuple[Sequence[tuple[Split, TidemillError]]]]:  # type: ignore[override]
+        return UnreadableFilesError, (self.failures,)
+
+
+def joined(errors: Sequence[UnreadableFilesError]) -> UnreadableFilesError:
+    """What several tasks could not read as one error."""
+    return UnreadableFilesError([failure for error in errors for failure in error.failures])
+
+
+def repeating(attempt: Callable[[], _T], set_aside: Callable[[Iterable[tuple[Split, TidemillError]]], None]) -> _T:
+    """The result of an attempt, made again without the files that could not be read."""
+    while True:
+        try:
+            return attempt()
+        except UnreadableFilesError as error:
+            set_aside(error.failures)

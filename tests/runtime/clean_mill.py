@@ -1,0 +1,65 @@
+"""A mill that cleans its files, to be killed: ``clean_mill.py ROOT DATA ARCHIVE POINT`` kills itself at a point."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from tidemill.config import Settings
+from tidemill.mill import Mill
+from tidemill.runtime.checkpoints import Checkpoints
+from tidemill.sources import clean_files
+
+SETTINGS = Settings(master="local[2]", partitions=2, checkpoint_seconds=0.1, listing_seconds=0.0, epoch_bytes=100)
+
+
+def script(data: str, archive: str) -> str:
+    """A table and a view over it."""
+    return f"""
+        CREATE TABLE t (k INT) USING csv
+          OPTIONS (path '{data}/*/*.csv', cleanSource 'archive', sourceArchiveDir '{archive}');
+        CREATE MATERIALIZED VIEW tv AS SELECT k FROM t;
+    """
+
+
+def die(*_: Any, **__: Any) -> Any:
+    """As ``kill -9``."""
+    os.kill(os.getpid(), signal.SIGKILL)
+    time.sleep(60)
+
+
+def main() -> None:
+    """Run epochs until killed at the point."""
+    root, data, archive, point = sys.argv[1:]
+    mill = Mill(root, settings=SETTINGS)
+    mill.script(script(data, archive))
+    moved, publish, done = clean_files._moved, Checkpoints._publish, [0]
+
+    def counted(what: Any, after: int) -> Any:
+        def call(*given: Any) -> Any:
+            done[0] += 1
+            return die() if done[0] > after else what(*given)
+
+        return call
+
+    if point == "before durable":
+        Checkpoints._publish = counted(publish, 1)  # type: ignore[method-assign]
+    elif point == "between files":
+        clean_files._moved = counted(moved, 2)
+    elif point == "within a file":
+        Path.unlink = die  # type: ignore[method-assign]
+    while True:
+        mill.advance()
+        if point == "sealed" and mill.epoch >= 3:
+            die()
+        if point == "cleaned" and len(list(Path(archive).rglob("*.csv"))) >= 4:
+            die()
+        time.sleep(0.02)
+
+
+if __name__ == "__main__":
+    main()

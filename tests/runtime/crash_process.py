@@ -1,0 +1,47 @@
+"""Runs a mill until it is killed, for good: ``python crash_process.py ROOT SCRIPT POINT CALLS GROUP``.
+
+The process kills itself with signal 9 when a point is met for the ``CALLS``-th time; with ``GROUP`` 1 its Java and all
+workers go with it.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
+from kill_points import killed_at
+
+from tidemill.config import Settings
+from tidemill.mill import Mill
+
+
+def main(root: str, script: str, point: str, calls: int, group: bool) -> None:
+    """Epochs and checkpoints until there is nothing left, which is a failure."""
+
+    def end(_: str) -> None:
+        if group:
+            os.killpg(os.getpgid(0), signal.SIGKILL)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    settings = Settings(
+        master="local[2]",
+        partitions=2,
+        listing_seconds=0.0,
+        small_epoch_bytes=0,
+        split_bytes=600,
+        checkpoint_seconds=1e9,
+    )
+    with Mill(root, settings=settings) as mill:
+        mill.script(Path(script).read_text())
+        with killed_at(point, calls, end):
+            while mill.advance() is not None:
+                mill.checkpoint()
+    sys.exit("it was not killed")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:4], int(sys.argv[4]), sys.argv[5] == "1")

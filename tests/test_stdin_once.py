@@ -1,0 +1,67 @@
+"""``tidemill run --once`` over standard input, in a process of its own with a pipe: it reads to the end."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tidemill.runtime.snapshot import Snapshot
+
+SCRIPT = """
+CREATE TABLE t (k INT, v INT) USING csv OPTIONS (path 'stdin://', maxSpoolBytes '1m');
+CREATE MATERIALIZED VIEW v AS SELECT COUNT(*) AS n, SUM(v) AS v FROM t;
+"""
+
+
+def start(tmp_path: Path) -> subprocess.Popen[bytes]:
+    (tmp_path / "p.sql").write_text(SCRIPT)
+    command = [sys.executable, "-m", "tidemill", "run", str(tmp_path / "p.sql"), "--root", str(tmp_path / "root")]
+    pipe = subprocess.PIPE
+    return subprocess.Popen([*command, "--once", "--master", "local[1]"], stdin=pipe, stdout=pipe, stderr=pipe)
+
+
+def ends(process: subprocess.Popen[bytes], rest: bytes = b"") -> None:
+    _, said = process.communicate(rest, timeout=200)
+    assert process.returncode == 0, said.decode()
+
+
+def result(tmp_path: Path) -> dict[str, int]:
+    (row,) = Snapshot.open(str(tmp_path / "root")).read("v").to_pylist()
+    return row
+
+
+def lines(begin: int, end: int) -> bytes:
+    return b"".join(b"%d,%d\n" % (i, i % 7) for i in range(begin, end))
+
+
+@pytest.mark.timeout(280)
+def test_a_slow_writer_and_a_second_run(tmp_path: Path) -> None:
+    """Pauses are longer than an epoch, and there is more than the spool holds; the last line has no newline."""
+    process = start(tmp_path)
+    assert process.stdin is not None
+    process.stdin.write(lines(0, 10))
+    process.stdin.flush()
+    for _ in range(120):
+        if (tmp_path / "root/spool").exists():
+            break
+        time.sleep(0.5)
+    time.sleep(6)
+    assert process.poll() is None, "it waits for the end of the pipe"
+    process.stdin.write(lines(10, 300_000))
+    process.stdin.flush()
+    time.sleep(3)
+    assert process.poll() is None
+    ends(process, lines(300_000, 300_001).rstrip(b"\n"))
+    assert result(tmp_path) == {"n": 300_001, "v": sum(i % 7 for i in range(300_001))}
+    process = start(tmp_path)
+    ends(process, lines(0, 5))
+    assert result(tmp_path) == {"n": 300_006, "v": sum(i % 7 for i in range(300_001)) + 10}
+
+
+def test_an_empty_pipe(tmp_path: Path) -> None:
+    ends(start(tmp_path))
+    assert result(tmp_path) == {"n": 0, "v": None}
