@@ -75,6 +75,8 @@ class QueueMill:
     ----------
     rows : dict
         By table and path, the contents that were read and count, with how often.
+    unread : set of str
+        Tables that no view reads.
     """
 
     def __init__(self, directory: Path) -> None:
@@ -84,6 +86,7 @@ class QueueMill:
         self.rows: dict[tuple[str, str], Counter[bytes]] = {}
         self.intake = Intake(self.catalog, self._store, self.version, {})
         self.said: list[str] = []
+        self.unread: set[str] = set()
         self.checkpoint()
 
     def create(self, name: str, **options: str) -> None:
@@ -109,13 +112,13 @@ class QueueMill:
 
     def step(self) -> bool:
         """One epoch, if there is anything to do."""
-        self.intake.use(self.catalog.tables)
+        self.intake.use(self.catalog.tables.keys() - self.unread)
         self.intake.list_files(0.0, self._durable[0].epoch)
         return self.epoch()
 
     def drain(self) -> None:
         """As ``run --once``."""
-        self.intake.use(self.catalog.tables)
+        self.intake.use(self.catalog.tables.keys() - self.unread)
         self.intake.list_all()
         while self.epoch() or self.intake.retry_in() is not None:
             time.sleep(min(self.intake.retry_in() or 0.0, 0.05))

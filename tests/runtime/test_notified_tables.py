@@ -90,11 +90,9 @@ def test_a_mill_that_hears_of_its_files(
     mill.script(script.replace("1 hour", "1 second"))
     mill.sql("DROP MATERIALIZED VIEW v")
     add(store, "in/e", 6)
-    end = time.monotonic() + 30
-    while store.left():
-        assert time.monotonic() < end
-        mill.advance()
-        time.sleep(0.02)
+    for _ in range(3):
+        assert mill.advance() is None
+    assert store.left() == 1, "no view reads the table"
     mill.sql("CREATE MATERIALIZED VIEW v AS SELECT k FROM t")
     while mill.advance() is not None:
         pass

@@ -280,8 +280,7 @@ class Coordinator:
             raise
 
     def _change(self, catalog: Catalog) -> None:
-        self.catalog = catalog
-        self._current = None
+        self.catalog, self._current = catalog, None
         self.checkpoint()
 
     def _assembler(self, catalog: Catalog, moving: frozenset[str] | None = None) -> Assembler:
@@ -490,8 +489,10 @@ class Coordinator:
             self._claimed = True
 
     def close(self, checkpoint: bool = True) -> None:
-        """Stop; the newest sealed epoch is made durable first unless told otherwise."""
+        """Stop, once; the newest sealed epoch is made durable first unless told otherwise."""
         with self._lock:
+            if self._checkpoints.closed:
+                return
             self._compactor.close()
             self.streams.close()
             try:

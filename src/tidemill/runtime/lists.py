@@ -106,7 +106,10 @@ class Lists:
                 place.look_again()
 
     def _listers(self, followed: Followed) -> list[PlaceList]:
-        """One for each place. When a table has come to a place it is listed from the beginning."""
+        """One for each place. When a table has come to a place it is listed from the beginning.
+
+        A place of no table in use is not listed. Its messages may go meanwhile, so it is listed whole when it returns.
+        """
         of_place: dict[Place, list[tuple[Table, ListedFiles]]] = {}
         for table, live in followed:
             of_place.setdefault(table.place, []).append((table, live))
@@ -119,6 +122,9 @@ class Lists:
             else:
                 self._places[place] = self._lister(place, found)
             self._places[place].whole_every = min(table.backfill_seconds for table, _ in found)
+        for place in kept.keys() - self._places.keys():
+            for live in kept[place].tables:
+                self._whole.pop(live.table, None)
         return list(self._places.values())
 
     def _lister(self, place: Place, found: Followed) -> PlaceList:
