@@ -386,7 +386,7 @@ def test_receiving_does_not_hold_up_epochs(store: Store, mill: QueueMill, proxy:
 
 
 def test_a_table_that_no_view_reads(store: Store, mill: QueueMill) -> None:
-    """Nothing is listed or heard for it, and messages for it that another table's ear takes are made good by a listing."""
+    """Nothing is listed or heard for it; messages for it that another table hears are made good by a listing."""
     mill.create("t", **{**given(store), "path": f"s3://{BUCKET}/in/a/", "backfillinterval": "1 hour"})
     mill.create("u", **{**given(store), "path": f"s3://{BUCKET}/in/b/", "backfillinterval": "1 hour"})
     mill.until(lambda: not mill.step())
