@@ -30,6 +30,7 @@ from tidemill.plan.statements import (
     Statement,
 )
 from tidemill.runtime.awaited import is_awaited
+from tidemill.runtime.background import Background
 from tidemill.runtime.coordinator import Coordinator
 from tidemill.runtime.datasets import Dataset, Resolver, add_dataset
 from tidemill.runtime.ingest import IngestedTable
@@ -87,10 +88,8 @@ class Mill:
                 undo.callback(self.spark.stop)
             self._coordinator = Coordinator(taken, self.settings, self.spark)
             undo.pop_all()
-        self._running: threading.Thread | None = None
-        self._stopping = threading.Event()
         self._sealed = threading.Condition()
-        self._failure: Exception | None = None
+        self._background = Background(self.advance, self._wake)
         self._closed = False
 
     def __enter__(self) -> Mill:
@@ -282,8 +281,12 @@ class Mill:
         return self.spark.createDataFrame(self._open().snapshot().show(kind))
 
     def status(self) -> list[tuple[str, str, int, str]]:
-        """For each view its name, status (``fresh``, ``filling``, ``failed``), birth epoch and detail."""
-        return self._open().snapshot().status()
+        """For each view its name, status, birth epoch and detail.
+
+        Status is ``fresh``, ``filling`` (it waits for history), ``failed``, or ``stopped``: an error has ended the
+        background epochs, see :meth:`start`.
+        """
+        return self._background.statuses(self._open().snapshot().status())
 
     def _describe(self, name: str) -> DataFrame:
         schema, _ = self._open().catalog.described(name)
@@ -344,9 +347,13 @@ class Mill:
 
     def _announce(self, report: EpochReport | None) -> EpochReport | None:
         if report is not None:
-            with self._sealed:
-                self._sealed.notify_all()
+            self._wake()
         return report
+
+    def _wake(self) -> None:
+        """Those who wait for an epoch are to look."""
+        with self._sealed:
+            self._sealed.notify_all()
 
     def advance_known(self) -> EpochReport | None:
         """Run one epoch over what the last listing found (see :meth:`backlog`), without looking for more."""
@@ -355,9 +362,10 @@ class Mill:
     def warnings(self) -> tuple[str, ...]:
         """What went wrong, and is tried again, since the last report or call: a checkpoint that failed, for instance.
 
-        Reports of epochs carry the same; this is for a mill that has nothing to do.
+        Reports of epochs carry the same; this is for a mill that has nothing to do, or runs in the background. It tells
+        once of an error that has ended that (TM7008).
         """
-        return self._open().warnings()
+        return (*self._open().warnings(), *self._background.warnings())
 
     def drain(self) -> Iterator[EpochReport]:
         """Run epochs over all input that is there when the first begins; yields each report.
@@ -387,12 +395,18 @@ class Mill:
         return is_awaited(coordinator.catalog, coordinator.streams)
 
     def start(self, interval: float = 0.1) -> None:
-        """Run epochs in the background; when idle, look for new input every ``interval`` seconds."""
-        if self._running is not None:
-            return
-        self._stopping.clear()
-        self._running = threading.Thread(target=self._loop, args=(interval,), name="mill", daemon=True)
-        self._running.start()
+        """Run epochs in the background; when idle, look for new input every ``interval`` seconds.
+
+        An error ends them: :meth:`warnings` and :meth:`status` tell of it, :meth:`stop` raises it, and so does whoever
+        waits for an epoch. Views stay readable as of the last sealed epoch.
+
+        Raises
+        ------
+        TidemillError
+            The error that stopped them earlier, if nobody has been given it.
+        """
+        self._open()
+        self._background.start(interval)
 
     def stop(self) -> None:
         """Stop the background epochs after the one in progress.
@@ -402,13 +416,7 @@ class Mill:
         TidemillError
             The error that stopped them earlier, if one did.
         """
-        if self._running is not None:
-            self._stopping.set()
-            self._running.join()
-            self._running = None
-        failure, self._failure = self._failure, None
-        if failure is not None:
-            raise failure
+        self._background.stop()
 
     def checkpoint(self) -> int:
         """Make the newest sealed epoch durable now; returns its number."""
@@ -428,17 +436,6 @@ class Mill:
             finally:
                 if self._owns_spark:
                     self.spark.stop()
-
-    def _loop(self, interval: float) -> None:
-        while not self._stopping.is_set():
-            try:
-                if self.advance() is None:
-                    self._stopping.wait(interval)
-            except Exception as error:  # told to whoever stops the mill or waits for an epoch
-                self._failure = error
-                with self._sealed:
-                    self._sealed.notify_all()
-                return
 
     # -- reading ------------------------------------------------------------------------------------
 
@@ -573,8 +570,8 @@ class Mill:
                 if len(self._coordinator.went_back) > losses and self._coordinator.went_back[-1] < epoch:
                     return True
                 left = None if deadline is None else deadline - time.monotonic()
-                if self._failure is not None:
-                    raise self._failure
+                if self._background.failure is not None:
+                    raise self._background.failure
                 if self._closed or (left is not None and left <= 0):
                     return False
                 self._sealed.wait(longest if left is None else min(left, longest))

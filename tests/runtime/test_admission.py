@@ -225,6 +225,31 @@ def test_changed_files_are_told_of_or_read_on(mill_factory: Opener, data: Path) 
     put(data, "a.csv", 9)
     said = [*(w for report in mill.drain() for w in report.warnings), *mill.warnings()]
     assert [w[:6] for w in said] == ["TM5041"]
+    assert "allowAppends" not in said[0]
+    put(data, "a.csv", 1, 2, 3, 4, 5, 6)
+    assert admitted(mill) == [["a.csv"]], "it is what it was, and longer"
+    assert rows(mill) == [1, 2, 3, 4, 5, 6]
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+def test_a_file_that_was_written_anew_and_is_longer(mill_factory: Opener, data: Path, restarted: bool) -> None:
+    """Nothing of it is read as if it had been added."""
+    mill = create(mill_factory(), data, ", allowAppends true")
+    put(data, "a.csv", *range(2000))
+    put(data, "b.csv", 1)
+    list(mill.drain())
+    if restarted:
+        mill.close()
+        mill = mill_factory()
+    put(data, "a.csv", *range(1000, 4000))
+    put(data, "b.csv", 1, 7)
+    said = [*(w for report in mill.drain() for w in report.warnings), *mill.warnings()]
+    assert [w[:6] for w in said] == ["TM5041"] and "a.csv" in said[0]
+    assert rows(mill) == sorted([*range(2000), 1, 7])
+    list(mill.drain())
+    assert not mill.warnings(), "told once"
+    etags = {r["etag"] for r in mill.read("t__files").to_pylist()}
+    assert etags == {None}
 
 
 def test_lines_that_are_being_written(mill_factory: Opener, data: Path) -> None:

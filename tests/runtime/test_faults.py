@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -229,17 +230,34 @@ def test_no_root(tmp_path: Path) -> None:
         Snapshot.open(tmp_path / "new")
 
 
-def test_background_failure_reaches_whoever_stops_the_mill(mill: Mill, tmp_path: Path) -> None:
+def test_background_failure_is_told_to_all_who_ask(mill: Mill, tmp_path: Path) -> None:
     runs, away = tmp_path / "root" / "buffer", tmp_path / "away"
     runs.rename(away)
     runs.write_text("in the way")
     mill.start(interval=0.01)
-    mill._running.join(20)  # type: ignore[union-attr]
+    began = time.monotonic()
+    while {s for _, s, _, _ in mill.status()} != {"stopped"}:
+        assert time.monotonic() < began + 20
+        time.sleep(0.01)
+    assert {d[:6] for _, _, _, d in mill.status()} <= {"TM1011", "TM1012"}
+    said = "\n".join(mill.warnings())
+    assert "TM7008" in said and mill.status()[0][3] in said
+    assert not mill.warnings()
     with pytest.raises(TidemillError, match=r"TM101[12]"):
-        mill.stop()
+        next(mill.subscribe("sums", from_epoch=mill.epoch, timeout=20))
+    with pytest.raises(TidemillError, match=r"TM101[12]"):
+        mill.start()
+    assert {s for _, s, _, _ in mill.status()} == {"fresh"}
     runs.unlink()
     away.rename(runs)
     assert sums(mill) == after(2)
+    mill.start(interval=0.01)
+    began = time.monotonic()
+    while sums(mill) != after(6):
+        assert time.monotonic() < began + 60
+        time.sleep(0.05)
+    assert {s for _, s, _, _ in mill.status()} == {"fresh"} and not mill.warnings()
+    mill.stop()
 
 
 def test_a_path_that_goes_away_for_a_while(mill: Mill, data: Path) -> None:

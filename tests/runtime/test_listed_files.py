@@ -16,7 +16,7 @@ from tidemill.runtime.history import History
 from tidemill.runtime.listed_files import FilePolicy, ListedFiles, PinnedFiles
 from tidemill.runtime.progress import Limits
 from tidemill.sources.file_info import FileInfo
-from tidemill.sources.split import Split
+from tidemill.sources.split import GROWING, Split
 
 MISSING = TidemillError("TM5001", "gone")
 REFUSED = TidemillError("TM5030", "refused")
@@ -116,9 +116,11 @@ def test_a_file_that_was_read_and_changes(state: SourceState) -> None:
     files.discover([FileInfo("a", 70, 2)])
     assert (files.done, files.told_changed) == (True, ["a"])
     grown = state.files(FilePolicy(appends=True))
-    grown.discover([FileInfo("a", 20, 2)])
+    grown.discover([FileInfo("a", 20, GROWING)])
     assert (grown.done, grown.told_changed) == (True, ["a"]), "it has become shorter"
-    grown.discover([FileInfo("a", 70, 2)])
+    grown.discover([FileInfo("a", 70, 3)])
+    assert (grown.done, grown.told_changed) == (True, ["a", "a"]), "it is longer, and another one"
+    grown.discover([FileInfo("a", 70, GROWING)])
     assert spans(admit(grown)) == [("a", 50, 70)]
     anew = state.files(FilePolicy(overwrites=True))
     anew.discover([FileInfo("a", 30, 2)])
@@ -233,7 +235,7 @@ class Disk:
             size = old.size + size
         elif old is not None and not self.policy.overwrites:
             return
-        self.now[path] = FileInfo(path, size, self._clock)
+        self.now[path] = FileInfo(path, size, GROWING if self.policy.appends else self._clock)
 
     def read(self, splits: list[Split]) -> None:
         """What a version consists of; the bytes of one that was replaced are withdrawn."""

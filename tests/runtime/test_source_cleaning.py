@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import shutil
 import time
 from collections import Counter
 from pathlib import Path
@@ -268,6 +269,37 @@ def test_another_table_that_keeps_its_files(tmp_path: Path) -> None:
     assert [text[:6] for text in mill.said] == ["TM5084"], "said once"
 
 
+@pytest.mark.parametrize("first", [True, False])
+def test_another_table_that_names_files_through_a_link(tmp_path: Path, first: bool) -> None:
+    """Either may be the first to read them, and none goes before both have."""
+    (tmp_path / "by").mkdir()
+    (tmp_path / "by" / "link").symlink_to(tmp_path / "in")
+    mill = Mill(tmp_path / "in", DELETE, {**DELETE, "path": str(tmp_path / "by" / "link" / "*")})
+    mill.put("a")
+    mill.list()
+    for only in ("t0", "t1") if first else ("t1", "t0"):
+        assert mill.names() == ["a"]
+        mill.epoch(only=only)
+        mill.checkpoint()
+        mill.proceed()
+    mill.proceed()
+    assert mill.names() == [] and len(mill.state.read) == 2 and mill.said == []
+
+
+def test_one_table_that_names_files_twice(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(tmp_path / "in")
+    mill = Mill(tmp_path / "in", {**DELETE, "path": str(tmp_path / "{in,link}" / "*")})
+    mill.put("a")
+    mill.put("b")
+    mill.list()
+    for _ in range(5):
+        mill.epoch(most=10)  # what is read must be there
+        mill.checkpoint()
+        mill.proceed()
+    mill.proceed()
+    assert mill.names() == [] and len(mill.state.read) == 4
+
+
 def test_a_file_that_is_written_anew(tmp_path: Path) -> None:
     for options, numbers in ((DELETE, ["TM5083"]), ({**DELETE, "allowoverwrites": "true"}, [])):
         mill = Mill(tmp_path / "in", options)
@@ -306,6 +338,9 @@ def test_failures_are_counted_and_tried_again(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setattr(source_cleaning, "_LONGEST_PAUSE", 0.4)
     mill = Mill(tmp_path / "in", {"cleansource": "archive", "sourcearchivedir": str(tmp_path / "old")})
     (tmp_path / "old").write_text("a file where a directory should be")
+    tried: list[float] = []
+    clean = source_cleaning.clean
+    monkeypatch.setattr(source_cleaning, "clean", lambda *given: (tried.append(time.monotonic()), clean(*given))[1])
     for number in range(3):
         mill.put(f"{number}")
     mill.list()
@@ -315,14 +350,26 @@ def test_failures_are_counted_and_tried_again(tmp_path: Path, monkeypatch: pytes
     while time.monotonic() < began + 1.0:
         mill.proceed()
         time.sleep(0.005)
-    assert 3 <= len(mill.said) <= 6, "after pauses of 0.05, 0.1, 0.2, 0.4 and 0.4 seconds"
-    assert all(text.startswith("TM5082") and "3 files of table t0" in text for text in mill.said)
+    assert 3 <= len(tried) <= 6, "after pauses of 0.05, 0.1, 0.2, 0.4 and 0.4 seconds"
+    (said,) = mill.said
+    assert said.startswith("TM5082") and "3 files of table t0" in said
     (tmp_path / "old").unlink()
     began = time.monotonic()
     while mill.names() and time.monotonic() < began + 5:
         mill.proceed()
         time.sleep(0.01)
     assert (mill.names(), sorted(p.name for p in (tmp_path / "old").iterdir())) == ([], ["0", "1", "2"])
+    shutil.rmtree(tmp_path / "old")
+    (tmp_path / "old").write_text("again")
+    mill.put("3")
+    mill.list()
+    mill.epoch()
+    mill.checkpoint()
+    began = time.monotonic()
+    while len(mill.said) == 1 and time.monotonic() < began + 5:
+        mill.proceed()
+        time.sleep(0.01)
+    assert [text[:6] for text in mill.said] == ["TM5082"] * 2, "it had gone on in between"
 
 
 def test_memory_and_work_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

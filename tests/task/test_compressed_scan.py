@@ -1,10 +1,10 @@
-"""Scans of compressed files: one split, positions in decoded bytes, damage as a malformed row behind the others."""
+"""Scans of compressed files: one split, positions in decoded bytes, damage as an error of the file."""
 
 from __future__ import annotations
 
 import bz2
 import gzip
-from collections import Counter
+import re
 from pathlib import Path
 
 import lz4.frame
@@ -15,6 +15,7 @@ from test_scan import ERRORS, FIELDS, scan
 from tidemill.errors import FormatError
 from tidemill.schema import Schema
 from tidemill.sources.split import Split
+from tidemill.sources.unreadable import UnreadableFilesError
 from tidemill.task.program import ScanStep, TableSource
 from tidemill.testing import MemoryContext, keyed_rows
 
@@ -59,27 +60,41 @@ def test_option_instead_of_suffix(tmp_path: Path) -> None:
     assert changes(scan(step(compression="gzip"), MemoryContext(), [whole(path)])) == ROWS
 
 
-@pytest.mark.parametrize("cut", [0.3, 0.9, -8])
-def test_a_cut_archive_gives_only_whole_rows(tmp_path: Path, cut: float) -> None:
-    path = tmp_path / "a.csv.gz"
-    data = gzip.compress(b"".join(b"%d,abc\n" % (i * 7919) for i in range(5000)))
-    path.write_bytes(data[: int(len(data) * cut) if cut > 0 else int(cut)])
+def unreadable(path: Path, **options: str) -> FormatError:
+    """What a scan of a file that cannot be read tells of it, at the barrier; its malformed rows are not written."""
     context = MemoryContext()
-    found = changes(scan(step(), context, [whole(path)]))
-    expected = [(i * 7919, "abc") for i in range(5000)]
-    assert found == Counter(expected[: len(found)])
-    assert len(found) > 500
-    ((file, position, _, _, column, reason, raw, _),) = errors(context)
-    assert (file, column, reason, raw) == (str(path), None, "truncated_archive", b"")
-    before = sum(len(b"%d,abc\n" % k) for k, _ in expected[: len(found)])
-    assert before <= position <= before + 20
-    assert (context.splits[0].malformed, context.splits[0].dropped) == (1, 1)
+    with pytest.raises(UnreadableFilesError) as caught:
+        scan(step(**options), context, [whole(path)])
+    assert errors(context) == []
+    ((split, error),) = caught.value.failures
+    assert split == whole(path)
+    assert isinstance(error, FormatError) and error.number == "TM4045"
+    assert str(path) in error.got
+    return error
 
 
-def test_damage_is_an_error_in_mode_failfast(tmp_path: Path) -> None:
+@pytest.mark.parametrize("cut", [0.3, 0.9, -8])
+def test_a_cut_archive(tmp_path: Path, cut: float) -> None:
+    path = tmp_path / "a.csv.gz"
+    text = b"".join(b"%d,abc\n" % (i * 7919) for i in range(5000))
+    data = gzip.compress(text)
+    path.write_bytes(data[: int(len(data) * cut) if cut > 0 else int(cut)])
+    found = re.fullmatch(f"{path} of table t: truncated_archive behind (\\d+) decoded bytes", unreadable(path).got)
+    assert found is not None and 0 < int(found[1]) <= len(text)
+
+
+def test_a_wrong_check_sum(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv.gz"
+    data = bytearray(gzip.compress(TEXT))
+    data[-6] ^= 1
+    path.write_bytes(data)
+    assert "corrupt_archive behind 4" in unreadable(path).got
+
+
+def test_damage_in_mode_failfast(tmp_path: Path) -> None:
     path = tmp_path / "a.csv.gz"
     path.write_bytes(gzip.compress(TEXT)[:-3])
-    with pytest.raises(FormatError, match="TM4020") as caught:
+    with pytest.raises(FormatError, match="TM4045") as caught:
         scan(step(mode="FAILFAST"), MemoryContext(), [whole(path)])
     assert str(path) in caught.value.got
     assert "truncated_archive" in caught.value.got
@@ -90,10 +105,7 @@ def test_a_cut_within_the_header(tmp_path: Path, kept: int) -> None:
     path = tmp_path / "a.csv.gz"
     compressed = gzip.compress(b"k,s,more,columns,and,more\n1,a,,,,\n", compresslevel=0)
     path.write_bytes(compressed[:kept])
-    context = MemoryContext()
-    assert changes(scan(step(header="true"), context, [whole(path)])) == {}
-    ((_, _, _, _, _, reason, _, _),) = errors(context)
-    assert reason == "truncated_archive"
+    assert "truncated_archive" in unreadable(path, header="true").got
 
 
 def test_header_and_empty_archives(tmp_path: Path) -> None:
@@ -119,15 +131,13 @@ def test_positions_count_decoded_bytes(tmp_path: Path) -> None:
     assert error == (str(path), 4000, 1001, 4000, "k", f"bad_{INT}", b"x,b", 1)
 
 
-def test_a_bomb_is_a_malformed_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_bomb(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tidemill.formats.codecs.SMALL", 1000)
     path = tmp_path / "a.csv.gz"
     path.write_bytes(gzip.compress(b"1,a\n" * 100_000))
-    context = MemoryContext()
-    found = changes(scan(step(maxDecompressedRatio="10"), context, [whole(path)]))
-    assert found == {(1, "a"): path.stat().st_size * 10 // 4}
-    ((_, position, _, _, _, reason, _, _),) = errors(context)
-    assert (position, reason) == (path.stat().st_size * 10, "decompression_limit")
+    limit = path.stat().st_size * 10
+    assert f"decompression_limit behind {limit} decoded bytes" in unreadable(path, maxDecompressedRatio="10").got
+    assert changes(scan(step(maxDecompressedRatio="100000"), MemoryContext(), [whole(path)])) == {(1, "a"): 100_000}
 
 
 def test_a_malformed_row_in_mode_failfast_tells_its_line(tmp_path: Path) -> None:

@@ -18,6 +18,11 @@ from tidemill.formats.rescue.paths import with_file_path
 from tidemill.formats.split_unordered import feed_unordered
 
 _HEADER_BYTES = 1 << 16
+_HINTS = {
+    "truncated_archive": "write it to its end, best under another name that is then changed; none of its rows count",
+    "corrupt_archive": "write it again; none of its rows count",
+    "decompression_limit": "raise maxDecompressedRatio if it is meant to be so large; none of its rows count",
+}
 
 
 class RawFile(Protocol):
@@ -41,13 +46,18 @@ class RawFile(Protocol):
 
 
 def file_bytes(
-    file: RangeFile, path: str, size: int, end: int, options: Mapping[str, str], mode: ReadMode | None = None
+    file: RangeFile,
+    path: str,
+    size: int,
+    end: int,
+    options: Mapping[str, str],
+    mode: ReadMode | None = None,
+    whole: bool = False,
 ) -> FileBytes:
     """The bytes of a file for a split that ends at ``end``, read by a mode, else by that of the table's options."""
     mode = parse_read_mode(options) if mode is None else mode
-    if not mode.reads:
-        return FileBytes(file, path, size, options)
-    return FileBytes(ReadAhead(file, end=end, size=size, mode=mode), path, size, options)
+    raw: RawFile = ReadAhead(file, end=end, size=size, mode=mode) if mode.reads else file
+    return FileBytes(raw, path, size, options, whole)
 
 
 class FileBytes:
@@ -62,6 +72,8 @@ class FileBytes:
         Bytes of the file, before decoding.
     options : mapping
         Those of the table, with names in lower case.
+    whole : bool
+        Damage of a compressed file is an error, not its end.
 
     Attributes
     ----------
@@ -78,8 +90,9 @@ class FileBytes:
         See :class:`tidemill.formats.codecs.Decoded`; valid once ``ended``.
     """
 
-    def __init__(self, file: RawFile, path: str, size: int, options: Mapping[str, str]) -> None:
+    def __init__(self, file: RawFile, path: str, size: int, options: Mapping[str, str], whole: bool = False) -> None:
         self._file = file
+        self._whole = whole
         self.size = size
         self.path = path
         self.rescued = rescue_column(options)
@@ -111,7 +124,13 @@ class FileBytes:
         return bytes(self._file.fill())
 
     def fill(self) -> bytes | memoryview:
-        """The next bytes, perhaps none. Errors as the file's own."""
+        """The next bytes, perhaps none.
+
+        Raises
+        ------
+        FormatError
+            TM4045 at the damage of a file that is to be whole. Other errors as the file's own.
+        """
         if self._decoded is None:
             buffer = self._file.fill()
             self.position += len(buffer)
@@ -120,6 +139,13 @@ class FileBytes:
         decoded = self._decoded.fill()
         self.position += len(decoded)
         self.ended, self.damage = self._decoded.ended, self._decoded.damage
+        if self._whole and self.damage is not None:
+            raise FormatError(
+                "TM4045",
+                "a compressed file is damaged",
+                got=f"{self.damage} behind {self.position} decoded bytes",
+                hint=_HINTS[self.damage],
+            )
         return decoded
 
     def first_bytes(self, count: int) -> tuple[bytes, bool]:

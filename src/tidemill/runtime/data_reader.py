@@ -229,7 +229,7 @@ class TidemillReader(DataSourceReader):  # type: ignore[misc]
                 parse_codec_options(self._options).refuse(split.path)
                 yield from reader.rows(file.open(0), start=split.start, end=split.end, file_size=split.size)
                 return
-            source = file_bytes(file, split.path, split.size, split.end, self._options)
+            source = file_bytes(file, split.path, split.size, split.end, self._options, whole=True)
             place = {"start": split.start, "end": split.end, "size": split.size}
             try:
                 part = open_split(reader, source, **place, in_quotes=split.in_quotes)
@@ -305,7 +305,7 @@ class _QuoteFinder:
     def _open(self, split: Split) -> tuple[SplitReader, Any]:
         assert isinstance(self._reader, RowReader)
         file = reader_of(split, self._options, parse_read_mode(self._options).buffer_bytes)
-        source = file_bytes(file, split.path, split.size, split.end, self._options)
+        source = file_bytes(file, split.path, split.size, split.end, self._options, whole=True)
         place = {"start": split.start, "end": split.end, "size": split.size}
         with _naming(split):
             return open_split(self._reader, source, **place, in_quotes=split.in_quotes), source

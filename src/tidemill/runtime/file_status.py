@@ -83,8 +83,9 @@ def _shaped(columns: Callable[[pa.Table], dict[str, pa.ChunkedArray]], rows: pa.
     nothing = {"epoch": None, "retry_at": None, "error": None, "attempts": 0}
     found = {**{n: pa.nulls(count) if v is None else pa.array([v] * count) for n, v in nothing.items()}}
     found |= {n: rows[n] for n in ("path", "size", "rows")}
-    found["etag"] = _unless(rows["etag"], pc.equal(rows["etag"], ""))
-    found["modified"] = _unless(pc.divide(rows["modified"], 1000), pc.equal(rows["modified"], GROWING))
+    growing = pc.equal(rows["modified"], GROWING)
+    found["etag"] = _unless(rows["etag"], pc.or_(growing, pc.equal(rows["etag"], "")))
+    found["modified"] = _unless(pc.divide(rows["modified"], 1000), growing)
     found |= columns(rows)
     return pa.table([found[f.name].cast(f.type) for f in _ARROW], schema=_ARROW)
 

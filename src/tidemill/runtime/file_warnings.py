@@ -33,14 +33,17 @@ def _first(paths: Sequence[str]) -> str:
     return f"{paths[0]} and {len(paths) - 1} more" if len(paths) > 1 else paths[0]
 
 
-def changed_later(table: str, paths: Sequence[str]) -> TidemillError:
-    """TM5041: files have changed, and their table does not mind changes."""
+def changed_later(live: ListedFiles) -> TidemillError:
+    """TM5041: files have changed, in a way that their table does not mind."""
+    if live.policy.appends:
+        hint = "only what is added at the end is read: begin anew under another name"
+    else:
+        hint = "allowOverwrites 'true' reads such files anew, allowAppends 'true' reads what was added at their end"
     return TidemillError(
         "TM5041",
         "a file has changed since it was read",
-        got=f"{_first(paths)} of table {table}",
-        hint="what it was stays, what it is now is not read; allowOverwrites 'true' reads such files anew, "
-        "allowAppends 'true' reads what was added at their end",
+        got=f"{_first(live.told_changed)} of table {live.table}",
+        hint=f"what it was stays, what it is now is not read; {hint}",
     )
 
 
@@ -53,7 +56,7 @@ def not_cleaned(table: str, failed: Mapping[str, TidemillError]) -> TidemillErro
         "TM5082",
         "files that were read cannot be cleaned",
         got=f"{count:,} file{'' if count == 1 else 's'} of table {table}: {why}",
-        hint=f"rows are not affected, and it is tried again after a pause; {error.hint}",
+        hint=f"{error.hint}; it is tried again after pauses of up to a minute, and rows are not affected",
     )
 
 

@@ -33,6 +33,7 @@ from tidemill.runtime.file_progress import (
 )
 from tidemill.runtime.progress import Progress, Sealing
 from tidemill.sources.file_info import FileInfo
+from tidemill.sources.files import last_line_end, tail_mark
 from tidemill.sources.split import GROWING
 from tidemill.sources.unreadable import OF_A_PLACE
 from tidemill.state import keys as state_keys
@@ -221,8 +222,15 @@ class ListedFiles(Progress):
                 self._forget(info.path)
         elif self.policy.overwrites and info.modified != GROWING:
             self._put(replace(_new(info), replaces=True))
-        elif self._may_grow(info) and info.size > known.size:
+        elif info.modified == GROWING and info.size > known.size:
             self._put(replace(known, size=info.size, modified=info.modified, etag=info.etag))
+        elif self.policy.appends and info.modified != GROWING == known.modified:
+            self._tell_changed(info)
+
+    def _tell_changed(self, info: FileInfo) -> None:
+        if info not in self._told and len(self._told) < ROOM:
+            self._told.add(info)
+            self.told_changed.append(info.path)
 
     def _changed_since(self, known: ListedFile, info: FileInfo) -> None:
         """A file that was read to its end is listed again."""
@@ -232,12 +240,10 @@ class ListedFiles(Progress):
             file = replace(_new(info), replaces=True)
         elif not known.size:
             file = _new(info)
-        elif self._may_grow(info) and info.size > known.size:
+        elif info.modified == GROWING and info.size > known.size:
             file = replace(_new(info), position=known.size, rows=known.rows, marks=known.marks)
         else:
-            if info not in self._told and len(self._told) < ROOM:
-                self._told.add(info)
-                self.told_changed.append(info.path)
+            self._tell_changed(info)
             return
         self._read_before[info.path] = known
         self._put(file)
@@ -251,33 +257,35 @@ class ListedFiles(Progress):
             self._put(replace(_new(info), replaces=known.replaces))
         elif not same and self.policy.overwrites:
             self._put(replace(_new(info), replaces=True))
-        elif not same and self._may_grow(info) and info.size > known.size:
+        elif not same and info.modified == GROWING and info.size > known.size:
             grown = replace(known, size=info.size, modified=info.modified, etag=info.etag)
             self._put(replace(grown, attempts=0, retry_at=0, error=""))
         else:
             return False
         return True
 
-    def _may_grow(self, info: FileInfo) -> bool:
-        return self.policy.appends or info.modified == GROWING
+    def with_whole_lines(self, infos: Iterable[FileInfo]) -> Iterable[FileInfo]:
+        """Files as they are listed now; those that grow up to the end of their last line, whenever written.
 
-    def with_whole_lines(
-        self, infos: Iterable[FileInfo], last_line_end: Callable[[FileInfo], int]
-    ) -> Iterable[FileInfo]:
-        """Files as they are listed now; those that may grow up to the end of their last line, whenever written."""
+        The ETag of these is of what stands there, so that a file which was written anew, and not just continued, is
+        found when it is longer than it was. It is given as it is, without being one that grows.
+        """
         if not self.policy.appends:
             return infos
         found = list(infos)
         known = self.as_listed([i.path for i in found])
-        return [self._up_to_line(i, known.get(i.path), last_line_end) for i in found]
+        return [self._up_to_line(i, known.get(i.path)) if self.policy.grows(i.path) else i for i in found]
 
-    def _up_to_line(
-        self, info: FileInfo, known: FileProgress | ListedFile | None, last_line_end: Callable[[FileInfo], int]
-    ) -> FileInfo:
-        if not self.policy.grows(info.path):
+    def _up_to_line(self, info: FileInfo, known: FileProgress | ListedFile | None) -> FileInfo:
+        if known is not None and known.size == info.size:
+            return FileInfo(info.path, info.size, GROWING, known.etag)
+        end = last_line_end(info)
+        if known is None or known.size == end:
+            return FileInfo(info.path, end, GROWING, tail_mark(info.path, end) if known is None else known.etag)
+        begun = isinstance(known, ListedFile) or known.position > 0
+        if begun and known.etag and end > known.size and tail_mark(info.path, known.size) != known.etag:
             return info
-        unchanged = known is not None and known.size == info.size
-        return FileInfo(info.path, info.size if unchanged else last_line_end(info), GROWING)
+        return FileInfo(info.path, end, GROWING, tail_mark(info.path, end))
 
     def as_listed(self, paths: Sequence[str]) -> dict[str, FileProgress | ListedFile]:
         """Files of which something was read, as they were listed last."""

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from tidemill.errors import TidemillError
 from tidemill.runtime.listed_files import ROOM, ListedFiles
 from tidemill.sources.file_info import FileInfo
-from tidemill.sources.files import file_info, file_names, last_line_end
+from tidemill.sources.files import file_info, file_names
 from tidemill.sources.notifications import Created
 from tidemill.sources.object_listing import PAGE_KEYS, Cursor, ObjectListing
 from tidemill.sources.place import Place
@@ -140,7 +140,7 @@ class PlaceList:
                 self._end()
                 return
             wanted = [f for f in page if self._wants(f)]
-            new = max(t.discover(t.with_whole_lines(wanted, last_line_end)) for t in self.tables)
+            new = max(t.discover(t.with_whole_lines(wanted)) for t in self.tables)
             if self._objects is not None:
                 self._objects.found_new(new)
 

@@ -156,7 +156,7 @@ class Lists:
         waited = {p for listener in self._queues.values() for p in listener.gone(gone)} if gone else set()
         for table, live in found:
             if live.told_changed:
-                self._warnings.append(file_warnings.changed_later(table.name, live.told_changed).message())
+                self._warnings.append(file_warnings.changed_later(live).message())
                 live.told_changed = []
             lost = [p for p in live.told_gone if p not in waited]
             if lost:

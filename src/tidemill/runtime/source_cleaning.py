@@ -118,11 +118,13 @@ class SourceCleaning:
         self._stop = threading.Event()
         self._warnings: list[str] = []
         self._told: set[tuple[str, str]] = set()
+        self._failing: set[str] = set()
 
     def forget(self, table: str) -> None:
         """A table has changed, or gone."""
         for kept in (self._passes, self._gone, self._forgotten):
             kept.pop(table, None)
+        self._failing.discard(table)
 
     def warnings(self) -> list[str]:
         """What is to be said since the last call."""
@@ -220,24 +222,31 @@ class SourceCleaning:
         waiting: Collection[str],
         durable: int,
     ) -> list[ToClean]:
-        """Those that no other table is still to read."""
+        """Those that no other table is still to read, nor this one under another name."""
         for other, table in tables.items():
             files = live[other]
-            if not ready or other == name or not isinstance(files, ListedFiles):
+            if not ready or not isinstance(files, ListedFiles):
                 continue
             extent = Extent(table.place)
-            named = [e for e in ready if extent.names(e.path, e.modified)]
+            named = {e: extent.names_of(e.path, e.modified) for e in ready}
+            if other == name:
+                named = {e: paths - {e.path} for e, paths in named.items()}
             if isinstance(files, PinnedFiles) and files.pinned:
-                named = [e for e in named if e.path in files.pinned]
-            wanted = set(named)
-            if named and (table.kept or table.clean_source is not None) and other not in waiting:
-                paths = [e.path for e in named]
-                rows = files.in_list(paths) if table.kept else files.forgotten(paths)
-                through = {p for p, f in rows.items() if f.epoch <= durable}
-                wanted = {e for e in named if e.path not in through or not e.is_version(rows[e.path])}
-            elif named and (name, other) not in self._told and other not in waiting:
+                named = {e: paths & files.pinned.keys() for e, paths in named.items()}
+            wanted = {e: paths for e, paths in named.items() if paths}
+            if wanted and (table.kept or table.clean_source is not None) and other not in waiting:
+                asked = sorted(set().union(*wanted.values()))
+                rows = files.in_list(asked) if table.kept else files.forgotten(asked)
+                through = {p: f for p, f in rows.items() if f.epoch <= durable}
+                wanted = {
+                    e: paths
+                    for e, paths in wanted.items()
+                    if not all(p in through and e.is_version(through[p]) for p in paths)
+                }
+            elif wanted and (name, other) not in self._told and other not in waiting:
                 self._told.add((name, other))
-                self._warnings.append(file_warnings.wanted_elsewhere(name, named[0].path, other).message())
+                first = next(iter(wanted)).path
+                self._warnings.append(file_warnings.wanted_elsewhere(name, first, other).message())
             ready = [e for e in ready if e not in wanted]
         return ready
 
@@ -262,7 +271,10 @@ class SourceCleaning:
             self._gone.setdefault(job.table, {}).update(dict.fromkeys(done))
             if outcome.changed and not tables[job.table].overwritable:
                 self._warnings.append(file_warnings.left(job.table, outcome.changed).message())
-            if outcome.failed:
+            if outcome.cleaned:
+                self._failing.discard(job.table)
+            if outcome.failed and job.table not in self._failing:
+                self._failing.add(job.table)
                 self._warnings.append(file_warnings.not_cleaned(job.table, outcome.failed).message())
             if len(done) < len(job.files):
                 known.leave(failed=True)
@@ -326,5 +338,5 @@ class SourceCleaning:
 
 def _unforeseen(error: Exception) -> TidemillError:
     return TidemillError(
-        "TM5082", "files that were read cannot be cleaned", got=repr(error), hint="they are tried again after a pause"
+        "TM5082", "files that were read cannot be cleaned", got=repr(error), hint="this was not foreseen: report it"
     )

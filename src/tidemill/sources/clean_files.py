@@ -92,7 +92,7 @@ def _unfit(path: str, error: OSError) -> TidemillError:
         "TM5082",
         "files that were read cannot be cleaned",
         got=f"{error.filename or path}: {error.strerror}",
-        hint="they are tried again after a pause, and rows are not affected; check permissions and space",
+        hint="check permissions and space",
     )
 
 

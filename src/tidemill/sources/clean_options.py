@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 from tidemill.errors import TidemillError
 from tidemill.objectstore.connection import is_object_url, split_url
@@ -95,6 +97,8 @@ def check_clean(options: Mapping[str, str], place: Place | None) -> None:
     if store != extent.store:
         hint = f"a place in {extent.store}" if extent.store else "a local directory, as the files are"
         raise _cannot(f"sourceArchiveDir '{clean.archive}'", hint)
+    if not store and (unfit := _unfit(Path(clean.archive))) is not None:
+        raise _cannot(f"sourceArchiveDir '{clean.archive}'", unfit)
     if extent.reaches(clean.archive):
         raise TidemillError(
             "TM5081",
@@ -102,6 +106,16 @@ def check_clean(options: Mapping[str, str], place: Place | None) -> None:
             got=f"{clean.archive}, and the table reads {place.pattern}",
             hint="archived files would be read again: choose a directory beside it, or one whose name begins with _",
         )
+
+
+def _unfit(directory: Path) -> str | None:
+    """Why nothing can be written below a directory, which need not be there yet; None when it can."""
+    there = next(p for p in (directory, *directory.parents) if p.exists())
+    if not there.is_dir():
+        return f"a directory; {there} is a file"
+    if not os.access(there, os.W_OK | os.X_OK):
+        return f"a directory that this process may write to; it may not write to {there}"
+    return None
 
 
 def _milliseconds(text: str) -> int | None:

@@ -63,6 +63,30 @@ class Extent:
             return False
         return any(glob.shows(self._text(path)) for glob in self._globs)
 
+    def names_of(self, path: str, modified: int) -> set[str]:
+        """The paths under which a listing gives a file: its own, and through links in the names that are given."""
+        names = {path} if self.names(path, modified) else set()
+        if self.place.local and not self._elsewhere(path):
+            directory, _, name = path.rpartition("/")
+            if directory not in self._real:
+                self._real[directory] = os.path.realpath(directory or "/").rstrip("/")
+            real = f"{self._real[directory]}/{name}"
+            for given, resolved in self._links.items():
+                other = given + real.removeprefix(resolved)
+                if real.startswith(f"{resolved}/") and other != path and self.names(other, modified):
+                    names.add(other)
+        return names
+
+    @cached_property
+    def _links(self) -> dict[str, str]:
+        """The directories that are given, without wildcards, and what they really are."""
+        found = ("/".join(p.begins for p in a.parts[: a.fixed]) for a in self._alternatives())
+        return {given: os.path.realpath(given or "/").rstrip("/") for given in found}
+
+    @cached_property
+    def _real(self) -> dict[str, str]:
+        return {}
+
     def below(self, path: str) -> str:
         """What of the path of a file stands below the directory that the place names without wildcards."""
         text = self._text(path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,6 +19,7 @@ BUFFER_BYTES = 1 << 20
 """How many bytes one read asks for."""
 
 _TAIL_BYTES = 64 << 10
+_MARKED_BYTES = 4 << 10
 
 NAMES = 1 << 14
 """Most names that :func:`file_names` gives at a time."""
@@ -172,6 +174,17 @@ def last_line_end(info: FileInfo) -> int:
     except OSError:
         return info.size
     return 0
+
+
+def tail_mark(path: str, end: int) -> str:
+    """What a file has just before a byte, in short, to know it again when it has grown; empty if it cannot be read."""
+    start = max(0, end - _MARKED_BYTES)
+    try:
+        with Path(path).open("rb") as file:
+            file.seek(start)
+            return hashlib.blake2b(file.read(end - start), digest_size=8).hexdigest()
+    except OSError:
+        return ""
 
 
 def missing(path: str) -> TidemillError:

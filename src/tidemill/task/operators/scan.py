@@ -289,7 +289,7 @@ class _OpenSplit:
             self._parts = reader.rows(self._file.open(0), start=split.start, end=split.end, file_size=split.size)
         else:
             file = reader_of(split, options, parse_read_mode(options).buffer_bytes, coming)
-            self._file = file_bytes(file, split.path, split.size, split.end, options)
+            self._file = file_bytes(file, split.path, split.size, split.end, options, whole=True)
             place = {"start": split.start, "end": split.end, "size": split.size}
             with _naming(split):
                 self._reader = open_split(reader, self._file, **place, in_quotes=split.in_quotes)
