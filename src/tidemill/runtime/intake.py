@@ -76,6 +76,7 @@ class Intake:
         self._turn: tuple[bool, bool] | None = None
         self._warnings: list[str] = []
         self._given_up = False
+        self._unpinned: list[str] = []
         self._used: Collection[str] = ()
         pinned = kept.get("static", {})
         for table in catalog.tables.values():
@@ -89,7 +90,17 @@ class Intake:
         copied = copy.copy(self)
         copied._tables, copied._live, copied._history = dict(self._tables), dict(self._live), dict(self._history)
         copied._counts, copied._totals, copied._lists = dict(self._counts), dict(self._totals), self._lists.copy()
+        copied._unpinned = [t for t, p in self._live.items() if isinstance(p, PinnedFiles) and not p.pinned]
         return copied
+
+    def taken_back(self) -> Intake:
+        """A copy again, when what was done since it was made is not to be: files know again what they knew of it."""
+        for name, live in self._live.items():
+            if isinstance(live, ListedFiles):
+                live.policy = self._tables[name].file_policy
+        for name in self._unpinned:
+            self._follow_table(self._tables[name], ())
+        return self
 
     def at(self, version: Version) -> None:
         """What is sealed now is read from this version."""

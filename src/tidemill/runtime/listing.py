@@ -65,7 +65,7 @@ class PlaceList:
         self._pass: Iterator[list[FileInfo]] | None = None
         self._whole = False
         self._ended_at = -1e9
-        self._has_ended = whole_at is not None
+        self._has_ended = whole_at is not None or bool(cursors)
         self._pause = 0.0
 
     @property
@@ -91,7 +91,7 @@ class PlaceList:
         Raises
         ------
         TidemillError
-            As listing the place, when it has never been listed.
+            As listing the place, when it has never been listed: an error of whoever wrote its path.
         """
         if self._pass is None:
             age = time.monotonic() - self._ended_at

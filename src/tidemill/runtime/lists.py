@@ -34,8 +34,9 @@ class Lists:
         self._places: dict[Place, PlaceList] = {}
         self._queues: dict[Queue, QueueListener] = {}
         self._cursors: dict[str, dict[str, Cursor]] = {}
+        self._moved: dict[str, dict[str, Cursor]] = {}
         self._whole: dict[str, tuple[str, float]] = {t: (str(q), float(at)) for t, (q, at) in kept.items()}
-        self._hears_all = False
+        self._to_hear: set[Queue] = set()
         self._warnings: list[str] = []
 
     def copy(self) -> Lists:
@@ -89,19 +90,19 @@ class Lists:
         """Look for all that is there now, as far as there is room; the rest follows with :meth:`go_on`."""
         for lister in self._listers(followed):
             lister.list_all()
-        self._hears_all = True
+        self._to_hear = {place.queue for place in self._places if place.queue is not None}
         self.go_on(epoch)
         self.note_changed(followed)
 
     def go_on(self, epoch: int) -> None:
-        """Go on with what has begun to be listed and waited for room; queues are heard when all of it is listed."""
+        """Go on with what was begun and waited for room; a queue is heard when all its places are listed."""
         for lister in self._places.values():
             lister.go_on()
-        if self._hears_all and not any(p.under_way for p in self._places.values()):
-            self._hears_all = False
-            for listener, places in self._heard():
+        for listener, places in self._heard():
+            queue = places[0].place.queue
+            if queue in self._to_hear and not any(p.under_way for p in places):
+                self._to_hear.discard(queue)
                 self._warnings += listener.hear_all(places, epoch)
-        for _, places in self._heard():
             for place in places:
                 place.look_again()
 
@@ -171,9 +172,9 @@ class Lists:
         return any(listener.unsealed for listener in self._queues.values())
 
     def sealing(self, followed: Followed) -> list[Part]:
-        """How far object stores have been listed, where that has changed since it was written."""
+        """How far object stores have been listed, where that has changed since it was written; nothing is changed."""
         tables = {live.table: table for table, live in followed}
-        parts = []
+        parts, self._moved = [], {}
         for lister in self._places.values():
             for live in lister.tables:
                 if live.table not in tables:
@@ -183,11 +184,13 @@ class Lists:
                 moved = [(p, c, 0 if p in known else 1) for p, c in lister.cursors.items() if known.get(p) != c]
                 if moved:
                     parts.append(Part(state.id, cursor_rows(state, moved), state.ops))
-                    self._cursors[live.table] = dict(lister.cursors)
+                    self._moved[live.table] = dict(lister.cursors)
         return parts
 
     def sealed(self, epoch: int) -> None:
-        """All that has been found is in this epoch."""
+        """All that has been found is in this epoch, and what :meth:`sealing` gave is written."""
+        self._cursors |= self._moved
+        self._moved = {}
         for listener in self._queues.values():
             listener.sealed(epoch)
         for place, lister in self._places.items():

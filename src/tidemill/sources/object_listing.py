@@ -147,7 +147,8 @@ class Cursor:
     sweep : str
         Up to here the pages before the tail have been listed again in this cycle.
     pages : int
-        How many pages there are up to the tail, as the last whole cycle found.
+        About how many pages there are up to the tail: as the last whole pass or cycle found, and one more for each pass
+        since that found something behind it.
     late : int
         How many names the cycle has found that were not known.
     """
@@ -252,8 +253,9 @@ class ObjectListing:
     def _again(self, store: str, alternative: _Prefix) -> Iterator[list[FileInfo]]:
         """Some of the pages before the tail, going on where the last pass ended."""
         prefix = alternative.prefix
-        left, found = self._share, 0
-        for page in self._listed(store, alternative, self.cursors[prefix].sweep):
+        left, found, begun = self._share, 0, self.cursors[prefix].sweep
+        most = left
+        for page in self._listed(store, alternative, begun):
             yield page.files
             cursor, left, found = self.cursors[prefix], left - 1, found + self._late
             ended = page.last >= cursor.back
@@ -268,7 +270,8 @@ class ObjectListing:
         elif ended and not cursor.late:
             self._share = max(SWEEP_PAGES, self._share // 2)
         if ended:
-            self.cursors[prefix] = replace(cursor, sweep="", late=0)
+            pages = cursor.pages if begun else most - left + 1
+            self.cursors[prefix] = replace(cursor, sweep="", late=0, pages=pages)
 
 
 def _pages(store: str, alternative: _Prefix, connection: Connection, after: str) -> Iterator[Page]:
