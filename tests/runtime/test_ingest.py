@@ -6,6 +6,7 @@ import json
 import os
 import random
 import runpy
+import shutil
 import signal
 import subprocess
 import sys
@@ -121,11 +122,11 @@ def test_a_batch_counts_once(
         mill.checkpoint()
     add(frame(spark, 5000, 1), 30)
     drain(mill)
+    mill.close()
     assert len(files_below(tmp_path / "root", "batches")) < 9
     assert len(files_below(tmp_path / "root", "given")) == 1
     data = next((tmp_path / "root" / "ingest").glob("*/data"))
     assert len(list(data.iterdir())) == len(files_below(tmp_path / "root", "batches")), "no directory is left"
-    mill.close()
     mill = mill_factory()
     add = mill.ingest("t", query="load")
     assert [add(frame(spark, 9000, 3), number) for number in (0, 7, 20, 25, 30)] == [0] * 5
@@ -246,7 +247,79 @@ def test_what_cannot_be_deleted_stays_one_batch(
         mill.checkpoint()
         number += 1
     assert mill.count("v") == 10 * number
+    mill.close()
     assert len(list(data.iterdir())) < 4
+
+
+def test_kills_while_batches_are_deleted(
+    spark: SparkSession, mill_factory: MillFactory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Epochs do not wait for it. A root as it is between any two steps has every row once, and no garbage when opened.
+
+    What a killed mill leaves is a copy of its root, taken by the thread that deletes.
+    """
+    monkeypatch.setattr(ingest, "_TOGETHER", 3)
+    put, remove = Objects.put, Objects.remove
+    moments: list[str] = []
+    quiet = threading.Event()
+
+    def moment(name: str) -> None:
+        if threading.current_thread().name == "forget" and name not in moments:
+            assert quiet.wait(60), "an epoch waits for what is deleted"
+            shutil.copytree(tmp_path / "root", tmp_path / name)
+            moments.append(name)
+
+    def watched_put(self: Objects, name: str, data: bytes | Path) -> None:
+        if "/given/" in name:
+            moment("before it is noted")
+        put(self, name, data)
+        if "/given/" in name:
+            moment("noted")
+
+    def watched_remove(self: Objects, names: Iterable[str]) -> None:
+        for name in names:
+            if "/batches/" in name:
+                moment("files deleted")
+            remove(self, [name])
+            moment("one deleted" if "/data/" in name else "one of the names deleted")
+
+    mill = mill_factory(checkpoint_seconds=1e9)
+    mill.sql("CREATE TABLE t (id BIGINT) USING arrow OPTIONS (path 'ingest://', retainBytes '0')")
+    mill.sql("CREATE MATERIALIZED VIEW v AS SELECT id FROM t")
+    held = mill._coordinator.streams.ingestion.table("t")
+    assert held is not None
+    with monkeypatch.context() as patch:
+        patch.setattr(Objects, "put", watched_put)
+        patch.setattr(Objects, "remove", watched_remove)
+        for number in range(6):
+            quiet.clear()
+            mill.ingest("t", query="q")(spark.range(number * 10, number * 10 + 10, numPartitions=2), number)
+            drain(mill)
+            mill.checkpoint()
+            quiet.set()
+            held.finish()
+        mill.sql("CREATE MATERIALIZED VIEW late AS SELECT id FROM t")
+        drain(mill)
+        assert mill.count("v") == 60
+        first = min(r["id"] for r in mill.read("late").to_pylist())
+        assert first > 0
+        assert {r["id"] for r in mill.read("late").to_pylist()} == set(range(first, 60))
+        mill.close()
+    assert moments == ["before it is noted", "noted", "one deleted", "files deleted", "one of the names deleted"]
+    for name in moments:
+        opened = mill_factory(name)
+        before = opened.count("v")
+        assert before >= 30
+        add = opened.ingest("t", query="q")
+        assert sum(add(spark.range(n * 10, n * 10 + 10), n) for n in range(6)) == 60 - before
+        drain(opened)
+        assert sorted(r["id"] for r in opened.read("v").to_pylist()) == list(range(60))
+        opened.close()
+        notes = [json.loads(p.read_text()) for p in files_below(tmp_path / name, "batches")]
+        kept = {str(p.relative_to(tmp_path / name)) for p in files_below(tmp_path / name, "data")}
+        assert kept == {file for note in notes for file in note["files"]}, "garbage"
+        if name != "before it is noted":
+            assert len(notes) <= 6 - 3
 
 
 def test_two_queries_while_the_mill_runs(spark: SparkSession, mill_factory: MillFactory, tmp_path: Path) -> None:

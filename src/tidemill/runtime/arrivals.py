@@ -44,6 +44,11 @@ class Arrivals(PushedStreams):
         super().sealed(intake, epoch, durable)
         self.ingestion.sealed(intake, epoch, durable)
 
-    def history_wanted(self, tables: Collection[str]) -> list[str]:
+    def history_wanted(self, intake: Intake, tables: Collection[str]) -> list[str]:
         """As :meth:`PushedStreams.history_wanted` and :meth:`Ingestion.history_wanted`."""
-        return [*super().history_wanted(tables), *self.ingestion.history_wanted(tables)]
+        return [*super().history_wanted(intake, tables), *self.ingestion.history_wanted(intake, tables)]
+
+    def close(self) -> None:
+        """As :meth:`PushedStreams.close` and :meth:`Ingestion.close`."""
+        super().close()
+        self.ingestion.close()

@@ -203,10 +203,10 @@ class Coordinator:
         uids = {v.uid for v in self.catalog.everything.values()}
         new = [v for v in catalog.everything.values() if v.uid not in uids]
         for view in new:
+            self._warnings += self.streams.history_wanted(self._intake, catalog.tables_read_by(view.root))
             for table in sorted(catalog.tables_read_by(view.root) - catalog.kept_tables()):
                 self._intake.pin(table)
                 self._intake.add_history(table, view.born)
-            self._warnings += self.streams.history_wanted(catalog.tables_read_by(view.root))
         self._fresh -= self.catalog.everything.keys() - catalog.everything.keys()
         self._fresh |= {v.name for v in new}
         self._free(catalog)

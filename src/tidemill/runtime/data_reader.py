@@ -8,29 +8,26 @@ again in those that were guessed wrong.
 from __future__ import annotations
 
 import copy
-import hashlib
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import pairwise
-from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from tidemill.ddl import parse_columns
-from tidemill.errors import FormatError
+from tidemill.errors import FormatError, TidemillError
 from tidemill.formats.base import (
     BEGINNING_BYTES,
     FileRowReader,
-    RowError,
     RowReader,
     Rows,
     SplitReader,
@@ -51,6 +48,8 @@ from tidemill.formats.options import bad_option, parse_size
 from tidemill.formats.read_modes import check_read_mode, parse_read_mode
 from tidemill.formats.registry import lookup
 from tidemill.formats.rescue.options import rescue_column, rescuing
+from tidemill.runtime.error_files import ErrorFile
+from tidemill.runtime.left_out import IGNORE_OPTIONS, damaged, log_left_out, parse_ignored
 from tidemill.schema import Field, Schema, type_from_spark, type_to_ddl
 from tidemill.sources.file_info import FileInfo
 from tidemill.sources.file_metadata import (
@@ -60,10 +59,11 @@ from tidemill.sources.file_metadata import (
     metadata_type,
     without_metadata,
 )
-from tidemill.sources.files import local_pattern
 from tidemill.sources.filters import FILTER_OPTIONS
 from tidemill.sources.place import place_of, reader_of
 from tidemill.sources.split import Split
+
+_T = TypeVar("_T")
 
 NAME = "tidemill"
 DEFAULT_PARTITION = "128m"
@@ -76,21 +76,10 @@ OWN_OPTIONS = (
         {"path", "paths", "format", "maxpartitionbytes", "errorspath", "columns", "statelocation", METADATA_OPTION}
     )
     | {name.lower() for name in LIMITS}
+    | {name.lower() for name in IGNORE_OPTIONS}
     | FILTER_OPTIONS
 )
 """Options that no format is told of, in lower case."""
-
-_ERRORS = pa.schema(
-    [
-        pa.field("file", pa.string(), False),
-        pa.field("position", pa.int64(), False),
-        pa.field("line", pa.int64()),
-        pa.field("at", pa.int64()),
-        pa.field("column", pa.string()),
-        pa.field("reason", pa.string(), False),
-        pa.field("raw", pa.binary(), False),
-    ]
-)
 
 
 @dataclass(frozen=True)
@@ -123,6 +112,7 @@ class TidemillReader(DataSourceReader):  # type: ignore[misc]
         self._format = given["format"]
         self._options = {name: value for name, value in given.items() if name not in OWN_OPTIONS | INFERENCE_OPTIONS}
         self._given = dict(given)
+        self._ignored = parse_ignored(given)
         self._columns = columns
         asked = Schema(
             tuple(Field(f.name, type_from_spark(f.dataType.jsonValue()), f.nullable) for f in columns.fields)
@@ -153,6 +143,11 @@ class TidemillReader(DataSourceReader):  # type: ignore[misc]
         for path in paths_of(self._given):
             yield from place_of(path, self._given).listing()
 
+    def unread(self, unread: Callable[[list[str]], list[str]]) -> Iterator[list[FileInfo]]:
+        """As :meth:`listing`, some at a time, in no order: files whose names ``unread`` leaves; perhaps some twice."""
+        for path in paths_of(self._given):
+            yield from place_of(path, self._given).unread(unread)
+
     def parts(self, pieces: Iterable[Piece]) -> list[Part]:
         """Pieces of files cut into parts, in order."""
         most = parse_size("maxPartitionBytes", self._given.get("maxpartitionbytes", DEFAULT_PARTITION))
@@ -172,14 +167,25 @@ class TidemillReader(DataSourceReader):  # type: ignore[misc]
         split = partition.split
         arrow = to_arrow_schema(self._columns, timezone="UTC")
         file = FileMetadata(split, metadata_type(self._format.lower()))
-        with _naming(split), _Errors(self._given.get("errorspath"), split, self._lines_of(split)) as errors:
-            for rows in self._rows(split):
-                errors.add(rows.errors)
+        with _naming(split), ErrorFile(self._given.get("errorspath"), split, self._lines_of(split)) as errors:
+            for rows in self._kept(split, errors):
                 if rows.count:
                     columns = list(rows.batch.columns)
                     if self._metadata is not None:
                         columns.insert(self._metadata, file.column(rows.positions))
                     yield _as_spark_has_it(columns, arrow)
+
+    def _kept(self, split: Split, errors: ErrorFile) -> Iterator[Rows]:
+        """Rows of a split, and what is wrong with them is noted; of one that may be left out those before the error."""
+        try:
+            for rows in self._rows(split):
+                errors.add(rows.errors)
+                yield rows
+        except TidemillError as error:
+            if not self._ignored.takes(error):
+                raise
+            errors.leave_out(error)
+            log_left_out(split.path, error)
 
     def is_whole(self, file: FileInfo) -> bool:
         """Whether a file can only be read from its beginning to its end."""
@@ -207,11 +213,15 @@ class TidemillReader(DataSourceReader):  # type: ignore[misc]
         counter = copy.copy(self)
         counter._needed, counter._options = (), {**self._options, "mode": Mode.PERMISSIVE.value}
         count, split = 0, _split(piece.file, piece.start, piece.end, in_quotes=False)
-        with _naming(split):
-            for rows in counter._rows(split):
-                if cut and count + rows.count > most:
-                    return most, int(rows.positions[most - count])
-                count += rows.count
+        try:
+            with _naming(split):
+                for rows in counter._rows(split):
+                    if cut and count + rows.count > most:
+                        return most, int(rows.positions[most - count])
+                    count += rows.count
+        except TidemillError as error:  # whoever reads it notes what is left out
+            if not self._ignored.takes(error):
+                raise
         return count, piece.end
 
     def _lines_of(self, split: Split) -> LineNumbers | None:
@@ -229,11 +239,17 @@ class TidemillReader(DataSourceReader):  # type: ignore[misc]
                 parse_codec_options(self._options).refuse(split.path)
                 yield from reader.rows(file.open(0), start=split.start, end=split.end, file_size=split.size)
                 return
-            source = file_bytes(file, split.path, split.size, split.end, self._options, whole=True)
+            whole, mode = not self._ignored.corrupt, parse_mode(self._options)
+            source = file_bytes(file, split.path, split.size, split.end, self._options, whole=whole)
             place = {"start": split.start, "end": split.end, "size": split.size}
             try:
                 part = open_split(reader, source, **place, in_quotes=split.in_quotes)
-                yield from feed(part, source, parse_mode(self._options))
+                for rows in feed(part, source, mode if whole else Mode.PERMISSIVE):
+                    if source.damage is None:
+                        yield rows
+                        continue
+                    yield replace(rows, errors=rows.errors[:-1])
+                    raise damaged(source.damage, source.position)
             finally:
                 source.close()
         finally:
@@ -243,25 +259,49 @@ class TidemillReader(DataSourceReader):  # type: ignore[misc]
         return lookup(self._format).reader(self._schema, self._options, self._needed)
 
     def _told_of_quotes(self, files: list[list[Split]]) -> list[Split]:
-        """The splits of all files; each knows whether it begins within quotes."""
+        """The splits of all files; each knows whether it begins within quotes.
+
+        A file that may be left out, and cannot be looked through, is one split: whoever reads it finds that out again.
+        """
         finder = _QuoteFinder(self._format, self._schema, self._options)
-        uncertain = [s for splits in files if len(splits) > 1 and finder.needed(splits[0]) for s in splits]
+        needed = [s for s in files if len(s) > 1 and self._looked(finder.needed, s[0]) is not False]
+        uncertain = [split for splits in needed for split in splits]
         with ThreadPoolExecutor(os.cpu_count()) as pool:
-            guesses = dict(zip(uncertain, pool.map(finder.look, uncertain), strict=True))
+            found = pool.map(partial(self._looked, finder.look), uncertain)
+            guesses = dict(zip(uncertain, found, strict=True))
         told: list[Split] = []
         for splits in files:
-            inside = False
-            for split in splits:
-                if split not in guesses:
-                    told.append(replace(split, in_quotes=False))
-                    continue
-                sure = replace(split, in_quotes=inside)
-                assumed, parity = guesses[split]
-                if assumed != inside:
-                    _, parity = finder.look(sure)
-                inside ^= bool(parity)
-                told.append(sure)
+            if splits[0] not in guesses:
+                told += [replace(split, in_quotes=False) for split in splits]
+            else:
+                sure = self._surely(finder, [(split, guesses[split]) for split in splits])
+                told += sure or [replace(splits[0], end=splits[-1].end, in_quotes=False)]
         return told
+
+    def _surely(
+        self, finder: _QuoteFinder, guesses: Sequence[tuple[Split, tuple[bool, int] | None]]
+    ) -> list[Split] | None:
+        """The splits of a file, given what was guessed of each; None when it cannot be looked through."""
+        told: list[Split] = []
+        inside = False
+        for split, guess in guesses:
+            sure = replace(split, in_quotes=inside)
+            if guess is not None and guess[0] != inside:
+                guess = self._looked(finder.look, sure)
+            if guess is None:
+                return None
+            inside ^= bool(guess[1])
+            told.append(sure)
+        return told
+
+    def _looked(self, look: Callable[[Split], _T], split: Split) -> _T | None:
+        """What is seen in a split; None when its file may be left out, and cannot be read."""
+        try:
+            return look(split)
+        except TidemillError as error:
+            if not self._ignored.takes(error):
+                raise
+            return None
 
 
 def paths_of(given: Mapping[str, str]) -> list[str]:
@@ -320,58 +360,6 @@ class _NoRows:
 
     def build(self, data: Bytes, position: int, row_ends: int, quotes: bool, unterminated: bool) -> Rows:
         return self.none
-
-
-class _Errors:
-    """Writes what is malformed in a split to a file of a directory, if there is something; whole or not at all.
-
-    The file is named after the split, so a task that runs again writes it again.
-    """
-
-    def __init__(self, directory: str | None, split: Split, lines: LineNumbers | None) -> None:
-        self._split = split
-        self._lines = lines
-        self._target: Path | None = None
-        self._writer: pq.ParquetWriter | None = None
-        if directory is not None:
-            name = hashlib.sha256(f"{split.path}\0{split.start}".encode()).hexdigest()[:16]
-            self._target = Path(local_pattern(directory)) / f"{name}.parquet"
-            self._hidden = self._target.with_name(f".{name}-{os.getpid()}")
-
-    def __enter__(self) -> _Errors:
-        return self
-
-    def add(self, errors: tuple[RowError, ...]) -> None:
-        """Note some errors."""
-        if self._target is None or not errors:
-            return
-        if self._writer is None:
-            self._target.parent.mkdir(parents=True, exist_ok=True)
-            self._writer = pq.ParquetWriter(self._hidden, _ERRORS)
-        if self._lines is not None:
-            errors = self._lines.numbered(errors)
-        columns: list[Any] = [
-            [self._split.path] * len(errors),
-            [e.position for e in errors],
-            [e.line for e in errors],
-            [e.at for e in errors],
-            [e.column for e in errors],
-            [e.reason for e in errors],
-            [e.raw for e in errors],
-        ]
-        arrays = [pa.array(values, field.type) for values, field in zip(columns, _ERRORS, strict=True)]
-        self._writer.write_table(pa.table(arrays, schema=_ERRORS))
-
-    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
-        if self._lines is not None:
-            self._lines.close()
-        if self._writer is not None:
-            self._writer.close()
-            assert self._target is not None
-            if kind is None:
-                self._hidden.replace(self._target)
-            else:
-                self._hidden.unlink()
 
 
 def _file_columns(given: Mapping[str, str], asked: Schema) -> Schema:

@@ -14,7 +14,8 @@ from tidemill.ddl import parse_columns
 from tidemill.errors import TidemillError, nearest
 from tidemill.formats.codecs import CODEC_OPTIONS
 from tidemill.formats.inference.infer import INFERABLE, infer_columns
-from tidemill.formats.inference.options import INFERENCE_OPTIONS
+from tidemill.formats.inference.options import INFERENCE_OPTIONS, parse_inference
+from tidemill.formats.inference.sampling import chosen
 from tidemill.formats.options import bad_option, check_options, parse_size
 from tidemill.formats.read_modes import READ_OPTIONS
 from tidemill.formats.registry import built_in, lookup
@@ -22,9 +23,10 @@ from tidemill.formats.rescue.options import rescuing
 from tidemill.objectstore.connection import CONNECTION_OPTIONS, is_object_url
 from tidemill.runtime.data_reader import DEFAULT_PARTITION, NAME, OWN_OPTIONS, TidemillReader, paths_of
 from tidemill.runtime.data_stream import TidemillStreamReader, parse_limits
+from tidemill.runtime.left_out import parse_ignored
 from tidemill.schema import Schema
 from tidemill.sources.file_metadata import with_metadata
-from tidemill.sources.files import local_pattern
+from tidemill.sources.files import local_pattern, missing
 from tidemill.sources.place import place_of
 
 _OF_CHANGES = ("debezium", "generator", "orderbook")
@@ -35,8 +37,9 @@ def register(spark: SparkSession) -> None:
 
     Options: ``format`` (``csv``, ``json``, ...: as written in ``USING``), those of that format, of codecs and of modes
     of reading; ``maxPartitionBytes`` (128m), the size of parts of files; ``errorsPath``, a directory that receives what
-    is malformed; ``columns``, all columns of the files; ``metadataColumn`` as for tables. Without a schema or
-    ``columns`` they are inferred, where the format allows.
+    is malformed; ``columns``, all columns of the files; ``metadataColumn`` as for tables; ``ignoreMissingFiles`` and
+    ``ignoreCorruptFiles``, see :mod:`tidemill.runtime.left_out`. Without a schema or ``columns`` they are inferred,
+    where the format allows.
 
     ``spark.readStream.format("tidemill")`` reads each file once, see :mod:`tidemill.runtime.data_stream`. It has
     further options: ``stateLocation``, where it notes which files it has read, and ``maxFilesPerTrigger``,
@@ -80,6 +83,7 @@ class TidemillSource(DataSource):  # type: ignore[misc]  # PySpark has no types 
                 "TM5005", "a table needs a path", got="no path", hint='.load("directory, file or glob")'
             )
         parse_limits(self.given)
+        self._ignored = parse_ignored(self.given)
         self._check_errors_path()
 
     def _check_errors_path(self) -> None:
@@ -122,7 +126,27 @@ class TidemillSource(DataSource):  # type: ignore[misc]  # PySpark has no types 
         found = [
             file.path for path in paths_of(self.given) for file in place_of(path, self.given).listing() if file.size
         ]
-        return self._columns(infer_columns(name, found, self.given))
+        return self._columns(self._inferred(name, found))
+
+    def _inferred(self, name: str, found: list[str]) -> Schema:
+        """The columns of a sample, without files that may be left out and cannot be read."""
+        try:
+            return infer_columns(name, found, self.given)
+        except (TidemillError, FileNotFoundError) as error:
+            if not self._left_out(error):
+                raise
+        sample = chosen(found, parse_inference(self.given).files)
+        return infer_columns(name, [path for path in sample if self._is_readable(name, str(path))], self.given)
+
+    def _is_readable(self, name: str, path: str) -> bool:
+        try:
+            infer_columns(name, [path], self.given)
+        except (TidemillError, FileNotFoundError) as error:
+            return not self._left_out(error)
+        return True
+
+    def _left_out(self, error: Exception) -> bool:
+        return self._ignored.takes(error if isinstance(error, TidemillError) else missing(str(error)))
 
     def _columns(self, found: Schema) -> str:
         """All columns, given those of the files."""

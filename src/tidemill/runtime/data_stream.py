@@ -10,10 +10,10 @@ not.
 from __future__ import annotations
 
 import time
-from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+import numpy as np
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import (
@@ -28,6 +28,8 @@ from pyspark.sql.types import StructType
 
 from tidemill.formats.options import parse_size
 from tidemill.runtime.data_reader import LIMITS, Piece, TidemillReader
+from tidemill.runtime.packed_names import PackedNames
+from tidemill.runtime.stream_files import StreamFiles
 from tidemill.runtime.stream_history import BEGINNING, Offset, StreamHistory, unfinished
 from tidemill.sources.file_info import FileInfo
 
@@ -69,11 +71,11 @@ class TidemillStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._history = StreamHistory(given.get("statelocation"))
         self._limits = parse_limits(given)
         self._at: Offset | None = None
-        self._seen: set[str] = set()
+        self._seen = PackedNames()
         self._rest: tuple[FileInfo, int] | None = None
-        self._waiting: deque[FileInfo] = deque()
+        self._waiting = StreamFiles()
         self._stale_at = 0.0
-        self._all: list[FileInfo] | None = None
+        self._lists = True
 
     def initialOffset(self) -> Offset:  # noqa: N802
         """Before the first file."""
@@ -89,7 +91,9 @@ class TidemillStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         """Files that appear from now on are left for the next run. Errors as :meth:`TidemillReader.listing`."""
-        self._all = self._list()
+        self._seen = PackedNames()
+        self._waiting = self._list()
+        self._lists, self._at = False, None
 
     def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:  # noqa: N802
         """The offset behind the next batch; ``start`` where there is nothing to read.
@@ -100,16 +104,14 @@ class TidemillStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             As :meth:`TidemillReader.listing`, :meth:`StreamHistory.following` and, with a limit of rows, as reading.
         """
         if start != self._at:
-            before = self._history.read_before(start)
-            self._seen, self._rest, self._at = {p.file.path for p in before}, unfinished(before), start
-            self._waiting, self._stale_at = deque(self._all or ()), 0.0
+            self._go_to(start)
         self._look()
         chosen = self._choose(self._limits_of(limit))
         if not chosen:
             return start
         end, pieces = self._history.following(start, chosen)
         self._at, self._rest = end, unfinished(pieces)
-        self._seen.update(p.file.path for p in pieces)
+        self._take([p.file.path for p in pieces])
         return end
 
     def partitions(self, start: Offset, end: Offset) -> list[InputPartition]:
@@ -123,18 +125,37 @@ class TidemillStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """See :meth:`TidemillReader.read`."""
         return self._reader.read(partition)
 
-    def _list(self) -> list[FileInfo]:
-        """All files that are not empty, in the order in which they are read."""
-        found = {f.path: f for f in self._reader.listing() if f.size}
-        return sorted(found.values(), key=lambda f: (f.modified, f.path))
+    def _go_to(self, start: Offset) -> None:
+        """Know what was read before an offset."""
+        if self._lists:
+            self._seen, self._waiting, self._stale_at = PackedNames(), StreamFiles(), 0.0
+        else:
+            self._waiting.mark_unread()
+        last: list[Piece] = []
+        for pieces in self._history.pages_before(start):
+            self._take([p.file.path for p in pieces])
+            last = pieces[-1:]
+        self._rest, self._at = unfinished(last), start
+
+    def _take(self, names: list[str]) -> None:
+        """Files have been read, or are going to be. Where nothing is listed any more only those that wait matter."""
+        self._waiting.mark_read(names)
+        if self._lists:
+            self._seen.add(names)
+
+    def _list(self) -> StreamFiles:
+        """All files that have not been read and are not empty, in the order in which they are read."""
+        return StreamFiles([f for f in page if f.size] for page in self._reader.unread(self._unread))
+
+    def _unread(self, names: list[str]) -> list[str]:
+        return [names[i] for i in np.flatnonzero(self._seen.find(names) < 0).tolist()]
 
     def _look(self) -> None:
-        """Forget what has been read; list again when nothing waits, or when that has not been done for a while."""
-        while self._waiting and self._waiting[0].path in self._seen:
-            self._waiting.popleft()
+        """List again when nothing waits, or when that has not been done for a while."""
         began = time.monotonic()
-        if self._all is None and (not self._waiting or began >= self._stale_at):
-            self._waiting = deque(f for f in self._list() if f.path not in self._seen)
+        if self._lists and (not self._waiting or began >= self._stale_at):
+            self._waiting = StreamFiles()  # not both at once: they may be many
+            self._waiting = self._list()
             now = time.monotonic()
             self._stale_at = now + _LISTING_SHARE * (now - began)
 
@@ -176,4 +197,4 @@ class TidemillStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self._rest is not None:
             file, start = self._rest
             yield Piece(file, start, file.size)
-        yield from (Piece(f, 0, f.size) for f in self._waiting if f.path not in self._seen)
+        yield from (Piece(f, 0, f.size) for f in self._waiting)

@@ -1,4 +1,4 @@
-"""Batches of Spark streams on their way into the tables of a mill: admitted by its epochs, deleted when read."""
+"""Batches of Spark streams on their way into the tables of a mill: admitted by its epochs, not needed when read."""
 
 from __future__ import annotations
 
@@ -7,13 +7,15 @@ from collections import deque
 from collections.abc import Collection
 from dataclasses import replace
 from functools import partial
+from itertools import islice
 
 from tidemill.runtime.catalog import Catalog
 from tidemill.runtime.file_progress import FileProgress
+from tidemill.runtime.ingest_cleaning import Removal
 from tidemill.runtime.ingest_log import INGESTED, Batch, IngestLog, name_of, remove_all, tried, unreadable
 from tidemill.runtime.ingest_tables import parse_waiting
 from tidemill.runtime.intake import Intake
-from tidemill.runtime.stream_tables import parse_retained, without_oldest
+from tidemill.runtime.stream_tables import history_wanted, parse_retained
 from tidemill.runtime.tables import Table
 from tidemill.sources.file_info import FileInfo
 from tidemill.state.objects import Objects
@@ -21,6 +23,9 @@ from tidemill.state.objects import Objects
 _TOGETHER = 16
 _TOGETHER_BYTES = 64 << 20
 """So many batches, or bytes of them, are deleted together, to spare requests."""
+
+_LAST_SECONDS = 10.0
+"""So long it is waited for files that are being deleted, when nobody goes on with them."""
 
 _log = logging.getLogger(__name__)
 
@@ -39,6 +44,8 @@ class IngestedTable:
         self.pending: deque[Batch] = deque()
         self._waiting = 0
         self._read_bytes = 0
+        self._removal: Removal | None = None
+        self._forgotten = False
 
     @property
     def waiting_bytes(self) -> int:
@@ -52,6 +59,7 @@ class IngestedTable:
 
     def begin(self, intake: Intake) -> None:
         """Tell an intake of all files that are there. TM5065 when one has gone before it was read to its end."""
+        self._forget(intake)
         batches, known = self.log.all_again(), dict(intake.known_files(self.table.name))
         place = self.log.place
         positions: dict[str, FileProgress] = {}
@@ -77,11 +85,13 @@ class IngestedTable:
         self.pending += new
         self._waiting += sum(b.bytes for b in new)
 
-    def again(self) -> None:
-        """All that is there may be read again, as history."""
+    def again(self, intake: Intake) -> int:
+        """All that is there may be read again, as history; how many batches are not there any more."""
+        self._forget(intake)
         self.pending.extendleft(b for b, _ in reversed(self.read))
         self.read.clear()
         self._read_bytes = 0
+        return self.log.forgotten
 
     def look(self, intake: Intake, epoch: int) -> None:
         """Note which batches have been read to their end by an epoch."""
@@ -94,7 +104,13 @@ class IngestedTable:
         self._waiting = sum(known[f.path].remaining for b in self.pending for f in b.files)
 
     def reclaim(self, intake: Intake, durable: int) -> None:
-        """Delete what is read, durable and not retained for views created later."""
+        """Begin to delete what is read, durable and not retained for views created later; forget what is gone."""
+        if self._removal is not None:
+            if self._removal.known:
+                self._forget(intake)
+            if not self._removal.ended:
+                return
+            self._removal = None
         retained = parse_retained(self.table.options)
         if retained is None:
             return
@@ -103,17 +119,33 @@ class IngestedTable:
             if epoch > durable or newer - batch.bytes < retained:
                 break
             count, newer = count + 1, newer - batch.bytes
-        if count < _TOGETHER and self._read_bytes - newer < _TOGETHER_BYTES:
+        if count >= _TOGETHER or (count and self._read_bytes - newer >= _TOGETHER_BYTES):
+            self._removal, self._forgotten = Removal(self.log, [b for b, _ in islice(self.read, count)]), False
+
+    def _forget(self, intake: Intake) -> None:
+        """Forget batches that are on their way out, if they are gone; wait until that is known."""
+        removal = self._removal
+        if removal is None or self._forgotten:
             return
-        try:
-            gone = self.log.forget(count)
-        except OSError as error:
-            _log.warning("batches of %s that are not needed could not be deleted: %s", self.table.name, error)
+        self._forgotten = True
+        if not removal.is_noted():
+            _log.warning("batches of %s that are not needed could not be deleted: %s", self.table.name, removal.error)
             return
-        for batch in gone:
+        self.log.forget(removal.batches[-1].number)
+        for batch in removal.batches:
             self.read.popleft()
             self._read_bytes -= batch.bytes
             intake.ingested(self.table.name).forget([f.path for f in batch.files])
+
+    def finish(self) -> None:
+        """Wait for what is being deleted, but not for ever: the rest goes when the table is opened next."""
+        if self._removal is not None:
+            self._removal.wait(_LAST_SECONDS)
+
+    def drop(self) -> None:
+        """The table is gone. OSError as :meth:`IngestLog.drop`."""
+        self.finish()
+        self.log.drop()
 
 
 def batches_folder(table: Table) -> str:
@@ -159,7 +191,7 @@ class Ingestion:
         """
         tables = {t.name: t for t in catalog.tables.values() if t.ingested}
         for name in [n for n, h in self._held.items() if n not in tables or tables[n].uid != h.table.uid]:
-            tried(self._held.pop(name).log.drop)
+            tried(self._held.pop(name).drop)
         for name, table in tables.items():
             if name in self._held:
                 self._held[name].table = table
@@ -192,21 +224,15 @@ class Ingestion:
             held.look(intake, epoch)
             held.reclaim(intake, durable)
 
-    def history_wanted(self, tables: Collection[str]) -> list[str]:
-        """A view that reads these tables was created: what is there stays until it has it.
+    def history_wanted(self, intake: Intake, tables: Collection[str]) -> list[str]:
+        """As :func:`~tidemill.runtime.stream_tables.history_wanted`; an intake forgets what is gone."""
+        again = {name: partial(held.again, intake) for name, held in self._held.items()}
+        return history_wanted(again, tables, "batches")
 
-        Returns
-        -------
-        list of str
-            What is to be said of tables whose first rows are gone (TM5027).
-        """
-        said = []
-        for name in sorted(self._held.keys() & set(tables)):
-            self._held[name].again()
-            gone = self._held[name].log.forgotten
-            if gone:
-                said.append(without_oldest(f"{name}: the first {gone:,} batches are gone").message())
-        return said
+    def close(self) -> None:
+        """Wait for what is being deleted, but not for ever."""
+        for held in self._held.values():
+            held.finish()
 
     def table(self, name: str) -> IngestedTable | None:
         """What is held of a table; None when it is not written into, or not there."""

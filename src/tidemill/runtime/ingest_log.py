@@ -146,7 +146,7 @@ class IngestLog:
         for folder in {_folder(name) for name in names}:
             path = self.objects.path(folder)
             if path is not None and path.parent.name == "data":
-                path.rmdir()
+                shutil.rmtree(path, ignore_errors=True)  # a task that was killed may have left something half-written
 
     def _noted(self, name: str) -> tuple[int, dict[str, Any]]:
         return int(PurePosixPath(name).name), json.loads(self.objects.get(name))
@@ -236,26 +236,45 @@ class IngestLog:
             self._new = []
             return list(self.batches)
 
-    def forget(self, count: int) -> list[Batch]:
-        """Give up the files of the oldest batches, and delete them; that they were given is remembered.
+    def note_gone(self, until: int) -> list[str]:
+        """Write down that the batches up to a number are not needed, and are known all the same.
 
-        What cannot be deleted is tried again when the log is opened next. OSError when it cannot be remembered: nothing
-        is changed then.
+        From then on whoever opens the log deletes them. Their files are there until :meth:`delete`.
+
+        Returns
+        -------
+        list of str
+            What says so of earlier ones, and is not needed any more.
+
+        Raises
+        ------
+        OSError
+            When that cannot be done: nothing is changed then, or nobody knows.
+        TidemillError
+            TM5067 when the table is dropped.
         """
         with self._lock:
             self._check_there()
-            gone = [self.batches[k] for k in range(count)]
-            until = gone[-1].number
-            before = [s.name for s in self.objects.list(f"{self.place}/given/")]
             note = {"until": until, "given": self._given.to_json()}
-            with contextlib.suppress(FileExistsError):  # a request that was repeated
-                self.objects.put(f"{self.place}/given/{until:012d}", json.dumps(note).encode())
-            for _ in gone:
+        name = f"{self.place}/given/{until:012d}"
+        before = [s.name for s in self.objects.list(f"{self.place}/given/") if s.name < name]
+        with contextlib.suppress(FileExistsError):  # a request that was repeated
+            self.objects.put(name, json.dumps(note).encode())
+        return before
+
+    def forget(self, until: int) -> None:
+        """The batches up to a number are not there any more, once :meth:`note_gone` has said so."""
+        with self._lock:
+            while self.batches and self.batches[0].number <= until:
                 self.batches.popleft()
-            names = [name_of(f.path, self.place) for b in gone for f in b.files]
-            notes = [f"{self.place}/batches/{b.number:012d}" for b in gone]
-            tried(lambda: self._remove([*names, *notes, *before]))
-            return gone
+
+    def delete(self, gone: Sequence[Batch], before: Sequence[str]) -> None:
+        """Delete batches that are noted as gone, and what :meth:`note_gone` gave. OSError as of objects.
+
+        Files go before the objects that name them, so that what is left is found when the log is opened next.
+        """
+        names = [name_of(f.path, self.place) for b in gone for f in b.files]
+        self._remove([*names, *(f"{self.place}/batches/{b.number:012d}" for b in gone), *before])
 
     def drop(self) -> None:
         """The table is gone, and with it whatever was written into it. OSError as of objects."""

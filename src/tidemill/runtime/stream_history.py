@@ -14,13 +14,17 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from itertools import islice
+from pathlib import Path
+from tempfile import NamedTemporaryFile, TemporaryDirectory
 from typing import Any
 
 from tidemill.errors import TidemillError
 from tidemill.runtime.data_reader import Piece
 from tidemill.sources.file_info import FileInfo
-from tidemill.state.objects import Objects
+from tidemill.state.objects import STAGED, Objects
 
 MOST_IN_OFFSET = 1000
 """Files of a stream without a log."""
@@ -29,6 +33,7 @@ TOGETHER = 100
 """How many objects of the log become one."""
 
 _LOGS = "_batches"
+_PAGE = 1 << 12
 
 Offset = dict[str, Any]
 """``batch``: how many batches came before. ``files``: all their files, each with its batch; or ``log``: who knows."""
@@ -56,6 +61,16 @@ class StreamHistory:
     def read_before(self, offset: Offset) -> list[Piece]:
         """All that was read up to an offset, in order. Errors as :meth:`between`."""
         return self.between(BEGINNING, offset)
+
+    def pages_before(self, offset: Offset) -> Iterator[list[Piece]]:
+        """As :meth:`read_before`, some at a time: a stream may have read more files than memory has room for."""
+        if "log" not in offset:
+            yield self.read_before(offset)
+            return
+        for name in self._cover(offset["log"], 1, offset["batch"]):
+            lines = self._lines(offset, name)
+            while page := [_piece(json.loads(line)) for line in islice(lines, _PAGE)]:
+                yield page
 
     def between(self, start: Offset, end: Offset) -> list[Piece]:
         """What the batches from one offset to another had, in order.
@@ -109,8 +124,10 @@ class StreamHistory:
         batch, many = end["batch"], TOGETHER
         while batch % many == 0:
             first = batch - many + 1
-            pieces = [piece for name in self._cover(end["log"], first, batch) for piece in self._read(end, name)]
-            self._write(end["log"], first, batch, pieces)
+            names = self._cover(end["log"], first, batch)
+            lines = (line for name in names for line in self._lines(end, name))
+            with _spilled(lines, self._folder(end["log"])) as file:
+                self._put(_object(end["log"], first, batch), file)
             many *= TOGETHER
         if batch % TOGETHER == 0 and batch > TOGETHER:
             kept = set(self._cover(end["log"], 1, batch - TOGETHER))
@@ -143,29 +160,45 @@ class StreamHistory:
             raise _unreadable(str(self._objects), error) from error
 
     def _read(self, offset: Offset, name: str) -> list[Piece]:
+        return [_piece(json.loads(line)) for line in self._lines(offset, name)]
+
+    def _lines(self, offset: Offset, name: str) -> Iterator[bytes]:
+        """The lines of an object; one of many batches is not held in memory."""
         assert self._objects is not None
+        first, last = _range(name)
+        path = self._objects.path(name)
         try:
-            return [_piece(json.loads(line)) for line in self._objects.get(name).splitlines()]
+            if path is None and first == last:
+                yield from self._objects.get(name).splitlines(keepends=True)
+                return
+            with ExitStack() as stack:
+                if path is None:
+                    path = Path(stack.enter_context(TemporaryDirectory())) / "batches"
+                    self._objects.download(name, path)
+                yield from stack.enter_context(path.open("rb"))
         except FileNotFoundError:
             raise _without_log(offset) from None
         except OSError as error:
             raise _unreadable(name, error) from error
 
+    def _folder(self, log: str) -> Path | None:
+        """Where the objects of a log are files; None where they are none."""
+        assert self._objects is not None
+        return self._objects.path(f"{_LOGS}/{log}")
+
     def _write(self, log: str, first: int, last: int, pieces: Iterable[Piece]) -> bool:
         """Write an object; False when it was there already."""
-        assert self._objects is not None
         lines = "".join(json.dumps(_entry(piece)) + "\n" for piece in pieces)
+        return self._put(_object(log, first, last), lines.encode())
+
+    def _put(self, name: str, data: bytes | Path) -> bool:
+        assert self._objects is not None
         try:
-            self._objects.put(f"{_LOGS}/{log}/{first:012d}-{last:012d}", lines.encode())
+            self._objects.put(name, data)
         except FileExistsError:
             return False
         except OSError as error:
-            raise TidemillError(
-                "TM5061",
-                "the log of a stream cannot be written",
-                got=str(error),
-                hint="check the option stateLocation, its permissions and its space, and start the query again",
-            ) from error
+            raise _unwritable(error) from error
         return True
 
 
@@ -174,6 +207,27 @@ def unfinished(pieces: Sequence[Piece]) -> tuple[FileInfo, int] | None:
     if not pieces or pieces[-1].end >= pieces[-1].file.size:
         return None
     return pieces[-1].file, pieces[-1].end
+
+
+@contextmanager
+def _spilled(lines: Iterable[bytes], folder: Path | None) -> Iterator[Path]:
+    """Lines as a file, for a while: in a folder if there is one, under a name that is no object's."""
+    path: Path | None = None
+    try:
+        try:
+            with NamedTemporaryFile(dir=folder, suffix=STAGED, delete=False) as file:
+                path = Path(file.name)
+                file.writelines(lines)
+        except OSError as error:
+            raise _unwritable(error) from error
+        yield path
+    finally:
+        if path is not None:
+            path.unlink(missing_ok=True)
+
+
+def _object(log: str, first: int, last: int) -> str:
+    return f"{_LOGS}/{log}/{first:012d}-{last:012d}"
 
 
 def _entry(piece: Piece) -> list[Any]:
@@ -207,4 +261,13 @@ def _unreadable(name: str, error: OSError) -> TidemillError:
         "the log of a stream cannot be read",
         got=f"{name}: {error}",
         hint="check the option stateLocation and its permissions, and start the query again",
+    )
+
+
+def _unwritable(error: OSError) -> TidemillError:
+    return TidemillError(
+        "TM5061",
+        "the log of a stream cannot be written",
+        got=str(error),
+        hint="check the option stateLocation, its permissions and its space, and start the query again",
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from tidemill.errors import TidemillError
@@ -87,14 +87,32 @@ def parse_retained(options: Mapping[str, str]) -> int | None:
     return 0 if text == "0" else parse_size("retainBytes", text)
 
 
-def without_oldest(what: str) -> TidemillError:
-    """TM5027: what a view does not begin with."""
-    return TidemillError(
-        "TM5027",
-        "a view begins without the oldest rows of a pushed stream: they are not retained",
-        got=what,
-        hint="retainBytes says how much of a stream is kept for views created later",
-    )
+def history_wanted(again: Mapping[str, Callable[[], int]], tables: Collection[str], unit: str) -> list[str]:
+    """A view that reads some tables was created: what is retained of their streams stays until it has it.
+
+    Parameters
+    ----------
+    again : mapping
+        For each table with a stream, what makes all that is there readable again, and gives how much is gone.
+    unit : str
+        Of what is gone.
+
+    Returns
+    -------
+    list of str
+        What is to be said of tables whose first rows are gone (TM5027).
+    """
+    gone = {name: again[name]() for name in sorted(again.keys() & set(tables))}
+    return [
+        TidemillError(
+            "TM5027",
+            "a view begins without the oldest rows of a pushed stream: they are not retained",
+            got=f"{name}: the first {count:,} {unit} are gone",
+            hint="retainBytes says how much of a stream is kept for views created later",
+        ).message()
+        for name, count in gone.items()
+        if count
+    ]
 
 
 def _csv_options(options: Mapping[str, str]) -> dict[str, str]:

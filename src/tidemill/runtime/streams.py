@@ -15,7 +15,7 @@ from tidemill.errors import TidemillError
 from tidemill.runtime.catalog import Catalog
 from tidemill.runtime.intake import Intake
 from tidemill.runtime.stream_status import SPOOLS, folder_of, number_of, status_table, write_status
-from tidemill.runtime.stream_tables import parse_inlet, parse_retained, without_oldest
+from tidemill.runtime.stream_tables import history_wanted, parse_inlet, parse_retained
 from tidemill.runtime.tables import Table
 from tidemill.sources.file_info import FileInfo
 from tidemill.sources.split import GROWING
@@ -176,21 +176,14 @@ class PushedStreams:
             kept += segment.size
         return found
 
-    def history_wanted(self, tables: Collection[str]) -> list[str]:
-        """A view that reads these tables was created: what is retained stays until it has it.
+    def history_wanted(self, intake: Intake, tables: Collection[str]) -> list[str]:
+        """As :func:`~tidemill.runtime.stream_tables.history_wanted`; an intake knows what there is."""
+        return history_wanted({name: partial(self._again, name) for name in self._inlets}, tables, "bytes")
 
-        Returns
-        -------
-        list of str
-            What is to be said of tables whose first rows are gone (TM5027).
-        """
-        said = []
-        for name in sorted(self._inlets.keys() & set(tables)):
-            self._read_at[name] = {}
-            gone = self._inlets[name].spool.begin
-            if gone:
-                said.append(without_oldest(f"{name}: the first {gone:,} bytes are gone").message())
-        return said
+    def _again(self, name: str) -> int:
+        """All that is there may be read again, as history; how many bytes are not there any more."""
+        self._read_at[name] = {}
+        return self._inlets[name].spool.begin
 
     def awaits_end(self, name: str) -> bool:
         """Whether a table reads standard input that has not come to its end."""

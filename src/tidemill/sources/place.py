@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 
@@ -77,6 +77,21 @@ class Place:
         for info in self._found():
             if self.wants(info):
                 yield info
+
+    def unread(self, unread: Callable[[list[str]], list[str]]) -> Iterator[list[FileInfo]]:
+        """All files that are wanted and whose names ``unread`` leaves, some at a time, in no order, some perhaps twice.
+
+        Others are not looked into. Errors as :meth:`listing`.
+        """
+        if self.local:
+            for names in files.file_names(self.pattern, self.filters.recursive):
+                found = (files.file_info(name) for name in unread(names))
+                yield [info for info in found if info is not None and self.wants(info)]
+            return
+        objects = object_pages(self.pattern, self.connection, self.filters.recursive) if self.objects else self.pages()
+        for page in objects:
+            left = set(unread([info.path for info in page]))
+            yield [info for info in page if info.path in left and self.wants(info)]
 
     def wants(self, info: FileInfo) -> bool:
         """Whether a file that was listed is wanted. TM5006 for an archive that no codec reads."""
