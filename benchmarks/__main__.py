@@ -38,6 +38,7 @@ NAMES = (
     "recovery",
     "fetch_objects",
     "list_names",
+    "stream_names",
 )
 
 

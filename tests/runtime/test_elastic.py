@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 
 from tidemill.mill import Mill
+from tidemill.runtime.intake import Intake
 from tidemill.runtime.snapshot import Snapshot
+from tidemill.sources.split import Split, SplitResult
+from tidemill.state.version import Run
 
 _SCRIPT = """
 CREATE TABLE t (k INT, v INT) USING csv OPTIONS (path '{data}');
@@ -68,3 +71,48 @@ def test_another_number_of_partitions_rewrites_nothing(
         assert kept <= mill.snapshot().version.files(), "what was there is read as it is"
         mill.close()
         kept = Snapshot.open(tmp_path / "root").version.files()
+
+
+def test_files_that_are_half_read_go_on_with_another_number_of_tasks(
+    mill_factory: Callable[..., Mill], tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each byte of a file is dispatched once, whoever has read what stands before it; newlines stand within quotes."""
+    chance = random.Random(seed)
+    data = tmp_path / "data"
+    data.mkdir()
+    written: dict[str, list[tuple[int, str]]] = {}
+    for name in ("a.csv", "b.csv", "c.csv", "d.csv"):
+        rows = [(chance.randrange(1000), chance.choice(["x", "x,\n", "\n\n"]) * 9) for _ in range(500)]
+        (data / name).write_text("".join(f'{k},"{s}"\n' for k, s in rows))
+        written[name] = rows
+    sealed: list[Split] = []
+    apply = Intake.apply
+
+    def noting(self: Intake, results: Sequence[SplitResult], epoch: int) -> list[Run]:
+        sealed.extend(r.split for r in results)
+        return apply(self, results, epoch)
+
+    monkeypatch.setattr(Intake, "apply", noting)
+    for number, partitions in enumerate((4, 2, 5)):
+        monkeypatch.setenv("TIDEMILL_HOST", f"host {number}")
+        mill = mill_factory(partitions=partitions, epoch_bytes=8000, split_bytes=1500)
+        if number == 0:
+            mill.sql(f"CREATE TABLE t (k INT, s STRING) USING csv OPTIONS (path '{data}')")
+            mill.sql("CREATE MATERIALIZED VIEW v AS SELECT k, s FROM t")
+        assert mill.count("v") == sum(r["rows"] for r in mill.read("t__files").to_pylist())
+        if number == 2:
+            break
+        for _ in range(2):
+            assert mill.advance() is not None
+        assert "reading" in {r["state"] for r in mill.read("t__files").to_pylist()}
+        mill.close()
+    while mill.advance() is not None:
+        pass
+    found = Counter((r["k"], r["s"]) for r in mill.read("v").to_pylist())
+    assert found == Counter(row for rows in written.values() for row in rows)
+    files = [(Path(r["path"]).name, r["state"], r["rows"], r["bytes"]) for r in mill.read("t__files").to_pylist()]
+    assert sorted(files) == [(n, "done", len(rows), (data / n).stat().st_size) for n, rows in written.items()]
+    for name in written:
+        pieces = sorted((s.start, s.end) for s in sealed if Path(s.path).name == name)
+        assert len(pieces) > 3
+        assert [0, *(end for _, end in pieces)] == [*(start for start, _ in pieces), (data / name).stat().st_size]

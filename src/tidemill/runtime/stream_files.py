@@ -34,7 +34,7 @@ class StreamFiles:
             modified.extend(f.modified for f in new)
         self._names.pack()
         self._etags.pack()
-        self._sizes, self._modified = np.array(sizes, np.int64), np.array(modified, np.int64)
+        self._sizes, self._modified = np.frombuffer(sizes, np.int64), np.frombuffer(modified, np.int64)
         table = pa.table({"modified": self._modified, "path": self._names.texts.all})
         order = pc.sort_indices(table, [("modified", "ascending"), ("path", "ascending")])
         self._order = order.to_numpy().astype(np.uint32)
