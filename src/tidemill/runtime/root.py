@@ -43,6 +43,8 @@ class Root:
         What was there when it was taken.
     warnings : tuple of str
         What was odd about it.
+    released : bool
+        Others may write it.
 
     Raises
     ------
@@ -56,6 +58,7 @@ class Root:
         self.log = ManifestLog(self.objects, create=True)
         given = settings.buffer_directory
         self._buffer = Path(given).expanduser().absolute() if given else default_buffer(self.objects)
+        self.released = False
         self.log.lock()
         try:
             self.recovered = self.recover()
@@ -78,6 +81,7 @@ class Root:
     def release(self) -> None:
         """Let others write it."""
         self.log.unlock()
+        self.released = True
 
 
 def _warnings(found: Recovered) -> tuple[str, ...]:
