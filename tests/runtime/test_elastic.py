@@ -116,3 +116,4 @@ def test_files_that_are_half_read_go_on_with_another_number_of_tasks(
         pieces = sorted((s.start, s.end) for s in sealed if Path(s.path).name == name)
         assert len(pieces) > 3
         assert [0, *(end for _, end in pieces)] == [*(start for start, _ in pieces), (data / name).stat().st_size]
+    mill.close()
