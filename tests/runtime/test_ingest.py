@@ -27,6 +27,7 @@ from tidemill.config import Settings
 from tidemill.errors import TidemillError
 from tidemill.mill import Mill
 from tidemill.runtime import ingest
+from tidemill.runtime.ingest_cleaning import Removal
 from tidemill.runtime.ingest_log import Given, IngestLog
 from tidemill.state.objects import Objects
 
@@ -320,6 +321,48 @@ def test_kills_while_batches_are_deleted(
         assert kept == {file for note in notes for file in note["files"]}, "garbage"
         if name != "before it is noted":
             assert len(notes) <= 6 - 3
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_view_is_created_while_batches_are_deleted(
+    spark: SparkSession, mill_factory: MillFactory, monkeypatch: pytest.MonkeyPatch, fails: bool
+) -> None:
+    """It waits until it is known whether they are gone, and has all of what is left, now and after a restart."""
+    monkeypatch.setattr(ingest, "_TOGETHER", 3)
+    put, is_noted, asked = Objects.put, Removal.is_noted, threading.Event()
+
+    def late_put(self: Objects, name: str, data: bytes | Path) -> None:
+        if "/given/" in name:
+            assert asked.wait(60)
+            if fails:
+                raise OSError(28, "No space left on device")
+        put(self, name, data)
+
+    def asking(self: Removal) -> bool:
+        asked.set()
+        return is_noted(self)
+
+    mill = mill_factory(checkpoint_seconds=1e9)
+    mill.sql("CREATE TABLE t (id BIGINT) USING arrow OPTIONS (path 'ingest://', retainBytes '0')")
+    mill.sql("CREATE MATERIALIZED VIEW v AS SELECT id FROM t")
+    with monkeypatch.context() as patch:
+        patch.setattr(Objects, "put", late_put)
+        patch.setattr(Removal, "is_noted", asking)
+        for number in range(4):
+            mill.ingest("t", query="q")(spark.range(number * 10, number * 10 + 10, numPartitions=1), number)
+            drain(mill)
+            mill.checkpoint()
+        assert not asked.is_set(), "no epoch waits"
+        mill.sql("CREATE MATERIALIZED VIEW late AS SELECT id FROM t")
+        assert asked.is_set()
+        assert any("TM5027" in w for w in mill.warnings()) != fails
+        drain(mill)
+    first = 0 if fails else 30
+    assert sorted(r["id"] for r in mill.read("late").to_pylist()) == list(range(first, 40))
+    mill.close()
+    mill = mill_factory()
+    drain(mill)
+    assert (mill.count("v"), mill.count("late")) == (40, 40 - first)
 
 
 def test_two_queries_while_the_mill_runs(spark: SparkSession, mill_factory: MillFactory, tmp_path: Path) -> None:
