@@ -9,6 +9,7 @@ import struct
 from collections import Counter
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,8 @@ from test_pushed_streams import LISTEN, connect, messages, rows, until
 import tidemill.formats
 from tidemill.errors import TidemillError
 from tidemill.mill import Mill
+from tidemill.runtime import streams
+from tidemill.sources.streams.spool import Spool
 
 MillFactory = Callable[..., Mill]
 Row = tuple[int, str | None]
@@ -94,8 +97,9 @@ def sent_in_pieces(
         yield
 
 
-def test_views_equal_what_was_packed(mill_factory: MillFactory, tmp_path: Path, seed: int) -> None:
+def test_views_equal_what_was_packed(mill_factory: MillFactory, monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
     """Several peers, epochs of few bytes meanwhile, a second life of the mill, views that come at any time."""
+    monkeypatch.setattr(streams, "Spool", partial(Spool, segment_bytes=3000))
     chance = random.Random(seed)
     mill = mill_factory(small_epoch_bytes=1 << 20)
     for table in TABLES:
@@ -144,7 +148,7 @@ def test_views_equal_what_was_packed(mill_factory: MillFactory, tmp_path: Path, 
         assert rows(mill, f"within_{life}") == Counter(given["fixed"] + given["sized"])
 
 
-def test_what_is_malformed_has_its_place_in_the_spool(mill_factory: MillFactory, tmp_path: Path) -> None:
+def test_what_is_malformed_has_its_place_in_the_spool(mill_factory: MillFactory) -> None:
     """Rows that are wrong, where the connection is not: also those of a later view's history are counted once."""
     mill = mill_factory(small_epoch_bytes=1 << 20)
     for table in ("fixed", "csv"):
