@@ -29,10 +29,10 @@ TABLES = {
     "fixed": ("native", "widths 's:12', nullBitmap 'true'"),
     "sized": ("native", "endianness 'big'"),
     "csv": ("frames", "payload 'csv', sizeBytes '2', endianness 'big'"),
-    "json": ("frames", "payload 'json', sizeBytes '8'"),
+    "json": ("frames", "payload 'json', multiLine 'true', sizeBytes '8'"),
     "rows": ("frames", "payload 'native', sizeBytes '1'"),
 }
-"""Name, format and options of tables; a frame has up to three rows."""
+"""Name, format and options of tables; a frame has up to three rows, of JSON an array."""
 
 
 def native(row: Row, order: str, width: int | None) -> bytes:
@@ -56,7 +56,7 @@ def packed(table: str, given: list[Row]) -> list[bytes]:
         texts = [b"".join(b'%d,"%s"\n' % (n, s.encode()) if s else b"%d,\n" % n for n, s in g) for g in groups]
         return [struct.pack(">H", len(t)) + t for t in texts]
     if table == "json":
-        texts = ["\n".join(json.dumps({"s": s, "n": n}) for n, s in g).encode() for g in groups]
+        texts = [json.dumps([{"s": s, "n": n} for n, s in g], indent=1).encode() for g in groups]
         return [struct.pack("<Q", len(t)) + t for t in texts]
     texts = [b"".join(native(row, "<", None) for row in g) for g in groups]
     return [struct.pack("B", len(t)) + t for t in texts]
