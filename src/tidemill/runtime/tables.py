@@ -255,15 +255,16 @@ class Table:
 
     def whole(self, path: str) -> bool:
         """Whether a file of the table, or what it has grown by, can only be read from its beginning to its end."""
+        schema = self.source().file_schema
         if self.pushed:
-            return is_sized(self.format, self.source().file_schema, self.options)
+            return is_sized(self.format, schema, self.options)
         format_ = lookup(self.format)
-        by_format = isinstance(format_, WholeFiles) and format_.reads_whole_files(self.declared, self.options)
+        by_format = isinstance(format_, WholeFiles) and format_.reads_whole_files(schema, self.options)
         if by_format or self.codec(path) is not None:
             return True
         if not isinstance(format_, WholeByBeginning):
             return False
-        return format_.begins_whole(self.declared, self.options, self.place.beginning(path, BEGINNING_BYTES))
+        return format_.begins_whole(schema, self.options, self.place.beginning(path, BEGINNING_BYTES))
 
     @property
     def file_policy(self) -> FilePolicy:
