@@ -54,6 +54,9 @@ class Settings:
         How old an unreferenced state file must be before it is deleted.
     listing_seconds : float
         Least time between two listings of a table's files while known ones wait to be read.
+    allowed_paths : str
+        Directories and URLs below which tables may have their files, and archives of these, separated by commas:
+        ``/data/in,s3://bucket/in,tcp+listen://``. Links that lead out are not followed. Nothing allows everything.
     memory_bytes : int
         What the tasks of a host may hold in memory of state, shared evenly by those that run at the same time: three
         quarters for what an epoch writes and waits for, of which the largest part goes into a file when it is more, and
@@ -80,6 +83,7 @@ class Settings:
     compact_bytes: int = 32 << 20
     garbage_grace_seconds: float = 120.0
     listing_seconds: float = 1.0
+    allowed_paths: str = ""
     memory_bytes: int = 0
     spark_conf: dict[str, str] = field(default_factory=dict)
 

@@ -86,6 +86,7 @@ class Mill:
             self.spark = spark or create_session(self.settings)
             if self._owns_spark:
                 undo.callback(self.spark.stop)
+            self._within = taken.within
             self._coordinator = Coordinator(taken, self.settings, self.spark)
             undo.pop_all()
         self._sealed = threading.Condition()
@@ -164,8 +165,11 @@ class Mill:
             return None
         match statement:
             case CreateTable():
+                self._within.check(statement.name, {k.lower(): v for k, v in statement.options.items()})
                 coordinator.create_table(statement)
             case AlterTable():
+                given = {k.lower(): v for k, v in statement.options.items() if v is not None}
+                self._within.check(statement.name, given)
                 coordinator.alter_table(statement.name, statement.options)
             case CreateView():
                 coordinator.create_view(statement)

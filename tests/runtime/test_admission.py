@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from job_status import jobs_so_far
@@ -12,6 +13,7 @@ from job_status import jobs_so_far
 from tidemill.errors import TidemillError
 from tidemill.mill import Mill
 from tidemill.runtime import file_progress
+from tidemill.state.manifest import ManifestLog
 
 Opener = Callable[..., Mill]
 
@@ -250,6 +252,31 @@ def test_a_file_that_was_written_anew_and_is_longer(mill_factory: Opener, data: 
     assert not mill.warnings(), "told once"
     etags = {r["etag"] for r in mill.read("t__files").to_pylist()}
     assert etags == {None}
+
+
+def test_options_of_a_statement_that_failed(mill_factory: Opener, data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What becomes of files stays as it was; so it does when the statement is given again and succeeds."""
+    mill = create(mill_factory(), data)
+    put(data, "a.csv", 1)
+    list(mill.drain())
+    publish = ManifestLog.publish
+
+    def full(*_: Any) -> Any:
+        raise TidemillError("TM1012", "a state file could not be written", got="No space left on device")
+
+    monkeypatch.setattr(ManifestLog, "publish", full)
+    with pytest.raises(TidemillError, match="TM1012"):
+        mill.sql("ALTER TABLE t SET OPTIONS (cleanSource 'delete')")
+    monkeypatch.setattr(ManifestLog, "publish", publish)
+    put(data, "b.csv", 2)
+    list(mill.drain())
+    assert {r["state"] for r in mill.read("t__files").to_pylist()} == {"done"}
+    mill.sql("ALTER TABLE t SET OPTIONS (cleanSource 'delete')")
+    put(data, "c.csv", 3)
+    list(mill.drain())
+    states = {Path(r["path"]).name: r["state"] for r in mill.read("t__files").to_pylist()}
+    assert states == {"a.csv": "done", "b.csv": "done", "c.csv": "cleaned"}
+    assert rows(mill) == [1, 2, 3]
 
 
 def test_lines_that_are_being_written(mill_factory: Opener, data: Path) -> None:

@@ -10,10 +10,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import lz4.frame
+import pyarrow as pa
 import pytest
-import zstandard
 from pyspark.sql import SparkSession
 
+from local_jobs import LocalJobs
+from tidemill import register
 from tidemill.errors import TidemillError
 from tidemill.mill import Mill
 
@@ -22,7 +24,7 @@ Opener = Callable[..., Mill]
 CODECS: dict[str, Callable[[bytes], bytes]] = {
     "gz": gzip.compress,
     "bz2": bz2.compress,
-    "zst": zstandard.ZstdCompressor(write_checksum=True).compress,
+    "zst": lambda data: pa.compress(data, codec="zstd", asbytes=True),
     "lz4": lambda data: lz4.frame.compress(data, content_checksum=True),
 }
 
@@ -79,16 +81,18 @@ def test_files_that_are_still_written(mill_factory: Opener, tmp_path: Path, seed
     assert sums(again) == (len(expected), sum(expected))
 
 
-def test_a_wrong_byte_a_bomb_and_a_new_limit(mill_factory: Opener, tmp_path: Path) -> None:
+def test_a_wrong_byte_and_a_bomb(mill_factory: Opener, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tidemill.formats.codecs.SMALL", 1000)
     data = tmp_path / "in"
     data.mkdir()
     rows = b"".join(b"%d\n" % (n * 7919) for n in range(10_000))
     wrong = bytearray(gzip.compress(rows))
     wrong[len(wrong) // 2] ^= 0x10
     (data / "wrong.csv.gz").write_bytes(wrong)
-    (data / "bomb.csv.gz").write_bytes(gzip.compress(b"1" * 1000 + b"\n" + b"5\n" * 5_000_000))
+    (data / "bomb.csv.gz").write_bytes(gzip.compress(b"5\n" * 1_000_000))
     (data / "good.csv").write_bytes(b"3\n")
     mill = mill_factory()
+    mill._coordinator._jobs = LocalJobs()
     options = f"path '{data}', maxDecompressedRatio '200'"
     mill.sql(f"CREATE TABLE t (k BIGINT) USING csv OPTIONS ({options})")
     mill.sql("CREATE MATERIALIZED VIEW v AS SELECT count(k) n, sum(k) s FROM t")
@@ -117,6 +121,7 @@ def test_damage_where_rows_must_be_read(mill_factory: Opener, tmp_path: Path) ->
 
 def test_damage_for_spark(spark: SparkSession, tmp_path: Path) -> None:
     """As with Spark's own sources a query that meets a damaged file fails: half of its rows are no answer."""
+    register(spark)
     names = [f"{n}.csv.gz" for n in range(3)]
     for name in names:
         (tmp_path / name).write_bytes(gzip.compress(b"1\n2\n" * 100)[: None if name != names[1] else -9])

@@ -15,7 +15,7 @@ from queue_mill import BUCKET, QueueMill, Store
 
 from s3_proxy import Answer, Request, S3Proxy
 from tidemill.errors import TidemillError
-from tidemill.runtime import file_progress, queue_listener
+from tidemill.runtime import file_progress, listed_files, queue_listener
 
 SECRET = "wJalrXUtnFEMI-secret"
 
@@ -270,6 +270,26 @@ def test_once_lists_and_then_empties_the_queue(store: Store, mill: QueueMill) ->
     mill.drain()
     mill.close()
     assert mill.contents() == {f"in/{n}.csv": b"%d" % n for n in range(30)} and not store.left()
+
+
+def test_a_queue_does_not_wait_for_the_listing_of_others(
+    store: Store, mill: QueueMill, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another table has more files than may wait, and does not come to an end."""
+    monkeypatch.setattr(listed_files, "ROOM", 3)
+    for number in range(10):
+        (tmp_path / f"{number}.csv").write_bytes(b"1")
+    mill.create("t", **given(store))
+    mill.create("u", path=str(tmp_path))
+    mill.intake.use({"t", "u"})
+    store.tell(store.event("in/a.csv", b"a", store.put("in/a.csv", b"a")))
+    mill.intake.list_all()
+    assert store.left() == 1 and list(mill.intake._live["t"].known) == [f"s3://{BUCKET}/in/a.csv"]
+    assert any(p.under_way for p in mill.intake._lists._places.values())
+    mill.epoch()
+    mill.checkpoint()
+    mill.close()
+    assert store.left() == 0
 
 
 def test_tables_that_share_a_queue(store: Store, mill: QueueMill, proxy: S3Proxy) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,6 +12,7 @@ from local_jobs import LocalJobs
 from tidemill.errors import TidemillError
 from tidemill.mill import Mill
 from tidemill.runtime.report import EpochReport
+from tidemill.state.manifest import ManifestLog
 
 Opener = Callable[..., Mill]
 JOIN = "SELECT t.k, s.name FROM t LEFT JOIN s ON t.k = s.k"
@@ -77,6 +79,26 @@ def test_a_first_use_without_files(mill_factory: Opener, data: Path) -> None:
     assert [name for name, *_ in mill.status()] == ["v"]
     put(data, "s/1.csv", "1,a")
     mill.sql(f"CREATE MATERIALIZED VIEW w AS {JOIN}")
+
+
+def test_a_first_use_that_failed(mill_factory: Opener, data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its files are listed when it is used indeed."""
+    mill = create(mill_factory(), data, "SELECT k FROM t")
+    put(data, "s/1.csv", "1,a")
+    publish = ManifestLog.publish
+
+    def full(*_: Any) -> Any:
+        raise TidemillError("TM1012", "a state file could not be written", got="No space left on device")
+
+    monkeypatch.setattr(ManifestLog, "publish", full)
+    with pytest.raises(TidemillError, match="TM1012"):
+        mill.sql(f"CREATE MATERIALIZED VIEW w AS {JOIN}")
+    monkeypatch.setattr(ManifestLog, "publish", publish)
+    put(data, "s/2.csv", "2,b")
+    put(data, "t/1.csv", "1", "2")
+    mill.sql(f"CREATE MATERIALIZED VIEW w AS {JOIN}")
+    assert [read(r) for r in mill.drain()] == [["s/1.csv", "s/2.csv"], ["t/1.csv"]]
+    assert rows(mill, "w") == [(1, "a"), (2, "b")]
 
 
 def test_files_that_appear_later_are_noted_once(mill_factory: Opener, data: Path) -> None:

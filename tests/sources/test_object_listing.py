@@ -18,7 +18,7 @@ TIME = datetime(2026, 11, 21, tzinfo=UTC)
 
 
 class Keys:
-    """A bucket that lists as S3 does: keys in the order of their bytes, a thousand a request."""
+    """A bucket that lists as S3 does: keys in the order of their bytes, a page a request."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.sorted: list[str] = []
@@ -32,11 +32,11 @@ class Keys:
         below = f"{directory}/" if directory else ""
         while True:
             at = max(bisect.bisect_right(self.sorted, start), bisect.bisect_left(self.sorted, below))
-            page = [k for k in self.sorted[at : at + PAGE_KEYS] if k.startswith(below)]
+            page = [k for k in self.sorted[at : at + object_listing.PAGE_KEYS] if k.startswith(below)]
             self.requests += 1
             if page:
                 yield [{"path": k, "size": 1, "last_modified": TIME, "e_tag": None} for k in page]
-            if len(page) < PAGE_KEYS:
+            if len(page) < object_listing.PAGE_KEYS:
                 return
             start = page[-1]
 
@@ -127,21 +127,22 @@ def test_a_whole_pass_finds_everything(bucket: Keys) -> None:
 
 
 @pytest.mark.parametrize("url", ["s3://b/logs/*", "s3://b/logs/0*", "s3://b/{logs,other}/*", "s3://b/**"])
-def test_random_names_stops_and_restarts(bucket: Keys, url: str, seed: int) -> None:
+def test_random_names_stops_and_restarts(bucket: Keys, url: str, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(object_listing, "PAGE_KEYS", 20)
     for case in range(6):
         chance = random.Random(seed + case)
         bucket.sorted, growing = [], 0
         reader = Reader(url)
         for _ in range(40):
-            growing += chance.choice([0, 0, 30, 1500, 6000])
+            growing += chance.choice([0, 0, 1, 30, 120])
             bucket.put(*logs(0, growing) if growing else ())
-            bucket.put(*(f"{chance.choice(['logs', 'other', 'm'])}/{chance.getrandbits(40):x}" for _ in range(100)))
+            bucket.put(*(f"{chance.choice(['logs', 'other', 'm'])}/{chance.getrandbits(40):x}" for _ in range(3)))
             reader.take(most=chance.choice([None, None, 0, 1, 5, 30]))
             if chance.random() < 0.3:
                 reader.restart()
         meant = {k for k in bucket.sorted if object_listing.parse_glob(url.removeprefix("s3://b/")).matches(k)}
         assert reader.seen <= meant
-        for _ in range(2 * len(bucket.sorted) // PAGE_KEYS + 4):
+        for _ in range(2 * len(bucket.sorted) // 20 + 4):
             reader.take()
         assert reader.seen == meant, (seed, case)
 
@@ -166,3 +167,25 @@ def test_cursors_tell_where_a_pass_stopped(bucket: Keys) -> None:
     assert reader.listing.cursors == {"logs/": Cursor("logs/0001999", "logs/0000999", "", 2, 0)}
     reader.restart()
     assert reader.take() == set(logs(2000, 5000))
+
+
+def test_pages_are_those_that_there_are(bucket: Keys, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A name now and then does not make a long place of a short one, which is listed whole each time."""
+    monkeypatch.setattr(object_listing, "PAGE_KEYS", 100)
+    reader = Reader()
+    for number in range(100):
+        bucket.put(f"logs/{number:07d}")
+        assert reader.take() == {f"logs/{number:07d}"}
+        (cursor,) = reader.listing.cursors.values()
+        assert cursor.pages <= SWEEP_PAGES + 1
+    bucket.put(*logs(0, 3000))
+    while reader.take():
+        pass
+    for number in range(3000, 3100):
+        bucket.put(f"logs/{number:07d}")
+        reader.take()
+    (cursor,) = reader.listing.cursors.values()
+    assert 30 <= cursor.pages <= 30 + 100
+    before = bucket.requests
+    reader.take()
+    assert bucket.requests - before <= SWEEP_PAGES + 3

@@ -37,7 +37,7 @@ class Background:
 
     def start(self, interval: float) -> None:
         """Begin, unless it runs; when idle look for input every ``interval`` seconds. Errors as :meth:`stop`."""
-        if self._thread is not None and self._thread.is_alive():
+        if self._thread is not None and self.failure is None:
             return
         self.stop()
         self._stopping.clear()

@@ -157,11 +157,6 @@ class Checkpoints:
                 self._condition.notify_all()
 
     @property
-    def closed(self) -> bool:
-        """Whether nothing more is written."""
-        return self._closing
-
-    @property
     def durable_epoch(self) -> int:
         """The newest epoch that a crash cannot take back."""
         return self.durable.version.epoch

@@ -491,7 +491,7 @@ class Coordinator:
     def close(self, checkpoint: bool = True) -> None:
         """Stop, once; the newest sealed epoch is made durable first unless told otherwise."""
         with self._lock:
-            if self._checkpoints.closed:
+            if self._taken.released:
                 return
             self._compactor.close()
             self.streams.close()

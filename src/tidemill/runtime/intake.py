@@ -26,6 +26,7 @@ from tidemill.runtime.tables import Table, source_tables
 from tidemill.runtime.totals import Totals
 from tidemill.sources.file_info import FileInfo
 from tidemill.sources.split import Split, SplitResult
+from tidemill.sources.within import Within
 from tidemill.state.sst import Part
 from tidemill.state.store import RunStore
 from tidemill.state.version import Run, Version
@@ -59,10 +60,20 @@ class Intake:
         The newest sealed one; :meth:`at` tells of later ones.
     kept : mapping
         What :meth:`to_json` gave with that version; empty at first.
+    within : Within, optional
+        Where tables may have their files.
     """
 
-    def __init__(self, catalog: Catalog, store: RunStore, version: Version, kept: Mapping[str, Any]) -> None:
+    def __init__(
+        self,
+        catalog: Catalog,
+        store: RunStore,
+        version: Version,
+        kept: Mapping[str, Any],
+        within: Within | None = None,
+    ) -> None:
         self._store = store
+        self._within = within or Within()
         self._sealed = SealedTables(store, version)
         self._cleaning = SourceCleaning(self._sealed.reader)
         self._counts = {table: RowCounts(*found) for table, found in kept.get("counts", {}).items()}
@@ -70,7 +81,7 @@ class Intake:
         self._tables: dict[str, Table] = {}
         self._live: dict[str, ListedFiles | SpoolProgress] = {}
         self._history: dict[tuple[str, int], History] = {}
-        self._lists = Lists(kept.get("listed", {}))
+        self._lists = Lists(kept.get("listed", {}), self._within)
         self._history_is_next = False
         self._small_was_last: dict[bool, bool] = {}
         self._turn: tuple[bool, bool] | None = None
@@ -151,7 +162,9 @@ class Intake:
             TM5001 as in listing, TM5008 when there are none.
         """
         declared, live = self._tables[table], self._live[table]
-        if isinstance(live, PinnedFiles) and not live.pinned and not live.pin(declared.place.listing()):
+        if not isinstance(live, PinnedFiles) or live.pinned:
+            return
+        if not live.pin(f for f in declared.place.listing() if self._within.has_file(f.path)):
             raise static_tables.without_files(table, declared.path)
 
     def appeared(self) -> tuple[str, ...]:

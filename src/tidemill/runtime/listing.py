@@ -17,6 +17,7 @@ from tidemill.sources.files import file_info, file_names
 from tidemill.sources.notifications import Created
 from tidemill.sources.object_listing import PAGE_KEYS, Cursor, ObjectListing
 from tidemill.sources.place import Place
+from tidemill.sources.within import Within
 
 _LONGEST_PAUSE = 60.0
 _QUESTIONS = 16
@@ -36,6 +37,8 @@ class PlaceList:
         How far the place had been listed, of an object store.
     whole_at : float, optional
         When the last whole listing of a place with notifications began (seconds since 1970), if there was one.
+    within : Within, optional
+        What may be listed; links may lead elsewhere.
 
     Attributes
     ----------
@@ -51,8 +54,10 @@ class PlaceList:
         tables: Sequence[ListedFiles],
         cursors: Mapping[str, Cursor],
         whole_at: float | None = None,
+        within: Within | None = None,
     ) -> None:
         self.place = place
+        self._within = within or Within()
         self.tables = tables
         self.whole_at, self.whole_every = whole_at, 0.0
         self._begun_at = 0.0
@@ -145,9 +150,13 @@ class PlaceList:
                 self._objects.found_new(new)
 
     def _wants(self, info: FileInfo) -> bool:
-        """Whether a file is wanted; of one that no codec reads it is said, once."""
+        """Whether a file is wanted; of one that no codec reads, or that lies elsewhere, it is said, once."""
         try:
-            return self.place.wants(info)
+            if not self.place.wants(info):
+                return False
+            if not self._within.has_file(info.path):
+                raise self._within.outside(f"{info.path}, which is {os.path.realpath(info.path)}")
+            return True
         except TidemillError as error:
             if info.path not in self._unwanted and len(self._unwanted) < ROOM:
                 self._unwanted.add(info.path)

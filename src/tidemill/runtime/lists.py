@@ -15,6 +15,7 @@ from tidemill.runtime.queue_listener import QueueListener
 from tidemill.runtime.tables import Table
 from tidemill.sources.object_listing import Cursor
 from tidemill.sources.place import Place
+from tidemill.sources.within import Within
 from tidemill.state.sst import Part
 
 Followed = Sequence[tuple[Table, ListedFiles]]
@@ -28,9 +29,12 @@ class Lists:
     ----------
     kept : mapping
         What :meth:`to_json` gave with the newest sealed version.
+    within : Within
+        What may be listed.
     """
 
-    def __init__(self, kept: Mapping[str, Sequence[Any]]) -> None:
+    def __init__(self, kept: Mapping[str, Sequence[Any]], within: Within) -> None:
+        self._within = within
         self._places: dict[Place, PlaceList] = {}
         self._queues: dict[Queue, QueueListener] = {}
         self._cursors: dict[str, dict[str, Cursor]] = {}
@@ -133,10 +137,10 @@ class Lists:
         cursors = known[0] if all(c == known[0] for c in known) else {}
         tables = [live for _, live in found]
         if place.queue is None:
-            return PlaceList(place, tables, cursors)
+            return PlaceList(place, tables, cursors, within=self._within)
         whole = [self._whole.get(t.name, ("", 0.0)) for t, _ in found]
         whole_at = min(at for _, at in whole) if all(url == place.queue.url for url, _ in whole) else None
-        return PlaceList(place, tables, cursors, whole_at)
+        return PlaceList(place, tables, cursors, whole_at, self._within)
 
     def _heard(self) -> list[tuple[QueueListener, list[PlaceList]]]:
         """Queues, each with all places that it may tell of."""

@@ -10,6 +10,7 @@ from tidemill.config import Settings
 from tidemill.errors import TidemillError
 from tidemill.runtime.catalog import Catalog
 from tidemill.runtime.intake import Intake
+from tidemill.sources.within import Within
 from tidemill.state.manifest import Manifest, ManifestLog
 from tidemill.state.objects import Objects
 from tidemill.state.store import RunStore, checkpoint_of, default_buffer
@@ -43,12 +44,17 @@ class Root:
         What was there when it was taken.
     warnings : tuple of str
         What was odd about it.
+    released : bool
+        Others may write it.
+    within : Within
+        Where tables may have their files.
 
     Raises
     ------
     TidemillError
         TM1003 when another process writes it; TM1002, TM1004 to TM1006, TM1009 to TM1011, TM1013, TM1016 and TM1022
-        when it cannot be used. Nothing has been changed then. Of the buffer directories only this host's is known here.
+        when it cannot be used; TM5045 for a table whose files must not be read. Nothing has been changed then. Of the
+        buffer directories only this host's is known here.
     """
 
     def __init__(self, root: str | os.PathLike[str], settings: Settings) -> None:
@@ -56,10 +62,14 @@ class Root:
         self.log = ManifestLog(self.objects, create=True)
         given = settings.buffer_directory
         self._buffer = Path(given).expanduser().absolute() if given else default_buffer(self.objects)
+        self.within = Within(settings.allowed_paths)
+        self.released = False
         self.log.lock()
         try:
             self.recovered = self.recover()
             self.recovered.store.check_buffer()
+            for table in self.recovered.catalog.tables.values():
+                self.within.check(table.name, table.options)
             self.warnings = _warnings(self.recovered)
         except BaseException:
             self.release()
@@ -72,12 +82,13 @@ class Root:
         version = last.version if last else Version.empty()
         store.check_present(version.files())
         catalog = Catalog.from_json(last.catalog["catalog"]) if last else Catalog()
-        intake = Intake(catalog, store, version, last.catalog if last else {})
+        intake = Intake(catalog, store, version, last.catalog if last else {}, self.within)
         return Recovered(last, store, version, catalog, intake)
 
     def release(self) -> None:
         """Let others write it."""
         self.log.unlock()
+        self.released = True
 
 
 def _warnings(found: Recovered) -> tuple[str, ...]:

@@ -1,0 +1,59 @@
+"""The setting ``allowed_paths``: statements, roots that are opened again, and links among files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from local_jobs import LocalJobs
+from tidemill.errors import TidemillError
+from tidemill.mill import Mill
+
+Opener = Callable[..., Mill]
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    for name in ("in", "out"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "in" / "a.csv").write_text("1\n")
+    (tmp_path / "out" / "b.csv").write_text("2\n")
+    (tmp_path / "in" / "b.csv").symlink_to(tmp_path / "out" / "b.csv")
+    return tmp_path
+
+
+@pytest.mark.parametrize("static", ["", "STATIC "])
+def test_links_that_lead_out_are_not_followed(mill_factory: Opener, data: Path, static: str) -> None:
+    mill = mill_factory(allowed_paths=str(data / "in"))
+    mill._coordinator._jobs = LocalJobs()
+    mill.sql(f"CREATE {static}TABLE t (k INT) USING csv OPTIONS (path '{data}/in')")
+    mill.sql("CREATE MATERIALIZED VIEW v AS SELECT k FROM t")
+    said = [*(w for r in mill.drain() for w in r.warnings), *mill.warnings()]
+    assert mill.read("v").column("k").to_pylist() == [1]
+    if not static:
+        assert [w[:6] for w in said] == ["TM5045"] and f"{data}/out/b.csv" in said[0]
+    list(mill.drain())
+    assert not mill.warnings(), "told once"
+
+
+def test_statements_and_roots(mill_factory: Opener, data: Path) -> None:
+    mill = mill_factory(allowed_paths=str(data / "in"))
+    archive = f"cleanSource 'archive', sourceArchiveDir '{data}/o'"
+    outside = (
+        f"CREATE TABLE t (k INT) USING csv OPTIONS (path '{data}/out')",
+        f"CREATE TABLE t USING csv OPTIONS (path '{data}/o*/*.csv')",
+        f"CREATE TABLE t (k INT) USING csv OPTIONS (path '{data}/in', {archive})",
+    )
+    for statement in outside:
+        with pytest.raises(TidemillError, match="TM5045"):
+            mill.sql(statement)
+    mill.sql(f"CREATE TABLE t (k INT) USING csv OPTIONS (path '{data}/in')")
+    with pytest.raises(TidemillError, match="TM5045"):
+        mill.sql(f"ALTER TABLE t SET OPTIONS ({archive})")
+    mill.close()
+    with pytest.raises(TidemillError, match="TM5045"):
+        mill_factory(allowed_paths=str(data / "out"))
+    again = mill_factory(allowed_paths=f"{data}/out,{data}/in")
+    assert list(again._coordinator.catalog.tables) == ["t"]

@@ -1,0 +1,100 @@
+"""Where tables may have their files: paths, globs, links, URLs and streams."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tidemill.errors import TidemillError
+from tidemill.sources.within import Within
+
+
+def refused(within: Within, path: str, **options: str) -> bool:
+    try:
+        within.check("t", {"path": path, **options})
+    except TidemillError as error:
+        assert error.number == "TM5045" and "table t" in error.got
+        return True
+    return False
+
+
+@pytest.fixture
+def places(tmp_path: Path) -> Path:
+    for name in ("in/a", "in2", "out"):
+        (tmp_path / name).mkdir(parents=True)
+    (tmp_path / "in" / "x.csv").touch()
+    (tmp_path / "out" / "x.csv").touch()
+    (tmp_path / "in" / "link").symlink_to(tmp_path / "out")
+    (tmp_path / "in" / "file").symlink_to(tmp_path / "out" / "x.csv")
+    (tmp_path / "by").symlink_to(tmp_path / "in")
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("path", "within"),
+    [
+        ("in", True),
+        ("in/", True),
+        ("in/*.csv", True),
+        ("in/a/**/*.csv", True),
+        ("in/none/x.csv", True),
+        ("in/{a,b}/*.csv", True),
+        ("by/*.csv", True),
+        ("file:in/x.csv", True),
+        ("in2", False),
+        ("in*/*.csv", False),
+        ("{in,out}/*.csv", False),
+        ("in/../out/x.csv", False),
+        ("in/a/../../out/*", False),
+        ("in/link/*.csv", False),
+        ("in/file", False),
+        ("*", False),
+    ],
+)
+def test_local_paths(places: Path, path: str, within: bool) -> None:
+    text = f"file:{places}/{path[5:]}" if path.startswith("file:") else f"{places}/{path}"
+    for allowed in (f"{places}/in", f"/none, {places}/by/ ,s3://b", f"file:{places}/in"):
+        assert refused(Within(allowed), text) is not within
+    assert not refused(Within(), text)
+    assert not refused(Within("/"), text)
+
+
+@pytest.mark.parametrize(
+    ("path", "within"),
+    [
+        ("s3://b/in/*.csv", True),
+        ("s3a://b/in/*.csv", True),
+        ("s3://b/in", True),
+        ("s3://b/in/{x,y}*/**", True),
+        ("s3://b/in2/x.csv", False),
+        ("s3://b/in*/x.csv", False),
+        ("s3://b/{in,out}/x.csv", False),
+        ("s3://bb/in/x.csv", False),
+        ("gs://b/in/x.csv", False),
+        ("/data/x.csv", False),
+        ("tcp+listen://127.0.0.1:5000", True),
+        ("tcp+listen://127.0.0.1:5000,tcp://feed:7000", False),
+        ("tcp://good:7000", True),
+        ("tcp://goodness:7000", False),
+        ("stdin://", False),
+        ("zip:///data/a.zip", True),
+        ("zip:///data/../etc/a.zip", False),
+        ("ingest://", True),
+        ("generator://", True),
+    ],
+)
+def test_urls(path: str, within: bool) -> None:
+    allowed = "s3://b/in/, tcp+listen://,tcp://good:7000,zip:///data"
+    assert refused(Within(allowed), path) is not within
+    assert not refused(Within(), path)
+
+
+def test_archives_and_files_behind_links(places: Path) -> None:
+    within = Within(str(places / "in"))
+    path = str(places / "in")
+    assert not refused(within, path, sourcearchivedir=str(places / "in" / "_old"))
+    assert refused(within, path, sourcearchivedir=str(places / "old"))
+    assert within.has_file(f"{path}/x.csv") and within.has_file(f"{places}/by/x.csv")
+    assert not within.has_file(f"{path}/file") and not within.has_file(f"{path}/link/x.csv")
+    assert Within().has_file(f"{path}/file")
