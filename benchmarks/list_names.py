@@ -165,7 +165,7 @@ def _with_tidemill(path: str, new: int, rounds: int) -> dict[str, Any]:
         for number in range(rounds):
             _add(path, "tidemill", number, new)
             began = time.perf_counter()
-            mill._coordinator._intake.list_files(0.0)  # the part of an epoch that Spark calls latestOffset
+            mill._coordinator._intake.list_files(0.0, 0)  # the part of an epoch that Spark calls latestOffset
             times.append((time.perf_counter() - began) * 1e3)
             for _ in mill.drain():
                 pass

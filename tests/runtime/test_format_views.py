@@ -122,3 +122,19 @@ def test_zstd_native_and_frames(mill_factory: MillFactory, tmp_path: Path, seed:
         for name in ("text", "binary", "framed"):
             assert rows_of(mill, f"{name}_sums") == expected
             assert rows_of(mill, f"{name}__errors") == []
+
+
+@pytest.mark.parametrize("widths", [", widths 'op:1'", ""])
+def test_native_rows_with_a_column_of_operations(mill_factory: MillFactory, tmp_path: Path, widths: str) -> None:
+    """It is not declared, but it is in the files: with a width rows have one, too, and else a size."""
+    (tmp_path / "in").mkdir()
+    rows = [(n, "D" if n % 10 == 9 else "I") for n in range(200)]
+    fixed = [struct.pack("<i", n - n % 10 if op == "D" else n) + op.encode() for n, op in rows]
+    sized = [struct.pack("<IiII", 13, n - n % 10 if op == "D" else n, 12, 1) + op.encode() for n, op in rows]
+    (tmp_path / "in/a").write_bytes(b"".join(fixed if widths else sized))
+    mill = mill_factory(small_epoch_bytes=1 << 20)
+    options = f"path '{tmp_path}/in', opColumn 'op', nullBitmap 'false', maxBytesPerTrigger '300'{widths}"
+    mill.sql(f"CREATE TABLE t (k INT) USING native OPTIONS ({options})")
+    mill.sql("CREATE MATERIALIZED VIEW v AS SELECT k FROM t")
+    advance_to_end(mill)
+    assert rows_of(mill, "v") == [(n,) for n in range(200) if n % 10 not in (0, 9)]

@@ -8,12 +8,14 @@ import os
 import random
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import threading
 import time
 from collections import Counter
 from collections.abc import Callable
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -283,9 +285,9 @@ def test_spools_of_tables_that_are_gone(tmp_path: Path) -> None:
 class Sender(threading.Thread):
     """Numbered messages over one connection after another, for as long as it is told to."""
 
-    def __init__(self, number: int, port: int, seed: int) -> None:
+    def __init__(self, number: int, port: int, seed: int, message: Callable[..., bytes]) -> None:
         super().__init__(daemon=True)
-        self.number, self.port, self.chance = number, port, random.Random(seed)
+        self.number, self.port, self.chance, self.message = number, port, random.Random(seed), message
         self.stopped = threading.Event()
         self.connections = 0
 
@@ -302,7 +304,7 @@ class Sender(threading.Thread):
         at, data = 0, b""
         while not self.stopped.is_set():
             if len(data) < 2000:
-                data += b"".join(b"%d,%d,%d\n" % (self.number, self.connections, n) for n in range(at, at + 100))
+                data += b"".join(self.message(self.number, self.connections, n) for n in range(at, at + 100))
                 at += 100
             size = self.chance.choice((1, 10, 300))
             connection.sendall(data[:size])
@@ -310,18 +312,27 @@ class Sender(threading.Thread):
             time.sleep(0.002)
 
 
+MESSAGES: tuple[Callable[..., bytes], ...] = (
+    lambda *row: b"%d,%d,%d\n" % row,
+    lambda *row: struct.pack("<Biii", 0, *row),
+    lambda *row: struct.pack("<H", len(b"%d,%d,%d" % row)) + b"%d,%d,%d" % row,
+)
+"""Of the three tables of ``stream_mill.py``."""
+
+
 def test_crash_at_any_moment(mill_factory: MillFactory, tmp_path: Path, seed: int) -> None:
     """Of each connection there is a beginning, each message once, and all that any sealed epoch had shown."""
     chance = random.Random(seed)
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    senders = [Sender(n, port, seed + n) for n in range(6)]
+    with ExitStack() as stack:
+        free = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in MESSAGES]
+        ports = [f.getsockname()[1] for f in free]
+    senders = [Sender(n, ports[n % 3], seed + n, MESSAGES[n % 3]) for n in range(6)]
     for sender in senders:
         sender.start()
     script = Path(__file__).with_name("stream_mill.py")
     shown = 0
     for _ in range(KILLS):
-        command = [sys.executable, str(script), str(tmp_path / "root"), str(port)]
+        command = [sys.executable, str(script), str(tmp_path / "root"), *map(str, ports)]
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True) as process:
             assert process.stdout is not None
             epochs = chance.randrange(1, 8)
@@ -346,7 +357,7 @@ def test_crash_at_any_moment(mill_factory: MillFactory, tmp_path: Path, seed: in
     for sent in numbers.values():
         assert sorted(sent) == list(range(len(sent)))
     assert len(numbers) >= len(senders)
-    assert mill.read("t__errors").num_rows == 0
+    assert all(mill.read(f"{table}__errors").num_rows == 0 for table in "tfs")
 
 
 def test_the_example(mill_factory: MillFactory) -> None:

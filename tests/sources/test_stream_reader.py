@@ -21,7 +21,7 @@ import pytest
 from tidemill.errors import TidemillError
 from tidemill.sources.streams.connections import ConnectionStatus
 from tidemill.sources.streams.endpoints import is_stream, parse_endpoints
-from tidemill.sources.streams.framing import Framing
+from tidemill.sources.streams.framing import Framing, RecordFraming, RowFraming
 from tidemill.sources.streams.inlet import Inlet, InletOptions
 from tidemill.sources.streams.reader import StreamReader
 from tidemill.sources.streams.spool import HEAD, Spool
@@ -264,6 +264,31 @@ def test_standard_input(open_place: Callable[..., Place], tmp_path: Path) -> Non
         place = open_place("stdin://")
         until(lambda: place.status()[0].state == "ended")
         assert len(place.lines()) == 100_003
+    finally:
+        os.dup2(kept, 0)
+        os.close(kept)
+
+
+@pytest.mark.parametrize("framing", [RowFraming(5), RecordFraming(1, "big", 0, 9)])
+def test_standard_input_that_ends_within_a_record(
+    open_place: Callable[..., Place], framing: RowFraming | RecordFraming
+) -> None:
+    """Half a record is left out, and counted: its format does not read it."""
+    kept = os.dup(0)
+    try:
+        read, write = os.pipe()
+        os.dup2(read, 0)
+        os.close(read)
+        place = open_place("stdin://", framing=framing)
+        os.write(write, b"\4abcd\4ef")
+        os.write(write, b"gh\4ab")
+        os.close(write)
+        until(lambda: place.status()[0].state == "ended")
+        (status,) = place.status()
+        assert (status.messages, status.errors) == (2, 1) and "3 bytes were left out" in status.last_error
+        place.reader.flush()
+        (segment,) = place.inlet.spool.segments()
+        assert segment.path.read_bytes() == HEAD + b"\4abcd\4efgh"
     finally:
         os.dup2(kept, 0)
         os.close(kept)

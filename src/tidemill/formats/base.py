@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import IO, Protocol, runtime_checkable
 
 import numpy as np
@@ -43,6 +43,10 @@ class RowError:
     dropped: bool
     at: int | None = None
     line: int | None = None
+
+    def moved(self, by: int) -> RowError:
+        """The same in a file that has so many bytes before what was read."""
+        return replace(self, position=self.position + by, at=None if self.at is None else self.at + by)
 
 
 def _unknown(row: int) -> bytes:

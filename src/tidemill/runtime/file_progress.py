@@ -11,11 +11,14 @@ and rows are always of the same version.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from tidemill.errors import TidemillError
 from tidemill.sources.file_info import FileInfo
@@ -254,6 +257,12 @@ def fetched_files(table: StateTable, rows: Rows) -> list[FileProgress]:
 def listed_files(table: StateTable, keys: Keys, values: Iterable[pa.Array]) -> list[ListedFile]:
     """Files of merged rows of a list table."""
     return [ListedFile(path, **entry) for path, entry in _entries(table, _LISTED, keys, values)]
+
+
+def sizes_of_listed(values: Sequence[pa.Array]) -> npt.NDArray[np.int64]:
+    """How large the files of rows of a list table are; anything where there is no row."""
+    sizes: npt.NDArray[np.int64] = pc.fill_null(values[1 + list(_LISTED).index("size")], 0).to_numpy()
+    return sizes
 
 
 def cursors(table: StateTable, rows: Rows) -> dict[str, Cursor]:

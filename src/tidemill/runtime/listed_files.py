@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
 import pyarrow as pa
 
 from tidemill.errors import TidemillError
@@ -30,6 +31,7 @@ from tidemill.runtime.file_progress import (
     queue_rows,
     read_part,
     same_file,
+    sizes_of_listed,
 )
 from tidemill.runtime.progress import Progress, Sealing
 from tidemill.sources.file_info import FileInfo
@@ -156,8 +158,7 @@ class ListedFiles(Progress):
         self._unlisted.difference_update(paths)
         if not self.policy.by_name:
             return list(paths)
-        done = self._read_to_end(paths)
-        return [p for p in paths if p not in done or not done[p].size]
+        return self._without(self._cleaned, self._without(self._list, list(paths)))
 
     def discover(self, infos: Iterable[FileInfo]) -> int:
         """Take what is new, or has changed, of some files that are listed now; returns how many names were new.
@@ -324,6 +325,19 @@ class ListedFiles(Progress):
         """Those of some names that were given up."""
         found = self._looked_up(self._fetch, paths)
         return {} if found is None else {f.path: f for f in fetched_files(self._fetch, Rows(*found)) if f.failed}
+
+    def _without(self, table: StateTable, paths: list[str]) -> list[str]:
+        """Those of some names that the list or cleaned table does not have, or has without bytes."""
+        reader = self._reader(table)
+        if not paths or not reader:
+            return paths
+        probes = keys_of(table, paths)
+        order = state_keys.sort(probes)
+        found, values = reader.get(probes.take(order))
+        read = found & (sizes_of_listed(values) > 0)
+        left = np.ones(len(paths), np.bool_)
+        left[order[read]] = False
+        return paths if left.all() else [paths[i] for i in np.flatnonzero(left).tolist()]
 
     def _looked_up(
         self, table: StateTable, paths: Sequence[str]

@@ -12,9 +12,11 @@ from tidemill.formats.csv.messages import message_boundary
 from tidemill.formats.inference.options import INFERENCE_OPTIONS
 from tidemill.formats.options import bad_option, flag, parse_size
 from tidemill.formats.registry import lookup
+from tidemill.formats.sized_records import SizeRules
+from tidemill.formats.spooled_records import RecordFormat, Records, RowWidth, records_of
 from tidemill.schema import Schema
 from tidemill.sources.streams.endpoints import parse_endpoints
-from tidemill.sources.streams.framing import Framing, parse_seconds
+from tidemill.sources.streams.framing import Framing, RecordFraming, RowFraming, parse_seconds
 from tidemill.sources.streams.inlet import InletOptions, no_boundary
 
 STREAM_OPTIONS = frozenset(
@@ -40,43 +42,66 @@ def check_stream(format_name: str, schema: Schema, options: Mapping[str, str]) -
     ------
     TidemillError
         TM5020 for the path, TM5024 for a format, or a kind of table, that cannot be read from a stream, TM4003 for
-        values of options.
+        values of options, of which :func:`parse_inlet` checks the others.
     """
     parse_endpoints(options["path"])
     if not len(schema):
         raise _cannot("its columns are not declared", "declare them: no sample can be taken of a stream")
     format_ = lookup(format_name)
-    if not has_lines(format_):
-        raise _cannot(f"USING {format_name}", "csv, json, debezium or another format of lines")
+    if not has_lines(format_) and not isinstance(format_, RecordFormat):
+        raise _cannot(f"USING {format_name}", "csv, json, debezium or another format of lines, native or frames")
     if flag(options, "static"):
         raise _cannot("static 'true'", "leave it out: a stream has no end")
     if flag(options, "multiLine") and format_name == "json":
         raise bad_option("multiLine", "true", "each line of a message is a record")
     for name in sorted(options.keys() & (CODEC_OPTIONS | INFERENCE_OPTIONS)):
         raise _cannot(f"option {name}", "leave it out: it is for files")
-    parse_inlet(format_name, options)
     parse_retained(options)
 
 
-def parse_inlet(format_name: str, options: Mapping[str, str]) -> InletOptions:
-    """How messages of a table are taken. TM4003 for bad values."""
+def parse_inlet(format_name: str, schema: Schema, options: Mapping[str, str]) -> InletOptions:
+    """How messages of a table are taken; ``schema`` is that of files. TM4003 for bad values."""
     boundary = message_boundary(_csv_options(options)) if format_name == "csv" else no_boundary
-    kind = _one_of(options, "framing", {"lines": "lines", "length": "length"}, "lines")
-    width = _one_of(options, "lengthBytes", {"1": 1, "2": 2, "4": 4, "8": 8}, 4)
-    order = _one_of(options, "lengthByteOrder", {"big": "big", "little": "little"}, "big")
-    for name in ("lengthBytes", "lengthByteOrder"):
-        if kind == "lines" and name.lower() in options:
-            raise bad_option(name, options[name.lower()], "it needs framing 'length'")
     most = parse_size("maxMessageBytes", options.get("maxmessagebytes", "1m"))
     if most > 1 << 30:
         raise bad_option("maxMessageBytes", options["maxmessagebytes"], "at most 1g")
+    records = records_of(lookup(format_name), schema, options)
+    framing = _lines(options, most) if records is None else _records(records, options, most)
     timeout = parse_seconds(options.get("messagetimeout", "30s"))
     if timeout is None or timeout <= 0:
         raise bad_option("messageTimeout", options["messagetimeout"], "a time such as 30s, 500ms or 5 minutes")
     spool = parse_size("maxSpoolBytes", options.get("maxspoolbytes", "1g"))
     if spool < _LEAST_SPOOL:
         raise bad_option("maxSpoolBytes", options["maxspoolbytes"], "at least 1m")
-    return InletOptions(Framing(kind, width, order, most), timeout, spool, boundary)
+    return InletOptions(framing, timeout, spool, boundary)
+
+
+def _lines(options: Mapping[str, str], most: int) -> Framing:
+    kind = _one_of(options, "framing", {"lines": "lines", "length": "length"}, "lines")
+    width = _one_of(options, "lengthBytes", {"1": 1, "2": 2, "4": 4, "8": 8}, 4)
+    order = _one_of(options, "lengthByteOrder", {"big": "big", "little": "little"}, "big")
+    for name in ("lengthBytes", "lengthByteOrder"):
+        if kind == "lines" and name.lower() in options:
+            raise bad_option(name, options[name.lower()], "it needs framing 'length'")
+    return Framing(kind, width, order, most)
+
+
+def _records(records: Records, options: Mapping[str, str], most: int) -> RowFraming | RecordFraming:
+    """Framing of a format of bytes is its own."""
+    for name in ("framing", "lengthBytes", "lengthByteOrder"):
+        if name.lower() in options:
+            raise bad_option(name, options[name.lower()], "leave it out: the format itself says where a message ends")
+    least = records.width if isinstance(records, RowWidth) else records.least
+    if least > most:
+        raise bad_option("maxMessageBytes", str(most), f"at least {least}, which a row has")
+    if isinstance(records, RowWidth):
+        return RowFraming(records.width)
+    return RecordFraming(records.width, "big" if records.big else "little", least, min(most, records.most))
+
+
+def is_sized(format_name: str, schema: Schema, options: Mapping[str, str]) -> bool:
+    """Whether rows can only be found from one before, by sizes in front of them; ``schema`` is that of files."""
+    return isinstance(records_of(lookup(format_name), schema, options), SizeRules)
 
 
 def parse_retained(options: Mapping[str, str]) -> int | None:

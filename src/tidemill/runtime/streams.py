@@ -98,7 +98,7 @@ class PushedStreams:
                 got=f"{error.filename}: {error.strerror}",
                 hint="check permissions and space below spool/ in the root",
             ) from error
-        inlet = Inlet(table.name, spool, parse_inlet(table.format, table.options))
+        inlet = Inlet(table.name, spool, parse_inlet(table.format, table.source().file_schema, table.options))
         if self._reader is None:
             self._reader = StreamReader()
         self._reader.add(inlet, parse_endpoints(table.path), must_open)

@@ -40,7 +40,7 @@ from tidemill.runtime.notified_tables import check_its_queue, check_notification
 from tidemill.runtime.overwrites import check_overwrites, parse_overwrites
 from tidemill.runtime.primary_key import DEBEZIUM, ORDER_BOOK, with_primary_key
 from tidemill.runtime.static_tables import parse_static
-from tidemill.runtime.stream_tables import STREAM_OPTIONS, check_stream
+from tidemill.runtime.stream_tables import STREAM_OPTIONS, check_stream, is_sized, parse_inlet
 from tidemill.runtime.watermark import Watermark, parse_watermark
 from tidemill.schema import Field, Schema
 from tidemill.sources.clean_options import CLEAN_OPTIONS, SPELT_CLEAN, CleanSource, check_clean, parse_clean
@@ -254,16 +254,17 @@ class Table:
         return parse_codec_options(self.options).of(path)
 
     def whole(self, path: str) -> bool:
-        """Whether a file of the table can only be read from its beginning to its end."""
+        """Whether a file of the table, or what it has grown by, can only be read from its beginning to its end."""
+        schema = self.source().file_schema
         if self.pushed:
-            return False
+            return is_sized(self.format, schema, self.options)
         format_ = lookup(self.format)
-        by_format = isinstance(format_, WholeFiles) and format_.reads_whole_files(self.declared, self.options)
+        by_format = isinstance(format_, WholeFiles) and format_.reads_whole_files(schema, self.options)
         if by_format or self.codec(path) is not None:
             return True
         if not isinstance(format_, WholeByBeginning):
             return False
-        return format_.begins_whole(self.declared, self.options, self.place.beginning(path, BEGINNING_BYTES))
+        return format_.begins_whole(schema, self.options, self.place.beginning(path, BEGINNING_BYTES))
 
     @property
     def file_policy(self) -> FilePolicy:
@@ -310,7 +311,7 @@ class Table:
         watermark = None if self.watermark is None else self.watermark.column
         place = (self.name, self.uid, self.format, schema, options, op_column, values, errors, log)
         versions = FileVersions(self.schema, self.born) if self.overwritable else None
-        return TableSource(*place, watermark, metadata_name(self.options), self.static, versions)
+        return TableSource(*place, watermark, metadata_name(self.options), self.static, versions, self.pushed)
 
     def _changelog(self) -> Changelog:
         rows = self.schema
@@ -458,6 +459,8 @@ def _check_table(table: Table, statement: CreateTable) -> None:
             hint="declare it as STRING",
         )
     format_.validate(source.file_schema, dict(source.options))
+    if table.pushed:
+        parse_inlet(table.format, source.file_schema, table.options)
     parse_codec_options(table.options)
     check_read_mode(table.format, format_.reader(source.file_schema, dict(source.options), ()), table.options)
     _ = table.broadcast  # raises for a bad value

@@ -103,6 +103,8 @@ class TableSource:
     static: bool = False
     """Whether the table is complete before anything that is joined with it begins."""
     versions: FileVersions | None = None
+    pushed: bool = False
+    """Whether its files are segments of a spool."""
 
     @property
     def kept(self) -> Changelog | FileVersions | None:

@@ -64,6 +64,10 @@ class FramesFormat:
         """See :class:`tidemill.formats.base.WholeFiles`."""
         return True
 
+    def records(self, schema: Schema, options: Mapping[str, str]) -> SizeRules:
+        """See :class:`tidemill.formats.spooled_records.RecordFormat`."""
+        return parse_sizes(options)
+
     def reader(self, schema: Schema, options: Mapping[str, str], needed: Sequence[str]) -> FramesReader:
         """See :meth:`tidemill.formats.base.Format.reader`."""
         self.validate(schema, options)

@@ -88,7 +88,7 @@ class FrameBuilder:
         errors = rows.errors
         if errors:
             at = moved(np.array([e.position for e in errors], np.int64))
-            errors = tuple(_moved(e, int(p) - e.position) for e, p in zip(errors, at, strict=True))
+            errors = tuple(e.moved(int(p) - e.position) for e, p in zip(errors, at, strict=True))
         return replace(rows, positions=moved(rows.positions), errors=errors)
 
     def _empty_lines(self, data: Bytes, starts: Places, sizes: Places) -> npt.NDArray[np.bool_]:
@@ -111,7 +111,7 @@ class FrameBuilder:
             if size:
                 rows = self._read(data[start : start + size])
                 at = position + start
-                errors = tuple(_moved(e, at) for e in rows.errors)
+                errors = tuple(e.moved(at) for e in rows.errors)
                 parts.append(replace(rows, positions=rows.positions + at, errors=errors))
         return _concatenated(parts) if parts else self._read(data[:0])
 
@@ -125,10 +125,6 @@ def _marked(data: Bytes, starts: Places, sizes: Places) -> bool:
     """Whether a frame begins with a byte order mark, which only the first byte of a file may."""
     long = starts[sizes >= len(BYTE_ORDER_MARK)]
     return bool(np.any(data[long] == BYTE_ORDER_MARK[0]))
-
-
-def _moved(error: RowError, by: int) -> RowError:
-    return replace(error, position=error.position + by, at=None if error.at is None else error.at + by)
 
 
 def _concatenated(parts: Sequence[Rows]) -> Rows:

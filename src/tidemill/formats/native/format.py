@@ -10,6 +10,7 @@ from tidemill.formats.native.fixed_split import FixedSplitReader
 from tidemill.formats.native.layout import NATIVE_OPTIONS, SIZE_BYTES, Layout, layout_of
 from tidemill.formats.native.rows import NativeBuilder
 from tidemill.formats.sized_records import SizedSplitReader, SizeRules
+from tidemill.formats.spooled_records import Records, RowWidth
 from tidemill.schema import Schema
 
 
@@ -54,6 +55,11 @@ class NativeFormat:
         """See :class:`tidemill.formats.base.WholeFiles`."""
         return layout_of(schema, options).sized
 
+    def records(self, schema: Schema, options: Mapping[str, str]) -> Records:
+        """See :class:`tidemill.formats.spooled_records.RecordFormat`."""
+        layout = layout_of(schema, options)
+        return _sizes(layout) if layout.sized else RowWidth(layout.fixed)
+
     def reader(self, schema: Schema, options: Mapping[str, str], needed: Sequence[str]) -> NativeReader:
         """See :meth:`tidemill.formats.base.Format.reader`."""
         return NativeReader(layout_of(schema, options), needed)
@@ -81,6 +87,9 @@ class NativeReader:
         """See :meth:`tidemill.formats.base.RowReader.split`."""
         layout = self._layout
         if layout.sized:
-            rules = SizeRules(SIZE_BYTES, layout.big, layout.fixed, layout.most)
-            return SizedSplitReader(self._builder, rules, start=start, end=min(end, file_size))
+            return SizedSplitReader(self._builder, _sizes(layout), start=start, end=min(end, file_size))
         return FixedSplitReader(self._builder, layout.fixed, start=start, end=min(end, file_size))
+
+
+def _sizes(layout: Layout) -> SizeRules:
+    return SizeRules(SIZE_BYTES, layout.big, layout.fixed, layout.most)

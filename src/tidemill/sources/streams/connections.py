@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Protocol
 
 from tidemill.sources.streams.endpoints import Address, Endpoint
-from tidemill.sources.streams.framing import Lengths, Lines
+from tidemill.sources.streams.framing import Framer
 from tidemill.sources.streams.inlet import Inlet
 
 READ_BYTES = 64 << 10
@@ -57,7 +57,7 @@ class Connection:
         self.endpoint = endpoint
         self.peer = peer
         self.socket: Readable | None = None
-        self.framer: Lines | Lengths | None = None
+        self.framer: Framer | None = None
         self.bytes = self.messages = self.errors = self.pauses = 0
         self.last_error = ""
         self.open_since = 0.0

@@ -1,7 +1,8 @@
 """Where messages end in the bytes of a connection, and what of them goes into the spool.
 
-Either a newline ends a message, or a number of bytes before it says how long it is. In the spool every message ends
-with a newline. Bytes come in pieces of any length; what is open at the end of one is kept until more comes.
+Either a newline ends a message, or a number of bytes before it says how long it is; in the spool every such message
+ends with a newline. Or messages are the rows or records of a format of bytes: these are in the spool as they came.
+Bytes come in pieces of any length; what is open at the end of one is kept until more comes.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from dataclasses import dataclass
 from typing import Literal, Protocol
 
 from tidemill.sources.streams.length_cut import cut_lengths
+from tidemill.sources.streams.record_cut import cut_records
 
 NEWLINE = b"\n"
 
@@ -36,6 +38,39 @@ class Framing:
     def begin(self) -> Lines | Lengths:
         """For a new connection."""
         return Lines(self.most) if self.kind == "lines" else Lengths(self)
+
+
+@dataclass(frozen=True)
+class RowFraming:
+    """Messages have ``width`` bytes each."""
+
+    width: int
+
+    def begin(self) -> FixedRows:
+        """For a new connection."""
+        return FixedRows(self.width)
+
+
+@dataclass(frozen=True)
+class RecordFraming:
+    """Messages have their size in front, which is a part of them.
+
+    size_bytes : int
+        Size of that number: 1, 2, 4 or 8.
+    byte_order : "big" or "little"
+        Of that number, which has no sign and does not count itself.
+    least, most : int
+        Bounds of it.
+    """
+
+    size_bytes: int
+    byte_order: Literal["big", "little"]
+    least: int
+    most: int
+
+    def begin(self) -> SizedRecords:
+        """For a new connection."""
+        return SizedRecords(self)
 
 
 class Framer(Protocol):
@@ -66,7 +101,7 @@ class Framer(Protocol):
         ...
 
     def feed(self, data: bytes) -> bytes | bytearray:
-        """Take bytes; returns the messages they complete, each with a newline at its end."""
+        """Take bytes; returns the messages they complete, as they stand in the spool."""
         ...
 
     def last(self) -> bytes:
@@ -195,6 +230,94 @@ class Lengths:
 
     def last(self) -> bytes:
         """See :class:`Framer`: the bytes of an open message say that more should come."""
+        return b""
+
+
+class FixedRows:
+    """Each message is a row of the same width."""
+
+    __slots__ = ("_tail", "_width", "broken", "messages", "too_long")
+
+    def __init__(self, width: int) -> None:
+        self._width = width
+        self._tail: bytearray | None = None
+        self.messages = 0
+        self.too_long = 0
+        self.broken = ""
+
+    @property
+    def open_bytes(self) -> int:
+        """See :class:`Framer`."""
+        return len(self._tail or b"")
+
+    @property
+    def is_open(self) -> bool:
+        """See :class:`Framer`."""
+        return self._tail is not None
+
+    def feed(self, data: bytes) -> bytes | bytearray:
+        """See :class:`Framer`."""
+        if self._tail is not None:
+            self._tail += data
+            if len(self._tail) < self._width:
+                return b""
+            data, self._tail = bytes(self._tail), None
+        rows, rest = divmod(len(data), self._width)
+        self.messages += rows
+        if not rest:
+            return data
+        self._tail = bytearray(data[-rest:])
+        return data[:-rest]
+
+    def last(self) -> bytes:
+        """See :class:`Framer`: a part of a row is none."""
+        return b""
+
+
+class SizedRecords:
+    """A size says how long the record behind it is. One that is out of bounds breaks the connection."""
+
+    __slots__ = ("_framing", "_need", "_tail", "broken", "messages", "too_long")
+
+    def __init__(self, framing: RecordFraming) -> None:
+        self._framing = framing
+        self._tail: bytearray | None = None
+        self._need = 0
+        self.messages = 0
+        self.too_long = 0
+        self.broken = ""
+
+    @property
+    def open_bytes(self) -> int:
+        """See :class:`Framer`."""
+        return len(self._tail or b"")
+
+    @property
+    def is_open(self) -> bool:
+        """See :class:`Framer`."""
+        return self._tail is not None
+
+    def feed(self, data: bytes) -> bytes | bytearray:
+        """See :class:`Framer`."""
+        if self._tail is not None:
+            self._tail += data
+            if len(self._tail) < self._need:
+                return b""
+            data, self._tail = bytes(self._tail), None
+        rules = self._framing
+        records, end, self._need, size = cut_records(
+            data, rules.size_bytes, rules.byte_order == "big", rules.least, rules.most
+        )
+        self.messages += records
+        if not self._need:
+            self.too_long += 1
+            self.broken = f"a record of {size:,} bytes, where {rules.least:,} to {rules.most:,} may be"
+        elif end < len(data):
+            self._tail = bytearray(data[end:])
+        return data[:end]
+
+    def last(self) -> bytes:
+        """See :class:`Framer`: the bytes of an open record say that more should come."""
         return b""
 
 

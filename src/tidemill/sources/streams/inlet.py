@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from tidemill.sources.streams.framing import Framing
+from tidemill.sources.streams.framing import Framing, RecordFraming, RowFraming
 from tidemill.sources.streams.spool import Spool
 
 BUFFER_BYTES = 256 << 10
@@ -24,7 +24,7 @@ def no_boundary(_: bytes | bytearray) -> int:
 class InletOptions:
     """How a table takes messages.
 
-    framing : Framing
+    framing : Framing, RowFraming or RecordFraming
     message_timeout : float
         Seconds that a message may stay incomplete before its connection is closed.
     most_unread : int
@@ -34,7 +34,7 @@ class InletOptions:
         complete, or -1: a quote is open at its end. The spool begins a segment behind it.
     """
 
-    framing: Framing = field(default_factory=Framing)
+    framing: Framing | RowFraming | RecordFraming = field(default_factory=Framing)
     message_timeout: float = 30.0
     most_unread: int = 1 << 30
     boundary: Callable[[bytes | bytearray], int] = no_boundary

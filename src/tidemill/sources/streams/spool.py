@@ -1,9 +1,9 @@
 """The durable spool of one table: what came over its connections, as files that only grow.
 
-A segment is a file of messages, each with a newline at its end, behind a line of Tidemill's own; its name says how many
-bytes came before it. Beside a segment that may not be on the disk yet lies a file of marks: the end of each batch and
-its checksum. After a crash a segment is cut behind its last whole batch, so it never ends within a message. What
-:meth:`Spool.sync` has returned for outlives the machine; what :meth:`Spool.append` has, the process.
+A segment is a file of whole messages, lines or the records of a format of bytes, behind a line of Tidemill's own; its
+name says how many bytes came before it. Beside a segment that may not be on the disk yet lies a file of marks: the end
+of each batch and its checksum. After a crash a segment is cut behind its last whole batch, so it never ends within a
+message. What :meth:`Spool.sync` has returned for outlives the machine; what :meth:`Spool.append` has, the process.
 
 One thread appends; any may ask for the segments, sync, or delete segments that are complete.
 """

@@ -22,10 +22,12 @@ from tidemill.formats.read_modes import parse_read_mode
 from tidemill.formats.registry import lookup
 from tidemill.formats.rescue.new_columns import NewColumnsError
 from tidemill.formats.row_filter import FilteringReader, RowFilter
+from tidemill.formats.spooled_records import spool_reader
 from tidemill.sources.file_metadata import FileMetadata
 from tidemill.sources.place import SplitFile, reader_of
 from tidemill.sources.small_objects import SmallObjects
 from tidemill.sources.split import Split, SplitResult, file_digest
+from tidemill.sources.streams.spool import HEAD
 from tidemill.sources.unreadable import OF_ONE_FILE, UnreadableFilesError
 from tidemill.state.columns import column
 from tidemill.state.keys import VNODES, encode, in_vnodes, prefix, sort
@@ -61,7 +63,8 @@ class ScanOperator(SourceOperator):
         self._options = dict(source.options)
         format_ = lookup(source.format)
         self._needed = tuple(name for name in needed if name != source.metadata)
-        reader = format_.reader(source.file_schema, self._options, self._needed)
+        place = (source.file_schema, self._options, self._needed)
+        reader = spool_reader(format_, *place, len(HEAD)) if source.pushed else format_.reader(*place)
         self._reader = _filtered(reader, operation, self._needed)
         self._has_lines = has_lines(format_)
         self._queue: deque[Split | None] = deque()
