@@ -66,7 +66,6 @@ _WORDS: dict[tuple[int, int], tuple[str, ...]] = {
     (ERA, 3): ("BC", "AD"),
     (ERA, 4): ("Before Christ", "Anno Domini"),
 }
-_NO_SHIFT = ("Z", "+00", "+0000", "+00:00")
 _PLAIN_FIELDS = {"yyyy": YEAR, "MM": MONTH, "dd": DAY, "HH": HOUR, "mm": MINUTE, "ss": SECOND}
 _NUMBERS = {
     "d": DAY,

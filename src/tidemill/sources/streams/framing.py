@@ -109,15 +109,13 @@ class Framer(Protocol):
         ...
 
 
-class Lines:
-    """Messages end with a newline. One that is too long is passed over up to its end."""
+class _Kept:
+    """What framers have in common that keep the bytes of a message until it is complete."""
 
-    __slots__ = ("_most", "_passing", "_tail", "broken", "messages", "too_long")
+    __slots__ = ("_tail", "broken", "messages", "too_long")
 
-    def __init__(self, most: int) -> None:
-        self._most = most
+    def __init__(self) -> None:
         self._tail: bytearray | None = None  # idle connections keep nothing
-        self._passing = False
         self.messages = 0
         self.too_long = 0
         self.broken = ""
@@ -126,6 +124,36 @@ class Lines:
     def open_bytes(self) -> int:
         """See :class:`Framer`."""
         return len(self._tail or b"")
+
+    @property
+    def is_open(self) -> bool:
+        """See :class:`Framer`."""
+        return self._tail is not None
+
+    def _joined(self, data: bytes, need: int) -> bytes:
+        """What is kept and what has come, or nothing while both have fewer bytes than are needed."""
+        if self._tail is None:
+            return data
+        self._tail += data
+        if len(self._tail) < need:
+            return b""
+        data, self._tail = bytes(self._tail), None
+        return data
+
+    def last(self) -> bytes:
+        """See :class:`Framer`."""
+        return b""
+
+
+class Lines(_Kept):
+    """Messages end with a newline. One that is too long is passed over up to its end."""
+
+    __slots__ = ("_most", "_passing")
+
+    def __init__(self, most: int) -> None:
+        super().__init__()
+        self._most = most
+        self._passing = False
 
     @property
     def is_open(self) -> bool:
@@ -182,39 +210,24 @@ class Lines:
         return bytes(tail) + NEWLINE
 
 
-class Lengths:
+class Lengths(_Kept):
     """A number says how long the message behind it is. One that is too long breaks the connection.
 
     A message may be several lines, and so several rows; where a newline is missing at its end it gets one.
     """
 
-    __slots__ = ("_framing", "_need", "_tail", "broken", "messages", "too_long")
+    __slots__ = ("_framing", "_need")
 
     def __init__(self, framing: Framing) -> None:
+        super().__init__()
         self._framing = framing
-        self._tail: bytearray | None = None
         self._need = 0
-        self.messages = 0
-        self.too_long = 0
-        self.broken = ""
-
-    @property
-    def open_bytes(self) -> int:
-        """See :class:`Framer`."""
-        return len(self._tail or b"")
-
-    @property
-    def is_open(self) -> bool:
-        """See :class:`Framer`."""
-        return self._tail is not None
 
     def feed(self, data: bytes) -> bytes | bytearray:
         """See :class:`Framer`."""
-        if self._tail is not None:
-            self._tail += data
-            if len(self._tail) < self._need:
-                return b""
-            data, self._tail = bytes(self._tail), None
+        data = self._joined(data, self._need)
+        if not data:
+            return b""
         rules = self._framing
         whole, messages, at, need, too_long = cut_lengths(
             data, rules.length_bytes, rules.byte_order == "big", rules.most
@@ -228,40 +241,21 @@ class Lengths:
             self._tail = bytearray(data[at:])
         return whole
 
-    def last(self) -> bytes:
-        """See :class:`Framer`: the bytes of an open message say that more should come."""
-        return b""
 
-
-class FixedRows:
+class FixedRows(_Kept):
     """Each message is a row of the same width."""
 
-    __slots__ = ("_tail", "_width", "broken", "messages", "too_long")
+    __slots__ = ("_width",)
 
     def __init__(self, width: int) -> None:
+        super().__init__()
         self._width = width
-        self._tail: bytearray | None = None
-        self.messages = 0
-        self.too_long = 0
-        self.broken = ""
-
-    @property
-    def open_bytes(self) -> int:
-        """See :class:`Framer`."""
-        return len(self._tail or b"")
-
-    @property
-    def is_open(self) -> bool:
-        """See :class:`Framer`."""
-        return self._tail is not None
 
     def feed(self, data: bytes) -> bytes | bytearray:
         """See :class:`Framer`."""
-        if self._tail is not None:
-            self._tail += data
-            if len(self._tail) < self._width:
-                return b""
-            data, self._tail = bytes(self._tail), None
+        data = self._joined(data, self._width)
+        if not data:
+            return b""
         rows, rest = divmod(len(data), self._width)
         self.messages += rows
         if not rest:
@@ -269,41 +263,22 @@ class FixedRows:
         self._tail = bytearray(data[-rest:])
         return data[:-rest]
 
-    def last(self) -> bytes:
-        """See :class:`Framer`: a part of a row is none."""
-        return b""
 
-
-class SizedRecords:
+class SizedRecords(_Kept):
     """A size says how long the record behind it is. One that is out of bounds breaks the connection."""
 
-    __slots__ = ("_framing", "_need", "_tail", "broken", "messages", "too_long")
+    __slots__ = ("_framing", "_need")
 
     def __init__(self, framing: RecordFraming) -> None:
+        super().__init__()
         self._framing = framing
-        self._tail: bytearray | None = None
         self._need = 0
-        self.messages = 0
-        self.too_long = 0
-        self.broken = ""
-
-    @property
-    def open_bytes(self) -> int:
-        """See :class:`Framer`."""
-        return len(self._tail or b"")
-
-    @property
-    def is_open(self) -> bool:
-        """See :class:`Framer`."""
-        return self._tail is not None
 
     def feed(self, data: bytes) -> bytes | bytearray:
         """See :class:`Framer`."""
-        if self._tail is not None:
-            self._tail += data
-            if len(self._tail) < self._need:
-                return b""
-            data, self._tail = bytes(self._tail), None
+        data = self._joined(data, self._need)
+        if not data:
+            return b""
         rules = self._framing
         records, end, self._need, size = cut_records(
             data, rules.size_bytes, rules.byte_order == "big", rules.least, rules.most
@@ -315,10 +290,6 @@ class SizedRecords:
         elif end < len(data):
             self._tail = bytearray(data[end:])
         return data[:end]
-
-    def last(self) -> bytes:
-        """See :class:`Framer`: the bytes of an open record say that more should come."""
-        return b""
 
 
 _UNITS = {"ms": 0.001, "millisecond": 0.001, "s": 1.0, "second": 1.0, "m": 60.0, "minute": 60.0, "h": 3600.0}
