@@ -165,7 +165,8 @@ class Mill:
             return None
         match statement:
             case CreateTable():
-                self._within.check(statement.name, {k.lower(): v for k, v in statement.options.items()})
+                options = {k.lower(): v for k, v in statement.options.items()}
+                self._within.check(statement.name, options, looks_into=not len(statement.schema))
                 coordinator.create_table(statement)
             case AlterTable():
                 given = {k.lower(): v for k, v in statement.options.items() if v is not None}
@@ -197,6 +198,7 @@ class Mill:
                 k: given.get(k) for k in changeable({**given, **table.options}) if given.get(k) != table.options.get(k)
             }
             if changed:
+                self._within.check(table.name, {k: v for k, v in changed.items() if v is not None})
                 coordinator.alter_table(table.name, changed)
             return True
         return isinstance(statement, CreateView) and not statement.or_replace and coordinator.has_view(statement)
@@ -574,8 +576,9 @@ class Mill:
                 if len(self._coordinator.went_back) > losses and self._coordinator.went_back[-1] < epoch:
                     return True
                 left = None if deadline is None else deadline - time.monotonic()
-                if self._background.failure is not None:
-                    raise self._background.failure
+                failure = self._background.failure
+                if failure is not None:
+                    raise failure
                 if self._closed or (left is not None and left <= 0):
                     return False
                 self._sealed.wait(longest if left is None else min(left, longest))

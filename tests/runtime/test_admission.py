@@ -233,6 +233,28 @@ def test_changed_files_are_told_of_or_read_on(mill_factory: Opener, data: Path) 
     assert rows(mill) == [1, 2, 3, 4, 5, 6]
 
 
+def test_a_file_that_is_written_anew_before_it_is_read(mill_factory: Opener, data: Path) -> None:
+    """No row of it is torn, and no version is mixed with another, also in views that come later."""
+    mill = create(mill_factory(), data, ", allowAppends true, fileAttempts 1, maxBytesPerTrigger '80'")
+    path = data / "a.csv"
+    path.write_text("1\n2\n3\n")
+    mill.backlog()
+    path.write_text("1000000\n2000000\n")
+    mill.advance_known()
+    assert rows(mill) == []
+    list(mill.drain())
+    assert rows(mill) == [1_000_000, 2_000_000]
+    put(data, "b.csv", *range(20))
+    assert mill.advance() is not None
+    (data / "b.csv").write_text("".join(f"{n:011d}\n" for n in range(50, 90)))
+    list(mill.drain())
+    assert rows(mill) == [*range(10), 1_000_000, 2_000_000]
+    mill.sql("CREATE MATERIALIZED VIEW later AS SELECT k FROM t")
+    list(mill.drain())
+    (status,) = [s for s in mill.status() if s[0] == "later"]
+    assert status[1] == "failed" and "TM5003" in status[3]
+
+
 @pytest.mark.parametrize("restarted", [False, True])
 def test_a_file_that_was_written_anew_and_is_longer(mill_factory: Opener, data: Path, restarted: bool) -> None:
     """Nothing of it is read as if it had been added."""

@@ -57,3 +57,38 @@ def test_statements_and_roots(mill_factory: Opener, data: Path) -> None:
         mill_factory(allowed_paths=str(data / "out"))
     again = mill_factory(allowed_paths=f"{data}/out,{data}/in")
     assert list(again._coordinator.catalog.tables) == ["t"]
+
+
+def test_columns_are_not_inferred_through_links(mill_factory: Opener, data: Path) -> None:
+    mill = mill_factory(allowed_paths=str(data / "in"))
+    with pytest.raises(TidemillError, match="TM5045") as caught:
+        mill.sql(f"CREATE TABLE t USING csv OPTIONS (path '{data}/in', header true)")
+    assert str(data / "out" / "b.csv") in caught.value.got
+    (data / "in" / "b.csv").unlink()
+    mill.sql(f"CREATE TABLE t USING csv OPTIONS (path '{data}/in', header true)")
+
+
+def test_a_script_that_runs_again(mill_factory: Opener, data: Path) -> None:
+    script = f"CREATE TABLE t (k INT) USING csv OPTIONS (path '{data}/in'%s)"
+    mill = mill_factory(allowed_paths=str(data / "in"))
+    mill.script(script % "")
+    with pytest.raises(TidemillError, match="TM5045"):
+        mill.script(script % f", cleanSource 'archive', sourceArchiveDir '{data}/out/old'")
+    mill.close()
+    mill_factory(allowed_paths=str(data / "in"))
+
+
+def test_files_that_were_listed_under_other_settings(mill_factory: Opener, data: Path) -> None:
+    """Nor is history read of files that may not be read any more."""
+    mill = mill_factory(epoch_bytes=2)
+    mill._coordinator._jobs = LocalJobs()
+    mill.sql(f"CREATE TABLE t (k INT) USING csv OPTIONS (path '{data}/in')")
+    mill.sql("CREATE MATERIALIZED VIEW v AS SELECT k FROM t")
+    assert mill.advance() is not None
+    mill.close()
+    mill = mill_factory(allowed_paths=str(data / "in"))
+    mill._coordinator._jobs = LocalJobs()
+    list(mill.drain())
+    assert mill.read("v").column("k").to_pylist() == [1]
+    errors = {Path(r["path"]).name: r["error"] for r in mill.read("t__files").to_pylist()}
+    assert errors["a.csv"] is None and errors["b.csv"].startswith("TM5045")

@@ -171,6 +171,14 @@ def test_archive_keeps_paths_and_overwrites_nothing(tmp_path: Path) -> None:
     assert suffixed("/a.b/x", 2) == "/a.b/x.2"
 
 
+def test_links_in_an_archive_that_lead_out(tmp_path: Path) -> None:
+    (tmp_path / "old").mkdir()
+    (tmp_path / "old" / "s").symlink_to(tmp_path)
+    file = written(tmp_path / "in" / "s" / "a.csv")
+    outcome = clean(place_of(str(tmp_path / "in" / "*" / "*"), {}), CleanSource(str(tmp_path / "old")), [file])
+    assert [e.number for e in outcome.failed.values()] == ["TM5082"] and Path(file.path).exists()
+
+
 @pytest.mark.parametrize("number", [errno.EXDEV, errno.EPERM])
 def test_archive_without_links(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int) -> None:
     """Another file system (EXDEV), and one that has no links."""

@@ -82,10 +82,15 @@ def test_local_paths(places: Path, path: str, within: bool) -> None:
         ("zip:///data/../etc/a.zip", False),
         ("ingest://", True),
         ("generator://", True),
+        ("TCP+LISTEN://127.0.0.1:1", True),
+        ("unix:///in/s", True),
+        ("unix:///in/%2e%2e/out/s", False),
+        ("unix:///in/.\t./out/s", False),
+        ("unix+listen:///in/s", False),
     ],
 )
 def test_urls(path: str, within: bool) -> None:
-    allowed = "s3://b/in/, tcp+listen://,tcp://good:7000,zip:///data"
+    allowed = "s3://b/in/, tcp+listen://,tcp://good:7000,zip:///data,unix:///in"
     assert refused(Within(allowed), path) is not within
     assert not refused(Within(), path)
 
@@ -95,6 +100,28 @@ def test_archives_and_files_behind_links(places: Path) -> None:
     path = str(places / "in")
     assert not refused(within, path, sourcearchivedir=str(places / "in" / "_old"))
     assert refused(within, path, sourcearchivedir=str(places / "old"))
+    assert refused(within, path, sourcearchivedir=f"{path}/x*/../../out"), "it is no glob"
+    assert not refused(within, path, sourcearchivedir=f"{path}/{{x")
     assert within.has_file(f"{path}/x.csv") and within.has_file(f"{places}/by/x.csv")
     assert not within.has_file(f"{path}/file") and not within.has_file(f"{path}/link/x.csv")
     assert Within().has_file(f"{path}/file")
+
+
+def test_servers() -> None:
+    within = Within("s3://b/in,http://127.0.0.1:9000,https://sqs.eu-central-1.amazonaws.com/1")
+    assert not refused(within, "s3://b/in/*", endpoint="http://127.0.0.1:9000")
+    assert refused(within, "s3://b/in/*", endpoint="http://127.0.0.1:90001")
+    assert not refused(within, "s3://b/in/*", queueurl="https://sqs.eu-central-1.amazonaws.com/1/q")
+    assert refused(within, "s3://b/in/*", queueurl="https://sqs.eu-central-1.amazonaws.com/2/q")
+    assert refused(within, "s3://b/in/*", queueendpoint="http://elsewhere")
+
+
+@pytest.mark.parametrize("allowed", [",", " ", "file://", "/in,file://"])
+def test_texts_that_are_not_understood(allowed: str) -> None:
+    with pytest.raises(TidemillError, match="TM5046"):
+        Within(allowed)
+
+
+def test_links_to_sockets(places: Path) -> None:
+    within = Within(f"unix://{places}/in")
+    assert not refused(within, f"unix://{places}/in/s") and refused(within, f"unix://{places}/in/link/s")

@@ -24,28 +24,34 @@ class Background:
 
     Attributes
     ----------
-    failure : Exception or None
+    failure : BaseException or None
         The error that ended it, until :meth:`stop` raises it.
     """
 
     def __init__(self, advance: Callable[[], EpochReport | None], ended: Callable[[], None]) -> None:
         self._advance, self._ended = advance, ended
+        self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
         self._stopping = threading.Event()
-        self.failure: Exception | None = None
+        self.failure: BaseException | None = None
         self._told = False
 
     def start(self, interval: float) -> None:
         """Begin, unless it runs; when idle look for input every ``interval`` seconds. Errors as :meth:`stop`."""
-        if self._thread is not None and self.failure is None:
-            return
-        self.stop()
-        self._stopping.clear()
-        self._thread = threading.Thread(target=self._loop, args=(interval,), name="mill", daemon=True)
-        self._thread.start()
+        with self._lock:
+            if self._thread is not None and self.failure is None:
+                return
+            self._stop()
+            self._stopping.clear()
+            self._thread = threading.Thread(target=self._loop, args=(interval,), name="mill", daemon=True)
+            self._thread.start()
 
     def stop(self) -> None:
         """Wait for the epoch in progress, and run no more. Raises the error that ended it before, once."""
+        with self._lock:
+            self._stop()
+
+    def _stop(self) -> None:
         if self._thread is not None:
             self._stopping.set()
             self._thread.join()
@@ -59,17 +65,18 @@ class Background:
             try:
                 if self._advance() is None:
                     self._stopping.wait(interval)
-            except Exception as error:  # told to whoever asks, stops the mill or waits for an epoch
+            except BaseException as error:  # told to whoever asks, stops the mill or waits for an epoch
                 self.failure = error
                 self._ended()
                 return
 
     def warnings(self) -> tuple[str, ...]:
         """TM7008 when an error has ended it, once."""
-        if self.failure is None or self._told:
+        failure = self.failure
+        if failure is None or self._told:
             return ()
         self._told = True
-        return (_ended_by(self.failure).message(),)
+        return (_ended_by(failure).message(),)
 
     def statuses(self, sealed: Iterable[ViewStatus]) -> list[ViewStatus]:
         """What is sealed of views; none is ``fresh``, nor becomes so, once an error has ended it: ``stopped``."""
@@ -80,7 +87,7 @@ class Background:
         return [(n, s, b, d) if s == "failed" else (n, "stopped", b, why) for n, s, b, d in sealed]
 
 
-def _ended_by(failure: Exception) -> TidemillError:
+def _ended_by(failure: BaseException) -> TidemillError:
     if isinstance(failure, TidemillError):
         got, hint = f"{failure.number}: {failure.what} ({failure.got})", failure.hint
     else:

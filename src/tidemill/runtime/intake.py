@@ -26,6 +26,7 @@ from tidemill.runtime.tables import Table, source_tables
 from tidemill.runtime.totals import Totals
 from tidemill.sources.file_info import FileInfo
 from tidemill.sources.split import Split, SplitResult
+from tidemill.sources.unreadable import UnreadableFilesError
 from tidemill.sources.within import Within
 from tidemill.state.sst import Part
 from tidemill.state.store import RunStore
@@ -313,11 +314,19 @@ class Intake:
 
         Files that could not be read before are tried again in epochs of their own: when nothing else waits, or when
         they have waited for long.
+
+        Raises
+        ------
+        UnreadableFilesError
+            For files that may not be read any more: they were listed under other settings, or became links.
         """
         live: list[Progress] = [p for t, p in self._live.items() if t in self._used and not p.done]
         overdue = self._retry_at() < time.time_ns() // 1_000_000 - _OVERDUE
         for suspects in (True, False) if overdue else (False, True):
             splits = self._admit(live, Limits(epoch_bytes, None, split_bytes, tasks, suspects), small, least)
+            outside = [(s, self._within.outside(s.path)) for s in splits if not self._within.has_file(s.path)]
+            if outside:
+                raise UnreadableFilesError(outside)
             if splits:
                 return splits
         return []

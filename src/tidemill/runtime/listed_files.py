@@ -229,8 +229,9 @@ class ListedFiles(Progress):
             self._tell_changed(info)
 
     def _tell_changed(self, info: FileInfo) -> None:
-        if info not in self._told and len(self._told) < ROOM:
-            self._told.add(info)
+        told = FileInfo(info.path, 0, GROWING) if self.policy.appends else info  # which goes on growing
+        if told not in self._told and len(self._told) < ROOM:
+            self._told.add(told)
             self.told_changed.append(info.path)
 
     def _changed_since(self, known: ListedFile, info: FileInfo) -> None:
@@ -291,7 +292,8 @@ class ListedFiles(Progress):
     def as_listed(self, paths: Sequence[str]) -> dict[str, FileProgress | ListedFile]:
         """Files of which something was read, as they were listed last."""
         here: dict[str, FileProgress | ListedFile] = {p: self.known[p] for p in paths if p in self.known}
-        return {**self._read_to_end([p for p in paths if p not in here]), **here}
+        others = [p for p in paths if p not in here]
+        return {**self._read_to_end(others), **self._set_aside(others), **here}
 
     def _put(self, file: FileProgress) -> None:
         self.known[file.path] = file
@@ -384,7 +386,15 @@ class ListedFiles(Progress):
             first = self._read_before[file.path].size if file.path in self._read_before else 0
             if file.position > first and not file.replaces:
                 found.append(read_part(file, first))
-        return found
+        return found + self._parts_set_aside()
+
+    def _parts_set_aside(self) -> list[FileProgress]:
+        """What was read of files before they were given up."""
+        rows = self._reader(self._fetch).iterate()
+        begun = [f for some in rows for f in fetched_files(self._fetch, some) if f.failed and f.path not in self.known]
+        listed = self._read_to_end([f.path for f in begun])
+        firsts = [(f, listed[f.path].size if f.path in listed else 0) for f in begun if not f.replaces]
+        return [read_part(f, first) for f, first in firsts if f.position > first]
 
     def sealing(self, admitted: Iterable[FileProgress], epoch: int) -> Sealing:
         """What the state tables are to be told with an epoch; nothing is changed."""

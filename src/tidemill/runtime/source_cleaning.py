@@ -271,7 +271,7 @@ class SourceCleaning:
             self._gone.setdefault(job.table, {}).update(dict.fromkeys(done))
             if outcome.changed and not tables[job.table].overwritable:
                 self._warnings.append(file_warnings.left(job.table, outcome.changed).message())
-            if outcome.cleaned:
+            if outcome.cleaned and not outcome.failed:
                 self._failing.discard(job.table)
             if outcome.failed and job.table not in self._failing:
                 self._failing.add(job.table)

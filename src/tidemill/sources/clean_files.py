@@ -70,7 +70,7 @@ def clean(place: Place, rule: CleanSource, files: Iterable[FileInfo], stop: Stop
                 outcome.changed.append(file.path)
                 continue
             if found is not None and rule.archive:
-                _archive(Path(file.path), Path(rule.archive) / extent.below(file.path), found)
+                _archive(Path(file.path), Path(rule.archive), extent.below(file.path), found)
             elif found is not None:
                 Path(file.path).unlink(missing_ok=True)
             outcome.cleaned.append(file.path)
@@ -106,9 +106,12 @@ def suffixed(path: str, number: int) -> str:
 # -- local files ------------------------------------------------------------------------------------
 
 
-def _archive(path: Path, wanted: Path, read: FileInfo) -> None:
+def _archive(path: Path, archive: Path, below: str, read: FileInfo) -> None:
     """Move a file to a name that is free. One that has been moved there, and not been deleted, is deleted."""
+    wanted = archive / below
     wanted.parent.mkdir(parents=True, exist_ok=True)
+    if not wanted.parent.resolve().is_relative_to(archive.resolve()):
+        raise OSError(errno.ELOOP, "a link leads out of sourceArchiveDir", str(wanted.parent))
     for target in (Path(suffixed(str(wanted), number)) for number in count()):
         try:
             there = target.lstat()

@@ -110,7 +110,7 @@ def check_clean(options: Mapping[str, str], place: Place | None) -> None:
 
 def _unfit(directory: Path) -> str | None:
     """Why nothing can be written below a directory, which need not be there yet; None when it can."""
-    there = next(p for p in (directory, *directory.parents) if p.exists())
+    there = next(p for p in (directory, *directory.parents) if os.access(p, os.F_OK))
     if not there.is_dir():
         return f"a directory; {there} is a file"
     if not os.access(there, os.W_OK | os.X_OK):

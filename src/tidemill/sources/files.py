@@ -6,7 +6,7 @@ import hashlib
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from stat import S_ISREG
+from stat import S_ISDIR, S_ISREG
 from typing import IO
 from urllib.parse import unquote, urlparse
 
@@ -81,16 +81,27 @@ def file_names(pattern: str, recursive: bool = False) -> Iterator[list[str]]:
 
     Errors as :func:`listing`.
     """
-    if Path(pattern).is_dir():
+    mode = _mode(pattern)
+    if S_ISDIR(mode):
         glob = parse_glob(f"{escaped(pattern.rstrip('/'))}/*")
     else:
-        glob = parse_glob(escaped(pattern) if Path(pattern).is_file() else pattern)
-        if glob.literal is not None and not Path(glob.literal).exists():
+        glob = parse_glob(escaped(pattern) if S_ISREG(mode) else pattern)
+        if glob.literal is not None and not _mode(glob.literal):
             raise missing(pattern)
     for alternative in (glob.below() if recursive else glob).alternatives:
         fixed = alternative.fixed
         above = "/".join(p.begins for p in alternative.parts[:fixed])
         yield from _walk(above or "/", alternative.parts[fixed:], frozenset())
+
+
+def _mode(path: str) -> int:
+    """Of a file or directory, 0 where there is none. TM5004 when it must not be looked at."""
+    try:
+        return Path(path).stat().st_mode
+    except PermissionError as error:
+        raise _unreadable(path, error) from error
+    except (OSError, ValueError):  # nothing can have this name
+        return 0
 
 
 def _walk(directory: str, parts: tuple[Part, ...], above: frozenset[tuple[int, int]]) -> Iterator[list[str]]:
@@ -139,12 +150,13 @@ def _entries(directory: str) -> Iterator[os.DirEntry[str]]:
     except (FileNotFoundError, NotADirectoryError):
         return
     except OSError as error:
-        raise TidemillError(
-            "TM5004",
-            "a file cannot be read",
-            got=f"{directory}: {error.strerror}",
-            hint="check its permissions",
-        ) from error
+        raise _unreadable(directory, error) from error
+
+
+def _unreadable(path: str, error: OSError) -> TidemillError:
+    return TidemillError(
+        "TM5004", "a file cannot be read", got=f"{path}: {error.strerror}", hint="check its permissions"
+    )
 
 
 def beginning(path: str, count: int) -> bytes:
@@ -236,7 +248,8 @@ class FileReader:
                 hint="check its permissions",
             ) from error
         if self.split.modified == GROWING:
-            agrees = status.st_size >= self.split.size
+            mark = self.split.etag
+            agrees = status.st_size >= self.split.size and mark in ("", tail_mark(self.split.path, self.split.size))
         else:
             agrees = (status.st_size, status.st_mtime_ns) == (self.split.size, self.split.modified)
         if not agrees:
