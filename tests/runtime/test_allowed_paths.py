@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import socket
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -92,3 +94,25 @@ def test_files_that_were_listed_under_other_settings(mill_factory: Opener, data:
     assert mill.read("v").column("k").to_pylist() == [1]
     errors = {Path(r["path"]).name: r["error"] for r in mill.read("t__files").to_pylist()}
     assert errors["a.csv"] is None and errors["b.csv"].startswith("TM5045")
+
+
+def test_what_comes_by_itself_is_within(mill_factory: Opener, data: Path, tmp_path: Path) -> None:
+    """Spools and batches lie below the root, wherever that is, and are no table's files."""
+    mill = mill_factory(allowed_paths=f"{data}/in,unix+listen://")
+    place = tmp_path / "s"
+    mill.sql(f"CREATE TABLE s (k INT) USING csv OPTIONS (path 'unix+listen://{place}')")
+    mill.sql("CREATE TABLE i (k INT) USING arrow OPTIONS (path 'ingest://')")
+    mill.sql("CREATE MATERIALIZED VIEW v AS SELECT k FROM s UNION ALL SELECT k FROM i")
+    assert mill.advance() is None
+    with socket.socket(socket.AF_UNIX) as peer:
+        peer.connect(str(place))
+        peer.sendall(b"1\n2\n")
+    mill.ingest("i", query="q")(mill.spark.createDataFrame([(3,)], "k INT"), 1)
+    end = time.monotonic() + 60
+    while sorted(mill.read("v").column("k").to_pylist()) != [1, 2, 3]:
+        assert time.monotonic() < end
+        mill.advance()
+        time.sleep(0.02)
+    mill.sql("CREATE MATERIALIZED VIEW later AS SELECT k FROM s UNION ALL SELECT k FROM i")
+    list(mill.drain())
+    assert sorted(mill.read("later").column("k").to_pylist()) == [1, 2, 3]

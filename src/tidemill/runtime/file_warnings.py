@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from tidemill.errors import TidemillError
+from tidemill.objectstore.connection import is_object_url
 from tidemill.runtime.listed_files import ListedFiles
 
 
@@ -13,7 +14,7 @@ def set_aside(live: ListedFiles, path: str, error: TidemillError) -> TidemillErr
     others = "those behind it wait, as their order counts" if live.ordered else "its rows are missing, others go on"
     return TidemillError(
         "TM5040",
-        "a file was tried often enough and is set aside",
+        "a file cannot be read and is set aside",
         got=f"{path} of table {live.table}: {error.number}: {error.what} ({error.got})",
         hint=f"{others}; it is read when it has been mended: {error.hint}",
     )
@@ -38,7 +39,9 @@ def changed_later(live: ListedFiles) -> TidemillError:
     if live.policy.appends:
         hint = "only what is added at the end is read: begin anew under another name"
     else:
-        hint = "allowOverwrites 'true' reads such files anew, allowAppends 'true' reads what was added at their end"
+        hint = "allowOverwrites 'true' reads such files anew"
+        if not is_object_url(live.told_changed[0]):
+            hint += ", allowAppends 'true' reads what was added at their end"
     return TidemillError(
         "TM5041",
         "a file has changed since it was read",

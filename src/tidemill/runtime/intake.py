@@ -66,12 +66,7 @@ class Intake:
     """
 
     def __init__(
-        self,
-        catalog: Catalog,
-        store: RunStore,
-        version: Version,
-        kept: Mapping[str, Any],
-        within: Within | None = None,
+        self, catalog: Catalog, store: RunStore, version: Version, kept: Mapping[str, Any], within: Within | None = None
     ) -> None:
         self._store = store
         self._within = within or Within()
@@ -324,12 +319,16 @@ class Intake:
         overdue = self._retry_at() < time.time_ns() // 1_000_000 - _OVERDUE
         for suspects in (True, False) if overdue else (False, True):
             splits = self._admit(live, Limits(epoch_bytes, None, split_bytes, tasks, suspects), small, least)
-            outside = [(s, self._within.outside(s.path)) for s in splits if not self._within.has_file(s.path)]
-            if outside:
-                raise UnreadableFilesError(outside)
+            self._check_within(splits)
             if splits:
                 return splits
         return []
+
+    def _check_within(self, splits: Iterable[Split]) -> None:
+        listed = [s for s in splits if self._tables[s.table].listed]
+        outside = [(s, self._within.outside(s.path)) for s in listed if not self._within.has_file(s.path)]
+        if outside:
+            raise UnreadableFilesError(outside)
 
     def _retry_at(self, told: bool = True) -> float:
         """When the next file that could not be read may be tried again (ms since 1970)."""

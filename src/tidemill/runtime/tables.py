@@ -443,7 +443,7 @@ def _check_table(table: Table, statement: CreateTable) -> None:
     if len(set(lowered)) < len(lowered):
         twice = next(n for n in lowered if lowered.count(n) > 1)
         raise TidemillError("TM2005", "two columns have the same name", got=twice, hint="rename one of them")
-    if "path" not in table.options and not table.generated:
+    if not table.options.get("path", "").strip() and not table.generated:
         raise TidemillError(
             "TM5005", "a table needs a path", got=table.name, hint="OPTIONS (path 'directory, file or glob')"
         )

@@ -82,6 +82,10 @@ def file_names(pattern: str, recursive: bool = False) -> Iterator[list[str]]:
     Errors as :func:`listing`.
     """
     mode = _mode(pattern)
+    if mode and not (S_ISDIR(mode) or S_ISREG(mode)):
+        raise TidemillError(
+            "TM5004", "a file cannot be read", got=f"{pattern} is neither a file nor a directory", hint="name one"
+        )
     if S_ISDIR(mode):
         glob = parse_glob(f"{escaped(pattern.rstrip('/'))}/*")
     else:
