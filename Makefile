@@ -14,8 +14,8 @@ demo: $(STAMP) prepare data  ## the flights example, end to end
 	$(BIN)/tidemill query --root var/demo "SELECT * FROM busy_routes ORDER BY flights DESC LIMIT 5"
 
 test: export TIDEMILL_SEED := $(or $(TIDEMILL_SEED),20261120)
-test: $(STAMP) prepare  ## the whole test suite in two processes; TIDEMILL_SEED=n for other random tests than the usual ones
-	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
+test: $(STAMP) prepare  ## the whole test suite in three processes; TIDEMILL_SEED=n for other random tests than the usual ones
+	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder
 
 prepare: $(STAMP)  ## what is slow the first time, once: kernels are compiled, and Java's classes archived
 	@$(BIN)/python -m tidemill.runtime.java_archive > /dev/null & \
@@ -31,7 +31,7 @@ bench: $(STAMP)  ## ratios against peers; BENCH=name runs one
 	$(BIN)/python -m benchmarks $(BENCH)
 
 chaos: $(STAMP)  ## the long form of the crash tests: processes killed, every format and codec at every point of an epoch
-	TIDEMILL_CHAOS=50 $(BIN)/python -m pytest tests/runtime -k crash
+	TIDEMILL_CHAOS=50 $(BIN)/python -m pytest tests/runtime -k "crash or kill"
 
 fuzz: $(STAMP)  ## random queries against Spark and DuckDB; QUERIES=2000, TIDEMILL_SEED=n repeats a run
 	TIDEMILL_QUERIES=$(or $(QUERIES),200) $(BIN)/python -m pytest -s tests/equivalence/test_random_queries.py

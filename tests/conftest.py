@@ -33,7 +33,7 @@ _LONG = (
     "test_tpch.py",
     "test_crash.py",
 )
-"""Files that take long come first, so that two processes end at about the same time."""
+"""Files that take long come first, so that all processes end at about the same time."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

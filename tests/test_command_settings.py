@@ -29,6 +29,7 @@ TEXTS: dict[str, tuple[str, object]] = {
     "compact_bytes": ("1m", 1 << 20),
     "garbage_grace_seconds": ("1e3", 1000.0),
     "listing_seconds": ("0", 0.0),
+    "allowed_paths": ("/data/in,s3://b", "/data/in,s3://b"),
     "memory_bytes": ("2g", 2 << 30),
     "spark_conf": ("", {}),
 }
