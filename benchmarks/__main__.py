@@ -39,6 +39,7 @@ NAMES = (
     "fetch_objects",
     "list_names",
     "stream_names",
+    "archive_parts",
 )
 
 

@@ -153,7 +153,7 @@ def scanned(case: Case, latency: float, options: dict[str, str]) -> int:
     reader = lookup("csv").reader(case.schema, {}, case.needed)
     assert isinstance(reader, RowReader)
     file = file_bytes(SlowFile(case.data, latency), "", size, size, options)
-    split = open_split(reader, file, start=0, end=size, size=size, in_quotes=False)
+    split = open_split(reader, file, start=0, end=size, size=size, in_quotes=False, part=False)
     try:
         return sum(rows.count for rows in feed(split, file, Mode.PERMISSIVE))
     finally:

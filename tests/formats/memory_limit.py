@@ -83,7 +83,7 @@ def fed(case: str, size: int) -> tuple[int, Iterator[Rows]]:
     reader = opened.reader()
     assert isinstance(reader, RowReader)
     source = file_bytes(file, "", file.size, file.size, options)
-    split = open_split(reader, source, start=0, end=file.size, size=file.size, in_quotes=False)
+    split = open_split(reader, source, start=0, end=file.size, size=file.size, in_quotes=False, part=False)
     return file.size, feed(split, source, Mode.PERMISSIVE)
 
 

@@ -80,7 +80,9 @@ class Split:
     ) -> None:
         size = len(file.data)
         self.file: FileBytes = file_bytes(file, path, size, bounds[1], options)
-        self.reader = open_split(reader, self.file, start=bounds[0], end=bounds[1], size=size, in_quotes=in_quotes)
+        self.reader = open_split(
+            reader, self.file, start=bounds[0], end=bounds[1], size=size, in_quotes=in_quotes, part=False
+        )
         self._mode = parse_mode(options)
 
     def rows(self) -> Iterator[Rows]:

@@ -47,7 +47,8 @@ class FormatUnderTest:
     """A format with options.
 
     ``write`` makes the bytes of a file of so many rows, ``rows`` the rows of a table of the bytes of all its files, in
-    their order; ``most`` is how many bytes of a table are admitted to an epoch, None when its files are never cut.
+    their order; ``most`` is how many bytes of a table are admitted to an epoch, half as many decoded ones of a file
+    that is compressed; None when its files are never cut.
     """
 
     using: str
@@ -72,15 +73,12 @@ class TableUnderTest:
         """The view that shows the multiset of its rows."""
         return f"{self.name}_rows"
 
-    @property
-    def is_cut(self) -> bool:
-        """Whether an epoch may end within a file."""
-        return self.format.most is not None and self.codec == "plain"
-
     def statements(self, path: str, more: str = "") -> list[str]:
         """What creates the table and its view."""
-        limit = f"maxBytesPerTrigger '{self.format.most}'" if self.is_cut else "maxFilesPerTrigger '1'"
-        options = f"path '{path}', {limit}{self.format.options}{more}"
+        limits = ["maxFilesPerTrigger '1'"] if self.codec != "plain" or self.format.most is None else []
+        if self.format.most is not None:
+            limits.append(f"maxBytesPerTrigger '{self.format.most // (1 if self.codec == 'plain' else 2)}'")
+        options = f"path '{path}', {', '.join(limits)}{self.format.options}{more}"
         table = f"CREATE TABLE {self.name} ({self.format.columns}) USING {self.format.using} OPTIONS ({options})"
         return [
             table,

@@ -17,6 +17,7 @@ from kill_points import killed_at
 
 from tidemill.config import Settings
 from tidemill.mill import Mill
+from tidemill.runtime import progress
 
 
 def main(root: str, script: str, point: str, calls: int, group: bool) -> None:
@@ -35,6 +36,7 @@ def main(root: str, script: str, point: str, calls: int, group: bool) -> None:
         split_bytes=600,
         checkpoint_seconds=1e9,
     )
+    progress.SPLITS_OF_PART = 1
     with Mill(root, settings=settings) as mill:
         mill.script(Path(script).read_text())
         with killed_at(point, calls, end):

@@ -30,6 +30,7 @@ from tidemill.config import Settings
 from tidemill.errors import TidemillError
 from tidemill.mill import Mill
 from tidemill.plan.catalyst import Catalyst
+from tidemill.runtime import progress
 from tidemill.runtime.snapshot import Snapshot
 
 SETTINGS: dict[str, Any] = {
@@ -215,6 +216,12 @@ def survive(story: Story, points: Sequence[str], calls: Callable[[str], int]) ->
 def in_the_middle(point: str) -> int:
     """Of the buffers of an epoch; the other points are met once."""
     return 60 if point == "within fetch" else 1
+
+
+@pytest.fixture(autouse=True)
+def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Compressed files are cut into parts as small as splits."""
+    monkeypatch.setattr(progress, "SPLITS_OF_PART", 1)
 
 
 @pytest.fixture(scope="module")

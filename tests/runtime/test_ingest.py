@@ -181,6 +181,7 @@ def test_a_kill_before_and_after_the_commit(
     assert calls == 1
 
 
+@pytest.mark.timeout(200 + 30 * KILLS)
 def test_kills_at_any_moment(mill_factory: MillFactory, tmp_path: Path, seed: int) -> None:
     """Query and mill live in one process, which is killed; no row is lost, none counts twice."""
     chance, root, checkpoint = random.Random(seed), tmp_path / "root", tmp_path / "checkpoint"

@@ -7,8 +7,9 @@ from dataclasses import replace
 import pytest
 from source_state import SourceState, admit, result, spans
 
-from tidemill.runtime.file_progress import FileProgress
-from tidemill.runtime.listed_files import ListedFiles
+from tidemill.formats.codecs import MOST_DECODED
+from tidemill.runtime.file_progress import FileProgress, read_part
+from tidemill.runtime.listed_files import FilePolicy, ListedFiles
 from tidemill.runtime.progress import Limits, Progress, SpoolProgress, verify_quotes
 from tidemill.sources.files import FileInfo
 from tidemill.sources.split import GROWING, Split
@@ -116,14 +117,63 @@ def test_files_tables_and_histories_are_verified_apart() -> None:
 
 
 def test_a_whole_file_is_one_split_whatever_the_limits() -> None:
-    progress = SourceState().files()
-    progress.discover([FileInfo("a.gz", 5000, 1), FileInfo("b", 300, 1), FileInfo("c.gz", 10, 1)])
-    found = progress.admit(Limits(1000, None, 100, 2), whole=lambda path: path.endswith(".gz"))
-    assert [(s.path, s.start, s.end) for s in found] == [("a.gz", 0, 5000)]
-    progress.move(progress.after([result(found[0])]))
-    found = progress.admit(Limits(305, None, 100, 2), whole=lambda path: path.endswith(".gz"))
-    assert [(s.path, s.start, s.end) for s in found][-1] == ("c.gz", 0, 10)
-    assert [(s.path, s.start) for s in found][:-1] == [("b", 0), ("b", 100), ("b", 200)]
+    progress = of_files(a=5000, b=300, c=10)
+    whole = {"a", "c"}.__contains__
+    assert spans(progress.admit(Limits(1000, None, 100, 2), whole=whole)) == [("a", 0, 5000)]
+    progress.move(progress.after([result(s) for s in progress.admit(Limits(1000, None, 100, 2), whole=whole)]))
+    found = spans(progress.admit(Limits(305, None, 100, 2), whole=whole))
+    assert found == [("b", 0, 100), ("b", 100, 200), ("b", 200, 300), ("c", 0, 10)]
+
+
+def test_of_a_compressed_file_an_epoch_has_one_part() -> None:
+    progress = of_files(a=5000, b=300, z=10)
+    compressed = {"a", "z"}.__contains__
+    (split,) = progress.admit(Limits(1000, None, 100), compressed=compressed)
+    assert (split.start, split.end, split.encoded, split.in_quotes, split.length) == (0, 1600, 0, False, 1600)
+    # 70 of its bytes made 1,600; then 16,000 are large enough that a quarter of them is more than the limits.
+    progress.move(progress.after([replace(result(split, False, 1), encoded=70)]))
+    (split,) = progress.admit(Limits(14_400, None, 100), compressed=compressed)[:1]
+    assert (split.start, split.end, split.encoded, split.in_quotes) == (1600, 16_000, 70, True)
+    progress.move(progress.after([replace(result(split, True, 1), encoded=4000)]))
+    first, *others = progress.admit(Limits(2000, None, 100), compressed=compressed)
+    assert (first.start, first.end, first.encoded, first.length) == (16_000, 20_000, 4000, 1000)
+    assert {s.path for s in others} == {"b", "z"}
+    progress.move(progress.after([replace(result(first), encoded=5000)]))
+    assert "a" not in progress.waiting
+    assert [s.path for s in progress.admit(Limits(1 << 30), compressed=compressed)] == ["b", "z"]
+
+
+def test_a_part_of_a_compressed_file_never_looks_like_its_end() -> None:
+    progress = of_files(a=50)
+    for encoded, position in ((0, 1), (50 - 1, 49)):
+        (split,) = progress.admit(Limits(10, None, 1), compressed=lambda _: True)
+        (file,) = progress.after([replace(result(split), encoded=encoded)])
+        assert (file.position, file.waits) == (position, True)
+        progress.move([file])
+
+
+def test_a_file_that_is_replaced_or_whole_is_one_part() -> None:
+    progress = of_files(a=50)
+    (split,) = progress.admit(Limits(10, None, 1), whole=lambda _: True, compressed=lambda _: True)
+    assert split.end == MOST_DECODED
+    progress.known["a"] = replace(progress.known["a"], replaces=True)
+    (split,) = progress.admit(Limits(10, None, 1), compressed=lambda _: True)
+    assert split.end == MOST_DECODED and split.replaces
+
+
+def test_history_of_a_compressed_file_ends_where_it_had_been_read_to_and_is_cut_at_marks() -> None:
+    progress = of_files(a=50)
+    for watermark in (5, 5, 7):
+        (split,) = progress.admit(Limits(10, None, 1), watermark, compressed=lambda _: True)
+        progress.move(progress.after([replace(result(split), encoded=20)]))
+    assert progress.known["a"].marks == ((0, 5), (32, 7))
+    history = Progress("t", 3, [read_part(progress.known["a"], 0)])
+    found = []
+    while not history.done:
+        (split,) = history.admit(Limits(20, None, 1), compressed=lambda _: True)
+        found.append((split.start, split.end, split.watermark))
+        history.move(history.after([replace(result(replace(split, size=50)), encoded=20)]))
+    assert found == [(0, 20, 5), (20, 32, 5), (32, 48, 7)]
 
 
 def test_only_files_that_would_be_cut_are_asked_about() -> None:
@@ -139,3 +189,17 @@ def test_only_files_that_would_be_cut_are_asked_about() -> None:
     ]  # fmt: skip
     assert asked == ["b", "c"]
     assert spans(progress.admit(Limits(4, None, 100), whole=whole)) == [("a", 0, 3), ("b", 0, 10)]
+
+
+def test_files_of_rows_that_have_an_order_wait_for_the_end_of_a_compressed_one() -> None:
+    progress = SourceState().files(FilePolicy(ordered=True))
+    progress.discover(FileInfo(name, size, 1) for name, size in {"a": 9, "b": 90, "c": 9}.items())
+    limits = Limits(100, None, 10)
+    first, second = progress.admit(limits, compressed=lambda _: True)
+    assert [(s.path, s.start, s.end) for s in (first, second)] == [("a", 0, MOST_DECODED), ("b", 0, 160)]
+    progress.move(progress.after([replace(result(first), encoded=9), replace(result(second), encoded=85)]))
+    (second,) = progress.admit(limits, compressed=lambda _: True)
+    assert (second.path, second.start, second.end) == ("b", 160, 320)
+    progress.move(progress.after([replace(result(second), encoded=90)]))
+    (third,) = progress.admit(limits, compressed=lambda _: True)
+    assert (third.path, third.start, third.end) == ("c", 0, MOST_DECODED)

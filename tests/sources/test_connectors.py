@@ -170,7 +170,7 @@ def test_splits_with_buffers_of_any_size(tmp_path: Path, seed: int, name: str) -
         file = reader_of(split, options, rng.randrange(1, 100))
         source = file_bytes(file, split.path, split.size, split.end, {})
         place = {"start": start, "end": end, "size": info.size}
-        part = open_split(opened(name).reader(), source, **place, in_quotes=False)  # type: ignore[arg-type]
+        part = open_split(opened(name).reader(), source, **place, in_quotes=False, part=False)  # type: ignore[arg-type]
         for part_rows in feed(part, source, Mode.PERMISSIVE):
             found += rows_of(pa.Table.from_batches([part_rows.batch]))
         source.close()

@@ -206,6 +206,11 @@ class Decoded:
         self.ended = False
         self.damage: str | None = None
 
+    @property
+    def waiting(self) -> int:
+        """Encoded bytes that have been taken and not decoded."""
+        return len(self._rest) - self._at
+
     def fill(self) -> bytes:
         """The next decoded bytes, at most ``BUFFER_BYTES``; empty only at the end."""
         pieces: list[bytes] = []

@@ -18,10 +18,11 @@ from tidemill.formats.rescue.paths import with_file_path
 from tidemill.formats.split_unordered import feed_unordered
 
 _HEADER_BYTES = 1 << 16
+_BEGUN = "it was whole before: rows of epochs that are sealed count"
 _HINTS = {
-    "truncated_archive": "write it to its end, best under another name that is then changed; none of its rows count",
-    "corrupt_archive": "write it again; none of its rows count",
-    "decompression_limit": "raise maxDecompressedRatio if it is meant to be so large; none of its rows count",
+    "truncated_archive": "write it to its end, best under another name that is then changed",
+    "corrupt_archive": "write it again",
+    "decompression_limit": "raise maxDecompressedRatio if it is meant to be so large",
 }
 
 
@@ -88,6 +89,11 @@ class FileBytes:
         What was given last are the final bytes of the file, or the last ones before its damage.
     damage : str or None
         See :class:`tidemill.formats.codecs.Decoded`; valid once ``ended``.
+    end : int
+        Of a compressed file, the decoded byte before which the rows begin that are wanted.
+    encoded : int or None
+        Of a compressed file that has been fed to a reader, about how many of its bytes lie before ``end``; all of them
+        where no row begins behind that.
     """
 
     def __init__(self, file: RawFile, path: str, size: int, options: Mapping[str, str], whole: bool = False) -> None:
@@ -102,6 +108,11 @@ class FileBytes:
         self._suspect = rules.suspect_from(size)
         self._decoded: Decoded | None = None
         self.compressed = self._codec is not None
+        self.end = MOST_DECODED
+        self.encoded: int | None = None
+        self._fetched = 0
+        self._begun_at = 0
+        self._ahead: bytes | None = None
         self.position = 0
         self.ended = False
         self.damage: str | None = None
@@ -112,16 +123,34 @@ class FileBytes:
         return self._file if isinstance(self._file, ReadAhead) and not self.compressed else None
 
     def open(self, position: int) -> None:
-        """Begin at a byte: 0 in a compressed file. Errors as the file's own."""
-        assert position == 0 or not self.compressed
-        self._file.open(position)
-        self.position = position
+        """Begin at a byte; in a compressed file all that is before it is decoded. Errors as :meth:`fill`."""
+        self._file.open(0 if self.compressed else position)
+        self.position = self._begun_at = position
         self.ended, self.damage = False, None
         if self._codec is not None:
+            self._fetched, self._ahead = 0, None
             self._decoded = Decoded(self._codec, self._encoded, self._most, self._suspect)
+            self._pass(position)
+
+    def _pass(self, position: int) -> None:
+        """Decode up to a byte, and keep those behind it that come with the last ones before."""
+        assert self._decoded is not None
+        self.position = 0
+        while self.position < position and not self.ended:
+            found = self.fill()
+            if self.position > position:
+                self._ahead = bytes(found[len(found) - (self.position - position) :])
+        self.position = min(self.position, position)
 
     def _encoded(self) -> bytes:
-        return bytes(self._file.fill())
+        data = bytes(self._file.fill())
+        self._fetched += len(data)
+        return data
+
+    @property
+    def consumed(self) -> int:
+        """How many bytes of a compressed file have been decoded."""
+        return self._fetched - (0 if self._decoded is None else self._decoded.waiting)
 
     def fill(self) -> bytes | memoryview:
         """The next bytes, perhaps none.
@@ -136,6 +165,10 @@ class FileBytes:
             self.position += len(buffer)
             self.ended = self.position >= self.size or not buffer
             return buffer
+        if self._ahead is not None:
+            ahead, self._ahead = self._ahead, None
+            self.position += len(ahead)
+            return ahead
         decoded = self._decoded.fill()
         self.position += len(decoded)
         self.ended, self.damage = self._decoded.ended, self._decoded.damage
@@ -144,7 +177,7 @@ class FileBytes:
                 "TM4045",
                 "a compressed file is damaged",
                 got=f"{self.damage} behind {self.position} decoded bytes",
-                hint=_HINTS[self.damage],
+                hint=f"{_HINTS[self.damage]}; {'none of its rows count' if not self._begun_at else _BEGUN}",
             )
         return decoded
 
@@ -167,16 +200,17 @@ class FileBytes:
 
 
 def open_split(
-    reader: RowReader, file: FileBytes, *, start: int, end: int, size: int, in_quotes: bool | None
+    reader: RowReader, file: FileBytes, *, start: int, end: int, size: int, in_quotes: bool | None, part: bool
 ) -> SplitReader:
-    """The reader of a split, which is a whole file if that is compressed.
+    """The reader of a split, which is a whole file if that is compressed, unless it is to be a ``part`` of one.
 
     Where damage has cut off what the format needs to know first, one of nothing. Errors as
     :meth:`tidemill.formats.base.RowReader.split`.
     """
     header, cut = None, False
     if file.compressed:
-        end = size = MOST_DECODED
+        end, size = end if part else MOST_DECODED, MOST_DECODED
+        file.end = end
     if reader.header_bytes_needed():
         header, cut = file.first_bytes(_HEADER_BYTES)
         if file.compressed and len(header) < _HEADER_BYTES:
@@ -203,13 +237,40 @@ def _rows(reader: SplitReader, file: FileBytes, mode: Mode) -> Iterator[Rows]:
         yield from feed_unordered(reader, file.ahead, file.size)
         return
     file.open(reader.read_from)
-    more = file.compressed or not reader.done
+    if file.compressed:
+        yield from _decoded_rows(reader, file, mode)
+        return
+    while not reader.done:
+        yield reader.feed(file.fill(), file.ended)
+        if file.ended:
+            return
+
+
+def _decoded_rows(reader: SplitReader, file: FileBytes, mode: Mode) -> Iterator[Rows]:
+    """Rows of a compressed file, which is read to its end when it is begun: so that damage is found before they count.
+
+    Whether there is more behind the split is known by whether its reader was done before it was told of the end.
+    """
+    checks = reader.read_from == 0
+    passed = file.consumed if reader.done else None
+    more = True
     while more:
         buffer = file.fill()
-        rows = reader.feed(buffer, file.ended and file.damage is None)
+        last = file.ended and file.damage is None
+        within = last and file.position <= file.end
+        rows = reader.feed(buffer, within)
+        if reader.done and not within and passed is None:
+            passed = file.consumed
+        if last and not reader.done:
+            yield rows
+            rows = reader.feed(b"", True)
         if file.damage is not None:
             flaw = RowError(file.position, None, file.damage, b"", True)
             fail_fast(mode, [flaw])
             rows = replace(rows, errors=(*rows.errors, flaw))
         yield rows
-        more = not file.ended and (file.compressed or not reader.done)
+        more = not file.ended and (checks or not reader.done)
+    if passed is None or (file.ended and file.position <= file.end):
+        file.encoded = file.size
+    else:
+        file.encoded = min(passed, file.size - 1)

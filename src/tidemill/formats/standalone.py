@@ -112,7 +112,7 @@ class OpenFormat:
             stack.callback(raw.end)
             whole = file_bytes(raw, path, raw.size, raw.size, self.options, mode)
             stack.callback(whole.close)
-            split = open_split(reader, whole, start=0, end=raw.size, size=raw.size, in_quotes=False)
+            split = open_split(reader, whole, start=0, end=raw.size, size=raw.size, in_quotes=False, part=False)
             parts = feed(split, whole, parse_mode(self.options))
             yield from self._numbered(parts, source, path) if has_lines(self._format) else parts
 

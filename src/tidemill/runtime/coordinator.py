@@ -460,7 +460,7 @@ class Coordinator:
             report = epoch_report(
                 self.version.epoch, current.program, reports, results, written, milliseconds, failed, redone
             )
-            self._admission.sealed(sum(s.end - s.start for s in splits), report.spilled_bytes)
+            self._admission.sealed(sum(s.length for s in splits), report.spilled_bytes)
             small = {t: self._intake.known_bytes(t) for t in programs.small if not self.catalog.tables[t].broadcast}
             told = (*self.warnings(), *appeared, *evolution.what_was_read(results), *self._outgrown.newly(small))
             return replace(report, warnings=told, waiting=self._intake.waiting())

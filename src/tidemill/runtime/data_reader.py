@@ -243,7 +243,7 @@ class TidemillReader(DataSourceReader):  # type: ignore[misc]
             source = file_bytes(file, split.path, split.size, split.end, self._options, whole=whole)
             place = {"start": split.start, "end": split.end, "size": split.size}
             try:
-                part = open_split(reader, source, **place, in_quotes=split.in_quotes)
+                part = open_split(reader, source, **place, in_quotes=split.in_quotes, part=False)
                 for rows in feed(part, source, mode if whole else Mode.PERMISSIVE):
                     if source.damage is None:
                         yield rows
@@ -348,7 +348,7 @@ class _QuoteFinder:
         source = file_bytes(file, split.path, split.size, split.end, self._options, whole=True)
         place = {"start": split.start, "end": split.end, "size": split.size}
         with _naming(split):
-            return open_split(self._reader, source, **place, in_quotes=split.in_quotes), source
+            return open_split(self._reader, source, **place, in_quotes=split.in_quotes, part=False), source
 
 
 @dataclass(frozen=True)

@@ -120,7 +120,7 @@ def run_certainly(
     """
     redone = 0
     while True:
-        if not snapshots and sum(s.end - s.start for s in splits) <= small_bytes:
+        if not snapshots and sum(s.length for s in splits) <= small_bytes:
             plan = replace(plan, partitions=1)
         work = share_out(program, splits, snapshots, plan.partitions)
         try:

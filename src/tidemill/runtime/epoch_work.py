@@ -40,9 +40,9 @@ def share_out(program: Program, splits: Sequence[Split], snapshots: list[int], p
     count = partitions if snapshots else max(1, min(partitions, len(splits)))
     shares: list[list[tuple[int, Split]]] = [[] for _ in range(count)]
     loads = [0] * count
-    for split in sorted(splits, key=lambda s: s.start - s.end):
+    for split in sorted(splits, key=lambda s: -s.length):
         target = loads.index(min(loads))
-        loads[target] += split.end - split.start
+        loads[target] += split.length
         shares[target].append((scans[split.table], split))
     for step in snapshots:
         for share in shares:

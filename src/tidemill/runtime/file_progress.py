@@ -51,6 +51,11 @@ class FileProgress:
         When to try again, in milliseconds since 1970; None for a file that has been given up.
     error : str
         Why it could not be read.
+    decoded : int
+        Of a compressed file that has been read in part, how many decoded bytes. That is where it goes on, while
+        ``position`` is about how many of its own bytes these were.
+    until : int or None
+        Of a compressed file, the decoded byte up to which it is to be read; None for all of it.
     """
 
     path: str
@@ -65,6 +70,8 @@ class FileProgress:
     attempts: int = 0
     retry_at: int | None = 0
     error: str = ""
+    decoded: int = 0
+    until: int | None = None
 
     @property
     def remaining(self) -> int:
@@ -144,7 +151,8 @@ def same_file(known: ListedFile | FileProgress, info: FileInfo) -> bool:
 
 def read_part(file: FileProgress, first: int) -> FileProgress:
     """What has been read of a file whose first row is at ``first``, to be read again."""
-    return replace(file, size=file.position, position=first, in_quotes=False, attempts=0, retry_at=0, error="", rows=0)
+    part = replace(file, size=file.position, position=first, in_quotes=False, attempts=0, retry_at=0, error="", rows=0)
+    return replace(part, decoded=0, until=file.decoded) if file.decoded else part
 
 
 _MARKS = pa.list_(pa.struct([("position", pa.int64()), ("watermark", pa.int64())]))
@@ -152,7 +160,7 @@ _NUMBER, _TEXT = pa.int64(), pa.string()
 _LISTED = {"size": _NUMBER, "modified": _NUMBER, "etag": _TEXT, "epoch": _NUMBER, "rows": _NUMBER, "marks": _MARKS}
 _FETCHED = {"size": _NUMBER, "modified": _NUMBER, "etag": _TEXT, "position": _NUMBER, "in_quotes": _NUMBER}
 _FETCHED |= {"rows": _NUMBER, "marks": _MARKS, "replaces": _NUMBER}
-_FETCHED |= {"attempts": _NUMBER, "retry_at": _NUMBER, "error": _TEXT}
+_FETCHED |= {"attempts": _NUMBER, "retry_at": _NUMBER, "error": _TEXT, "decoded": _NUMBER}
 _CURSOR = {"tail": _TEXT, "back": _TEXT, "sweep": _TEXT, "pages": _NUMBER, "late": _NUMBER}
 
 

@@ -64,7 +64,7 @@ def file_parts(table: Table) -> tuple[Part, ...]:
 
 _LISTED = ("path", "size", "modified", "etag", "epoch", "rows", "marks")
 _READ = ("path", "size", "modified", "etag", "position", "in_quotes", "rows", "marks", "replaces")
-_FETCHED = (*_READ, "attempts", "retry_at", "error")
+_FETCHED = (*_READ, "attempts", "retry_at", "error", "decoded")
 
 
 def unreadable(table: Table, reader: Callable[[StateTable], TableReader]) -> list[FileProgress]:

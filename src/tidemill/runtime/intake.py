@@ -363,9 +363,9 @@ class Intake:
                 share = shares.setdefault(table.path, share)
             limits = replace(most, bytes=self._most_bytes(table, share), files=most_files(table))
             late = self.watermark(table.name) if progress.audience is None else None
-            admitted = self._as_listed(progress, progress.admit(limits, late, table.whole))
+            admitted = self._as_listed(progress, progress.admit(limits, late, table.whole, table.compressed))
             splits += placed(admitted, table) if table.keyed else admitted
-            budget -= sum(s.end - s.start for s in admitted)
+            budget -= sum(s.length for s in admitted)
         return splits
 
     def _most_bytes(self, table: Table, share: int) -> int:

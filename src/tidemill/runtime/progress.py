@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 
+from tidemill.formats.codecs import MOST_DECODED
 from tidemill.runtime.file_progress import FileProgress, ListedFile, fetch_table, fetched_rows, read_part
 from tidemill.sources.file_info import FileInfo
 from tidemill.sources.split import GROWING, Split, SplitResult
@@ -18,6 +19,9 @@ from tidemill.state.sst import Part
 
 _LEAST_PIECE = 512 << 10
 """A task of its own is not worth less than so many bytes."""
+
+SPLITS_OF_PART, SHARE_OF_PART = 16, 4
+"""A part of a compressed file is so many splits at least, and such a share of what must be decoded again before it."""
 
 
 @dataclass(frozen=True)
@@ -96,12 +100,13 @@ class Progress:
         limits: Limits,
         watermark: int | None = None,
         whole: Callable[[str], bool] = lambda _: False,
+        compressed: Callable[[str], bool] = lambda _: False,
     ) -> list[Split]:
         """Splits for the next epoch; nothing is changed by asking.
 
         New rows are admitted under ``watermark``, those of history under the one they were first admitted under. A file
         that is ``whole`` is one split, also where that exceeds the limits. A file that stands in the place of an older
-        one is admitted to its end, so that the change is one.
+        one is admitted to its end, so that the change is one. Of a ``compressed`` file there is one split an epoch.
         """
         splits: list[Split] = []
         budget, number, now = limits.bytes, 0, time.time_ns() // 1_000_000
@@ -115,6 +120,12 @@ class Progress:
             if budget <= 0 or (limits.files is not None and number >= limits.files):
                 break
             number += 1
+            if file.remaining and compressed(path):
+                splits.append(self._part(file, limits, watermark, whole(path)))
+                budget -= splits[-1].length
+                if self.ordered and splits[-1].end < MOST_DECODED:
+                    break
+                continue
             at, quotes = file.position, file.in_quotes
             end = file.size if file.replaces else min(file.size, at + budget)
             piece = _piece(end - at, limits.split_bytes, limits.tasks)
@@ -144,20 +155,59 @@ class Progress:
                 at, first = stop, False
         return splits
 
+    def _part(self, file: FileProgress, limits: Limits, watermark: int | None, whole: bool) -> Split:
+        """The next decoded bytes of a compressed file.
+
+        What is before them has to be decoded again, so that parts grow with it: that costs no more than decoding the
+        file ``SHARE_OF_PART`` times. Where rows have an order, files behind it wait for its end, so small ones are whole.
+        """
+        at, stop = file.decoded, MOST_DECODED
+        small = self.ordered and file.size <= limits.split_bytes
+        if not (whole or small or file.replaces):
+            least = SPLITS_OF_PART * limits.split_bytes
+            stop = min(stop, at + max(limits.bytes, least, at // SHARE_OF_PART))
+        if file.until is not None:
+            stop = min(stop, file.until)
+        late = watermark
+        if self.audience is not None:
+            late = next((w for p, w in reversed(file.marks) if p <= at), None)
+            stop = min((p for p, _ in file.marks if at < p < stop), default=stop)
+        return Split(
+            self.table,
+            file.path,
+            at,
+            stop,
+            file.size,
+            file.modified,
+            file.in_quotes,
+            self.audience,
+            watermark=late,
+            etag=file.etag,
+            replaces=file.replaces,
+            encoded=file.position,
+        )
+
     def after(self, results: Iterable[SplitResult]) -> list[FileProgress]:
         """The files that splits were read from, as they are past these splits; nothing is changed."""
         changed: dict[str, FileProgress] = {}
         for result in sorted(results, key=lambda r: (r.split.path, r.split.start)):
             split = result.split
             file = changed.get(split.path, self.known[split.path])
-            assert file.position == split.start, f"{split.path}: {split.start} after {file.position}"
+            begin = file.position if split.encoded is None else file.decoded
+            assert begin == split.start, f"{split.path}: {split.start} after {begin}"
+            position, decoded = split.end, 0
+            if split.encoded is not None and result.encoded is not None:
+                ended = result.encoded == split.size or split.end == file.until
+                position = file.size if ended else min(max(result.encoded, 1), file.size - 1)
+                decoded = 0 if ended else split.end
             quotes = file.in_quotes ^ bool(result.quote_parity)
             marks = file.marks
             if self.audience is None and split.watermark is not None and (not marks or marks[-1][1] != split.watermark):
                 marks = (*marks, (split.start, split.watermark))
             changed[split.path] = replace(
                 file,
-                position=split.end,
+                position=position,
+                decoded=decoded,
                 in_quotes=quotes,
                 marks=marks,
                 rows=file.rows + result.rows,

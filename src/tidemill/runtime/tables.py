@@ -253,16 +253,22 @@ class Table:
         """How a file of the table is compressed, if it is."""
         return parse_codec_options(self.options).of(path)
 
+    def compressed(self, path: str) -> bool:
+        """Whether a file of the table is compressed as a whole."""
+        return self.codec(path) is not None
+
     def whole(self, path: str) -> bool:
-        """Whether a file of the table, or what it has grown by, can only be read from its beginning to its end."""
+        """Whether a file of the table, or what it has grown by, can only be read from its beginning to its end.
+
+        May look into the file; not into one that is compressed, of which the reader finds out.
+        """
         schema = self.source().file_schema
         if self.pushed:
             return is_sized(self.format, schema, self.options)
         format_ = lookup(self.format)
-        by_format = isinstance(format_, WholeFiles) and format_.reads_whole_files(schema, self.options)
-        if by_format or self.codec(path) is not None:
+        if isinstance(format_, WholeFiles) and format_.reads_whole_files(schema, self.options):
             return True
-        if not isinstance(format_, WholeByBeginning):
+        if self.compressed(path) or not isinstance(format_, WholeByBeginning):
             return False
         return format_.begins_whole(schema, self.options, self.place.beginning(path, BEGINNING_BYTES))
 
@@ -279,7 +285,7 @@ class Table:
             int(attempts),
             self.keyed,
             self.static,
-            lambda path: self.codec(path) is None,
+            lambda path: not self.compressed(path),
             cleans=rule is not None,
             forgets=rule is not None and not rule.retention and not self.kept,
         )

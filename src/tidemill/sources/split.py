@@ -22,6 +22,8 @@ def file_digest(path: str) -> bytes:
 class Split:
     """Bytes ``start <= position < end`` of one file of a table: all rows that begin there.
 
+    Of a compressed file these are decoded bytes, and the file may end before ``end``.
+
     Parameters
     ----------
     table : str
@@ -46,6 +48,8 @@ class Split:
         Whether this is the first split of a new version of the file: all rows that were read of it in earlier epochs
         are withdrawn. Without bytes (``start == end``) it only does that, and the file need not be there any more. Only
         for tables with ``allowOverwrites``; all splits of the new version are of the same epoch.
+    encoded : int or None
+        Of a compressed file, about how many of its bytes lie before ``start``; None for a file that is not compressed.
     """
 
     table: str
@@ -60,6 +64,13 @@ class Split:
     watermark: int | None = None
     etag: str = ""
     replaces: bool = False
+    encoded: int | None = None
+
+    @property
+    def length(self) -> int:
+        """About how many bytes of the file it is."""
+        decoded = self.end - self.start
+        return decoded if self.encoded is None else min(self.size - self.encoded, decoded)
 
 
 @dataclass(frozen=True)
@@ -73,7 +84,8 @@ class SplitResult:
     ``malformed`` and ``dropped`` count what is wrong: a row with two bad fields counts twice. ``rows_read`` and
     ``rows_malformed`` count rows: all of them, whether or not they were admitted, and those with anything wrong, late
     rows not among these. ``example`` says what is wrong with the first one, and where. ``new_within`` counts rows with
-    fields within structs that the table has not, where its evolution mode minds new columns.
+    fields within structs that the table has not, where its evolution mode minds new columns. ``encoded`` says, for a
+    compressed file, about how many of its bytes lie before ``split.end``; all of them where it has no rows behind that.
     """
 
     split: Split
@@ -89,3 +101,4 @@ class SplitResult:
     rows_malformed: int = 0
     example: str = ""
     new_within: int = 0
+    encoded: int | None = None

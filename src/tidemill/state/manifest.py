@@ -22,7 +22,7 @@ from tidemill.errors import TidemillError
 from tidemill.state.objects import Objects, UncertainError, advice
 from tidemill.state.version import Version
 
-FORMAT_VERSION = 4
+FORMAT_VERSION = 5
 _PREFIX = "manifest/"
 _LOCK_SECONDS = 0.5
 KEEP = 16

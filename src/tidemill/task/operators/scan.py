@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
@@ -282,8 +283,9 @@ class _OpenSplit:
         self._found: list[RowError] = []
         self._malformed_at: set[int] = set()
         self._lines: LineNumbers | None = None
+        raw = split if split.encoded is None else replace(split, start=0, end=split.size)
         if has_lines:
-            again = FileBytes(reader_of(split, options), split.path, split.size, options)
+            again = FileBytes(reader_of(raw, options), split.path, split.size, options)
             self._lines = LineNumbers(again, (split.path, split.size, split.modified))
         self._reader: SplitReader | None = None
         self._file: FileBytes | SplitFile
@@ -291,11 +293,12 @@ class _OpenSplit:
             self._file = _seekable(split, options, coming)
             self._parts = reader.rows(self._file.open(0), start=split.start, end=split.end, file_size=split.size)
         else:
-            file = reader_of(split, options, parse_read_mode(options).buffer_bytes, coming)
-            self._file = file_bytes(file, split.path, split.size, split.end, options, whole=True)
+            file = reader_of(raw, options, parse_read_mode(options).buffer_bytes, coming)
+            self._file = file_bytes(file, split.path, split.size, raw.end, options, whole=True)
             place = {"start": split.start, "end": split.end, "size": split.size}
+            part = split.encoded is not None
             with _naming(split):
-                self._reader = open_split(reader, self._file, **place, in_quotes=split.in_quotes)
+                self._reader = open_split(reader, self._file, **place, in_quotes=split.in_quotes, part=part)
             self._parts = feed(self._reader, self._file, parse_mode(options))
 
     def read(self) -> Rows | None:
@@ -352,12 +355,14 @@ class _OpenSplit:
 
     def result(self) -> SplitResult:
         """What the barrier needs to know."""
+        split = self.split
+        encoded = self._file.encoded if isinstance(self._file, FileBytes) else None
         return SplitResult(
-            self.split,
+            split,
             self._reader is not None and self._reader.assumed_in_quotes,
             0 if self._reader is None else self._reader.quote_parity,
             self.rows,
-            self.split.end - self.split.start,
+            split.end - split.start if encoded is None else encoded - (split.encoded or 0),
             self.malformed,
             self.dropped,
             self.late,
@@ -366,6 +371,7 @@ class _OpenSplit:
             self.rows_malformed,
             "" if self._example is None else _described(self.split.path, self._example),
             self.new_within,
+            encoded,
         )
 
     def see(self, times: pa.Array) -> None:
