@@ -208,3 +208,57 @@ def test_a_row_without_end_is_a_bomb(monkeypatch: pytest.MonkeyPatch) -> None:
     found = limited("zstd", rows)
     assert (found.damage, found.position) == ("decompression_limit", begins)
     assert limited("zstd", rows, maxdecompressedratio="1000000").damage is None
+
+
+def _gzip_with_header(flags: int, payload: bytes) -> bytes:
+    """A member whose header has all that its flags say: 4 an extra field, 8 a name, 16 a comment, 2 a check sum."""
+    header = b"\x1f\x8b\x08" + bytes([flags]) + b"\0\0\0\0\0\x03"
+    header += b"\x08\0AB\x04\0abcd" if flags & 4 else b""
+    header += b"name\0" if flags & 8 else b""
+    header += b"comment\0" if flags & 16 else b""
+    header += (zlib.crc32(header) & 0xFFFF).to_bytes(2, "little") if flags & 2 else b""
+    deflate = zlib.compressobj(6, zlib.DEFLATED, -15)
+    trailer = zlib.crc32(payload).to_bytes(4, "little") + len(payload).to_bytes(4, "little")
+    return header + deflate.compress(payload) + deflate.flush() + trailer
+
+
+@pytest.mark.parametrize("flags", range(0, 32, 2))
+def test_gzip_headers_in_pieces_of_any_size(flags: int) -> None:
+    """BGZF, for one, has an extra field in each of its members."""
+    members = [_gzip_with_header(flags, b"%d,row\n" % i * 30) for i in range(4)]
+    data = b"".join(members)
+    for size in (1, 2, 3, 5, 11, 17, 100, len(data)):
+        stream = decode("gzip", data, lambda size=size: size)
+        assert stream.found == gzip.decompress(data)  # type: ignore[attr-defined]
+        assert stream.damage is None
+
+
+@pytest.mark.parametrize("flags", [0, 4, 30])
+def test_gzip_members_cut_or_wrong_anywhere(flags: int, seed: int) -> None:
+    """What zlib finds wrong is damage, and what is given before it is a beginning of what zlib gives."""
+    chance = random.Random(seed)
+    payload = lines(chance, 40)
+    data = _gzip_with_header(flags, payload)
+    for cut in range(1, len(data)):
+        stream = decode("gzip", data[:cut], lambda: chance.choice((1, 7, 1000)))
+        assert stream.damage == "truncated_archive"
+        assert payload.startswith(stream.found)  # type: ignore[attr-defined]
+    for at in range(len(data)):
+        wrong = bytearray(data)
+        wrong[at] ^= 1 << chance.randrange(8)
+        stream = decode("gzip", bytes(wrong), lambda: chance.choice((1, 7, 1000)))
+        expected = _by_zlib(bytes(wrong))
+        if expected is None:
+            assert stream.damage in ("truncated_archive", "corrupt_archive")
+        else:
+            assert (stream.damage, stream.found) == (None, expected)  # type: ignore[attr-defined]
+
+
+def _by_zlib(member: bytes) -> bytes | None:
+    """What zlib makes of one member; None where it finds something wrong."""
+    inflate = zlib.decompressobj(wbits=31)
+    try:
+        found = inflate.decompress(member)
+    except zlib.error:
+        return None
+    return found if inflate.eof and not inflate.unused_data else None

@@ -6,6 +6,7 @@ A compressed file can only be read from its beginning, so it is one split, and p
 from __future__ import annotations
 
 import bz2
+import struct
 import sys
 import zlib
 from collections.abc import Callable, Mapping
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import Protocol
 
 import lz4.frame
+from isal import isal_zlib
 
 from tidemill.errors import FormatError, nearest
 from tidemill.formats.options import bad_option, positive
@@ -40,6 +42,10 @@ DEFAULT_RATIO = 100_000
 """More than any codec here makes of equal rows, and a limit to how long a small file keeps somebody busy."""
 _NEWLINE = b"\n"
 
+_GZIP_MAGIC, _GZIP_FIXED, _GZIP_SUMS = b"\x1f\x8b\x08", 10, struct.Struct("<II")
+_TEXT, _HEADER_SUM, _EXTRA, _NAME, _COMMENT = 1, 2, 4, 8, 16
+_MOST_HEADER = 1 << 20
+_ISAL_ERROR: type[Exception] = isal_zlib.error  # type: ignore[assignment]
 _STEP = 1 << 16
 _SLICE = 1 << 14
 _NAMES = {
@@ -73,25 +79,76 @@ class _Member(Protocol):
 
 
 class _GzipMember:
-    """zlib's decompressor in the shape of the others, which keep their input themselves."""
+    """Header, deflated bytes and check sums of RFC 1952, in the shape of the others, which keep their input themselves.
+
+    ISA-L inflates at three times the speed of zlib. It does not read headers that come in pieces: that is done here.
+    """
 
     def __init__(self) -> None:
-        self._inner = zlib.decompressobj(wbits=31)
+        self._inner = isal_zlib.decompressobj(wbits=-zlib.MAX_WBITS)
+        self._begun = self._wrong = False
+        # The header, or the check sums, as far as they have come.
+        self._held = b""
+        self._sum = self._size = 0
+        self.eof = False
         self.needs_input = True
-
-    @property
-    def eof(self) -> bool:
-        return self._inner.eof
-
-    @property
-    def unused_data(self) -> bytes:
-        return self._inner.unused_data
+        self.unused_data = b""
 
     def decompress(self, data: bytes, max_length: int) -> bytes:
-        tail = self._inner.unconsumed_tail
-        found = self._inner.decompress(tail + data if tail else data, max_length)
-        self.needs_input = len(found) < max_length and not self._inner.unconsumed_tail
+        if self._wrong:
+            raise zlib.error("wrong check sum or length")
+        if not self._begun:
+            self._held += data
+            length = _gzip_header(self._held)
+            if length is None:
+                return b""
+            data, self._held, self._begun = self._held[length:], b"", True
+        found = b""
+        if not self._inner.eof:
+            tail = self._inner.unconsumed_tail
+            found = self._inner.decompress(tail + data if tail else data, max_length)
+            self._sum = isal_zlib.crc32(found, self._sum)
+            self._size += len(found)
+            self.needs_input = len(found) < max_length and not self._inner.unconsumed_tail
+            data = self._inner.unused_data
+        if not self._inner.eof:
+            return found
+        self._held += data
+        self.needs_input = len(self._held) < _GZIP_SUMS.size
+        if not self.needs_input:
+            self._wrong = _GZIP_SUMS.unpack_from(self._held) != (self._sum, self._size & 0xFFFFFFFF)
+            self.eof = not self._wrong
+            self.unused_data = self._held[_GZIP_SUMS.size :]
         return found
+
+
+def _gzip_header(data: bytes) -> int | None:
+    """How long the header is that some bytes begin with; None where it goes on behind them.
+
+    Raises
+    ------
+    zlib.error
+        There is none.
+    """
+    if not _GZIP_MAGIC.startswith(data[: len(_GZIP_MAGIC)]) or len(data) > _MOST_HEADER:
+        raise zlib.error("no header of gzip")
+    if len(data) < _GZIP_FIXED:
+        return None
+    flags, at = data[len(_GZIP_MAGIC)], _GZIP_FIXED
+    if flags & ~(_TEXT | _HEADER_SUM | _EXTRA | _NAME | _COMMENT):
+        raise zlib.error("unknown flags in a header of gzip")
+    if flags & _EXTRA:
+        at += 2 + int.from_bytes(data[at : at + 2], "little")
+    for flag in (_NAME, _COMMENT):
+        if flags & flag:
+            at = data.find(b"\0", at) + 1
+            if not at:
+                return None
+    if flags & _HEADER_SUM:
+        at += 2
+        if at <= len(data) and zlib.crc32(data[: at - 2]) & 0xFFFF != int.from_bytes(data[at - 2 : at], "little"):
+            raise zlib.error("wrong check sum of a header of gzip")
+    return at if at <= len(data) else None
 
 
 _MEMBERS: Mapping[str, Callable[[], _Member]] = {
@@ -247,7 +304,7 @@ class Decoded:
             self._begun = True
         try:
             found = self._member.decompress(data, most)
-        except (zlib.error, OSError, EOFError, ValueError, RuntimeError, ZstdError):
+        except (zlib.error, _ISAL_ERROR, OSError, EOFError, ValueError, RuntimeError, ZstdError):
             self._end("corrupt_archive")
             return b""
         if not data and not found and not self._member.eof and not self._member.needs_input:

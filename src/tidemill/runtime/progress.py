@@ -159,7 +159,7 @@ class Progress:
         """The next decoded bytes of a compressed file.
 
         What is before them has to be decoded again, so that parts grow with it: that costs no more than decoding the
-        file ``SHARE_OF_PART`` times. Where rows have an order, files behind it wait for its end, so small ones are whole.
+        file ``SHARE_OF_PART`` times. Where rows have an order, files behind it wait for its end; small ones are whole.
         """
         at, stop = file.decoded, MOST_DECODED
         small = self.ordered and file.size <= limits.split_bytes
