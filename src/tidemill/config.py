@@ -18,8 +18,8 @@ class Settings:
     epoch_bytes : int
         Most bytes of input admitted to one epoch, over all tables.
     split_bytes : int
-        Most bytes of one file read by one task in one go; of a compressed file it may be 16 times as many decoded ones,
-        and more where a quarter of those before them is more.
+        Most bytes of one file read by one task in one go. Of a compressed file it is 16 times as many decoded ones, the
+        bytes of the epoch, or a quarter of the decoded bytes before them, whatever is most.
     partitions : int
         Number of Spark partitions of a superstep; 0 takes Spark's default parallelism.
     small_epoch_bytes : int

@@ -37,12 +37,16 @@ def _texts(chance: random.Random, count: int) -> list[str]:
 
 def _csv(chance: random.Random, count: int) -> bytes:
     lines = "".join('{},"{}"\n'.format(i, t.replace('"', '""')) for i, t in enumerate(_texts(chance, count)))
-    return f"k,s\n{lines}".encode()
+    return f"k,s\n{lines}".encode().removesuffix(chance.choice((b"", b"\n")))
 
 
 def _delimited(chance: random.Random, count: int) -> bytes:
     texts = (t.replace("\\", "").replace('"', '\\"') for t in _texts(chance, count))
-    return ("k||s\n" + "".join(f'{i}||"{t}"\n' for i, t in enumerate(texts))).encode()
+    return (
+        ("k||s\n" + "".join(f'{i}||"{t}"\n' for i, t in enumerate(texts)))
+        .encode()
+        .removesuffix(chance.choice((b"", b"\n")))
+    )
 
 
 def _json(chance: random.Random, count: int) -> bytes:
@@ -121,6 +125,19 @@ def test_the_end_of_a_part_in_the_last_buffer_is_not_the_end_of_the_file(tmp_pat
         assert first == [(i, "x") for i in range(len(first))]
         assert [row for rows in others for row in rows] == [(i, "x") for i in range(len(first), 400_000)]
         assert len(first) == lines[:end].count(b"\n") + (lines[end - 1 : end] != b"\n")
+
+
+@pytest.mark.parametrize("text", ["a,b", "a\nb", "a"])
+def test_quotes_behind_the_end_of_a_part_in_the_last_row(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "a.csv.gz"
+    reader = open_format("csv", SCHEMA).reader()
+    assert isinstance(reader, RowReader)
+    for last in ("", "\n"):
+        data = f'1,x\n2,"{text}"{last}'.encode()
+        path.write_bytes(gzip.compress(data))
+        for end in range(1, len(data) + 1):
+            found = parts(path, reader, {}, iter((end, end + 1, len(data), len(data) + 1)))
+            assert [row for rows in found for row in rows] == [(1, "x"), (2, text)]
 
 
 def test_a_file_that_is_damaged_behind_its_first_part_has_no_rows(tmp_path: Path) -> None:

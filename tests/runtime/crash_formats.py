@@ -381,7 +381,7 @@ FORMATS = {
     "native_sized": FormatUnderTest("native", COLUMNS, "", _write_native_sized, _native_sized_rows, most=None),
     **{
         f"parquet_{c}": FormatUnderTest(
-            "parquet", COLUMNS, "", _parquet_writer(c), _parquet_rows, codecs=_PLAIN, most=4000
+            "parquet", COLUMNS, "", _parquet_writer(c), _parquet_rows, codecs=_PLAIN, most=5000
         )
         for c in ("none", "snappy", "gzip", "zstd", "lz4", "brotli")
     },

@@ -143,6 +143,25 @@ def test_of_a_compressed_file_an_epoch_has_one_part() -> None:
     assert [s.path for s in progress.admit(Limits(1 << 30), compressed=compressed)] == ["b", "z"]
 
 
+def test_compressed_files_share_the_bytes_of_an_epoch() -> None:
+    found = of_files(a=50, b=500, c=500).admit(Limits(300, None, 10), compressed=lambda _: True)
+    assert [(s.path, s.end, s.length) for s in found] == [("a", 300, 50), ("b", 250, 250)]
+
+
+def test_a_compressed_file_that_grows_is_read_on_until_it_has_been_at_its_end() -> None:
+    state = SourceState()
+    progress = state.files(FilePolicy(grows=lambda _: False))
+    progress.discover([FileInfo("a", 50, GROWING)])
+    for encoded, size in ((20, 60), (60, 70)):
+        (split,) = progress.admit(Limits(10, None, 1), compressed=lambda _: True)
+        sealing = progress.sealing(progress.after([replace(result(split), encoded=encoded)]), state.epoch + 1)
+        state.write(sealing)
+        progress.sealed(sealing)
+        progress.discover([FileInfo("a", size, GROWING)])
+    assert (split.start, split.size, progress.told_changed) == (16, 60, ["a"])
+    assert progress.done
+
+
 def test_a_part_of_a_compressed_file_never_looks_like_its_end() -> None:
     progress = of_files(a=50)
     for encoded, position in ((0, 1), (50 - 1, 49)):

@@ -1,6 +1,6 @@
 """Compressed files: which codec a file has, and its decoded bytes as a stream.
 
-A compressed file can only be read from its beginning, so it is one split, and positions in it count decoded bytes.
+A compressed file can only be read from its beginning. Positions in it count decoded bytes.
 """
 
 from __future__ import annotations

@@ -19,6 +19,7 @@ from tidemill.formats.split_unordered import feed_unordered
 
 _HEADER_BYTES = 1 << 16
 _BEGUN = "it was whole before: rows of epochs that are sealed count"
+_NOT_BEGUN = "none of its rows count"
 _HINTS = {
     "truncated_archive": "write it to its end, best under another name that is then changed",
     "corrupt_archive": "write it again",
@@ -89,6 +90,8 @@ class FileBytes:
         What was given last are the final bytes of the file, or the last ones before its damage.
     damage : str or None
         See :class:`tidemill.formats.codecs.Decoded`; valid once ``ended``.
+    begun : bool
+        A part of the compressed file has been read before, and with it the file was found to be whole.
     end : int
         Of a compressed file, the decoded byte before which the rows begin that are wanted.
     encoded : int or None
@@ -111,7 +114,7 @@ class FileBytes:
         self.end = MOST_DECODED
         self.encoded: int | None = None
         self._fetched = 0
-        self._begun_at = 0
+        self.begun = False
         self._ahead: bytes | None = None
         self.position = 0
         self.ended = False
@@ -125,7 +128,7 @@ class FileBytes:
     def open(self, position: int) -> None:
         """Begin at a byte; in a compressed file all that is before it is decoded. Errors as :meth:`fill`."""
         self._file.open(0 if self.compressed else position)
-        self.position = self._begun_at = position
+        self.position = position
         self.ended, self.damage = False, None
         if self._codec is not None:
             self._fetched, self._ahead = 0, None
@@ -177,7 +180,7 @@ class FileBytes:
                 "TM4045",
                 "a compressed file is damaged",
                 got=f"{self.damage} behind {self.position} decoded bytes",
-                hint=f"{_HINTS[self.damage]}; {'none of its rows count' if not self._begun_at else _BEGUN}",
+                hint=f"{_HINTS[self.damage]}; {_BEGUN if self.begun else _NOT_BEGUN}",
             )
         return decoded
 
@@ -210,7 +213,7 @@ def open_split(
     header, cut = None, False
     if file.compressed:
         end, size = end if part else MOST_DECODED, MOST_DECODED
-        file.end = end
+        file.end, file.begun = end, part and start > 0
     if reader.header_bytes_needed():
         header, cut = file.first_bytes(_HEADER_BYTES)
         if file.compressed and len(header) < _HEADER_BYTES:
@@ -251,7 +254,6 @@ def _decoded_rows(reader: SplitReader, file: FileBytes, mode: Mode) -> Iterator[
 
     Whether there is more behind the split is known by whether its reader was done before it was told of the end.
     """
-    checks = reader.read_from == 0
     passed = file.consumed if reader.done else None
     more = True
     while more:
@@ -269,7 +271,7 @@ def _decoded_rows(reader: SplitReader, file: FileBytes, mode: Mode) -> Iterator[
             fail_fast(mode, [flaw])
             rows = replace(rows, errors=(*rows.errors, flaw))
         yield rows
-        more = not file.ended and (checks or not reader.done)
+        more = not file.ended and (not file.begun or not reader.done)
     if passed is None or (file.ended and file.position <= file.end):
         file.encoded = file.size
     else:

@@ -276,7 +276,8 @@ class LineSplitReader:
             return self._no_rows()
         position = self._row_start
         data = self._take(view[begin:ready])
-        has_quotes, self._seen_quotes = self._seen_quotes, quotes > 0
+        has_quotes = self._seen_quotes
+        self._seen_quotes = quotes > 0 or (cut < view.size and self._quote != NO_BYTE)
         self._row_start = base + ready
         if not self.done:
             self._keep(view[ready:])

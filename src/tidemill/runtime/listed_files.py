@@ -81,7 +81,7 @@ class FilePolicy:
     ordered: bool = False
     must: bool = False
     grows: Callable[[str], bool] = lambda _: True
-    """With ``appends``: whether a file of this name can be read on."""
+    """Whether a file of this name can be read on behind its end; a compressed one cannot."""
     cleans: bool = False
     forgets: bool = False
 
@@ -242,7 +242,7 @@ class ListedFiles(Progress):
             file = replace(_new(info), replaces=True)
         elif not known.size:
             file = _new(info)
-        elif info.modified == GROWING and info.size > known.size:
+        elif info.modified == GROWING and info.size > known.size and self.policy.grows(info.path):
             file = replace(_new(info), position=known.size, rows=known.rows, marks=known.marks)
         else:
             self._tell_changed(info)

@@ -106,9 +106,11 @@ class Progress:
 
         New rows are admitted under ``watermark``, those of history under the one they were first admitted under. A file
         that is ``whole`` is one split, also where that exceeds the limits. A file that stands in the place of an older
-        one is admitted to its end, so that the change is one. Of a ``compressed`` file there is one split an epoch.
+        one is admitted to its end, so that the change is one. Of a ``compressed`` file there is one split an epoch;
+        either all of these are ``whole`` or none, so that only one is asked about.
         """
         splits: list[Split] = []
+        uncut: bool | None = None
         budget, number, now = limits.bytes, 0, time.time_ns() // 1_000_000
         for path in self.waiting:
             file = self.known[path]
@@ -121,7 +123,8 @@ class Progress:
                 break
             number += 1
             if file.remaining and compressed(path):
-                splits.append(self._part(file, limits, watermark, whole(path)))
+                uncut = whole(path) if uncut is None else uncut
+                splits.append(self._part(file, replace(limits, bytes=budget), watermark, uncut))
                 budget -= splits[-1].length
                 if self.ordered and splits[-1].end < MOST_DECODED:
                     break
@@ -158,8 +161,9 @@ class Progress:
     def _part(self, file: FileProgress, limits: Limits, watermark: int | None, whole: bool) -> Split:
         """The next decoded bytes of a compressed file.
 
-        What is before them has to be decoded again, so that parts grow with it: that costs no more than decoding the
-        file ``SHARE_OF_PART`` times. Where rows have an order, files behind it wait for its end; small ones are whole.
+        What is before them has to be decoded again, so that parts grow with it: in all that is decoding the file
+        ``SHARE_OF_PART`` times, and less than once more for the last part. Where rows have an order, files behind it
+        wait for its end; small ones are whole.
         """
         at, stop = file.decoded, MOST_DECODED
         small = self.ordered and file.size <= limits.split_bytes

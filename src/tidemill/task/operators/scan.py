@@ -357,6 +357,8 @@ class _OpenSplit:
         """What the barrier needs to know."""
         split = self.split
         encoded = self._file.encoded if isinstance(self._file, FileBytes) else None
+        if encoded is not None:
+            encoded = max(encoded, split.encoded or 0)  # it is an estimate
         return SplitResult(
             split,
             self._reader is not None and self._reader.assumed_in_quotes,
