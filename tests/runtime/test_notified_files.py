@@ -224,7 +224,7 @@ def test_messages_of_somebody_else(store: Store, mill: QueueMill, monkeypatch: p
     store.tell("hello", '{"Records": 7}', *["x"] * 20, store.event("in/a.csv", b"a", store.put("in/a.csv", b"a")))
     mill.until(lambda: mill.contents() == {"in/a.csv": b"a"})
     assert store.left() >= 20, "a queue of dead letters could take them"
-    mill.until(lambda: not store.left())
+    mill.until(lambda: not store.left() and mill.said)
     assert [s[:6] for s in mill.said] == ["TM5079"] and "hello" not in mill.said[0]
 
 
@@ -316,7 +316,7 @@ def test_an_object_of_several_tables_that_is_not_there(
     mill.create("t", **given(store))
     mill.create("u", **given(store, **({} if places == 1 else {"path": f"s3://{BUCKET}/in/"})))
     store.tell(store.event("in/a.csv", b"a", '"x"'))
-    mill.until(lambda: not store.left())
+    mill.until(lambda: not store.left() and len(mill.said) >= 2)
     assert [s[:6] for s in mill.said] == ["TM5042"] * 2
 
 
