@@ -50,6 +50,15 @@ def expected(spark: SparkSession, path: Path) -> Counter[Any]:
     return Counter(map(tuple, spark.sql(query).collect()))
 
 
+def mill_over(opened: Callable[[], Mill], path: Path, data: bytes, options: str = "") -> Mill:
+    """A mill with the table and the view ``v`` over a file of these bytes."""
+    path.write_bytes(data)
+    mill = opened()
+    mill.sql(TABLE.format(path, options))
+    mill.sql(VIEW.format("v"))
+    return mill
+
+
 def contents(mill: Mill, view: str) -> Counter[Any]:
     return Counter(tuple(r.values()) for r in mill.read(view).to_pylist())
 
@@ -63,10 +72,7 @@ def test_parts_are_epochs_and_go_on_after_a_restart(
     opened: Callable[[], Mill], spark: SparkSession, tmp_path: Path, seed: int
 ) -> None:
     path = tmp_path / "a.csv.gz"
-    path.write_bytes(gzip.compress(text(random.Random(seed), 2000)))
-    mill = opened()
-    mill.sql(TABLE.format(path, ""))
-    mill.sql(VIEW.format("v"))
+    mill = mill_over(opened, path, gzip.compress(text(random.Random(seed), 2000)))
     found, rows = [], 0
     while (report := mill.advance()) is not None:
         found.append(report.rows_in)
@@ -91,10 +97,7 @@ def test_a_view_that_comes_while_a_file_is_being_read(
     opened: Callable[[], Mill], spark: SparkSession, tmp_path: Path, seed: int
 ) -> None:
     path = tmp_path / "a.csv.gz"
-    path.write_bytes(gzip.compress(text(random.Random(seed), 1500)))
-    mill = opened()
-    mill.sql(TABLE.format(path, ""))
-    mill.sql(VIEW.format("v"))
+    mill = mill_over(opened, path, gzip.compress(text(random.Random(seed), 1500)))
     for _ in range(3):
         mill.advance()
     mill.sql(VIEW.format("later"))
@@ -135,10 +138,7 @@ def test_a_file_that_is_damaged_behind_its_first_part_has_no_rows_until_it_is_wh
 ) -> None:
     path = tmp_path / "a.csv.gz"
     data = gzip.compress(text(random.Random(seed), 2000))
-    path.write_bytes(data[:-4])
-    mill = opened()
-    mill.sql(TABLE.format(path, ""))
-    mill.sql(VIEW.format("v"))
+    mill = mill_over(opened, path, data[:-4])
     list(mill.drain())
     assert not contents(mill, "v")
     assert state(mill)["state"] == "failed" and "TM4045" in state(mill)["error"] and state(mill)["rows"] == 0
@@ -153,10 +153,7 @@ def test_a_file_that_is_overwritten_while_it_is_read(
     """Rows of the old version go in the epoch in which all of the new one come."""
     chance = random.Random(seed)
     path = tmp_path / "a.csv.gz"
-    path.write_bytes(gzip.compress(text(chance, 1500)))
-    mill = opened()
-    mill.sql(TABLE.format(path, ", allowOverwrites 'true'"))
-    mill.sql(VIEW.format("v"))
+    mill = mill_over(opened, path, gzip.compress(text(chance, 1500)), ", allowOverwrites 'true'")
     for _ in range(3):
         mill.advance()
     assert contents(mill, "v") and state(mill)["state"] == "reading"
@@ -171,10 +168,7 @@ def test_a_file_that_is_overwritten_while_it_is_read(
 def test_errors_of_later_parts_tell_line_and_position(opened: Callable[[], Mill], tmp_path: Path, seed: int) -> None:
     data = text(random.Random(seed), 1000)
     path = tmp_path / "a.csv.gz"
-    path.write_bytes(gzip.compress(data + b"wrong,here\n"))
-    mill = opened()
-    mill.sql(TABLE.format(path, ""))
-    mill.sql(VIEW.format("v"))
+    mill = mill_over(opened, path, gzip.compress(data + b"wrong,here\n"))
     list(mill.drain())
     ((position, line),) = [(r["position"], r["line"]) for r in mill.read("t__errors").to_pylist()]
     assert (position, line) == (len(data), data.count(b"\n") + 1)
