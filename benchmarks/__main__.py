@@ -30,6 +30,7 @@ NAMES = (
     "sockets",
     "state_growth",
     "flat_epochs",
+    "first_ranks",
     "async_checkpoint",
     "tpch",
     "nexmark",

@@ -38,6 +38,8 @@ QUERIES = {
     "top_of_pairs": "SELECT t.k, t.n * 2 AS m FROM t WHERE EXISTS (SELECT 1 FROM u WHERE u.s = t.s) ORDER BY m LIMIT 3",
     "compared_with_a_total": "SELECT k, x FROM t WHERE x > (SELECT avg(x) FROM u)",
     "windowed": "SELECT k, rank() OVER (PARTITION BY s ORDER BY n DESC) AS r FROM t",
+    "ranks": "SELECT s, n FROM t QUALIFY rank() OVER (PARTITION BY s ORDER BY n DESC) <= 10",
+    "first_of_each": "SELECT u.k, l.s FROM u, LATERAL (SELECT s FROM t WHERE t.k = u.k ORDER BY n DESC LIMIT 2) l",
     "median": "SELECT s, median(x) AS m FROM t GROUP BY s",
     "small_lookup": "SELECT t.n, u.s FROM t LEFT JOIN u ON t.k = u.k",
     "overwritten": "SELECT o.n, count(*) AS c FROM o JOIN t ON o.k = t.k GROUP BY o.n",
