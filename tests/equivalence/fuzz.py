@@ -26,7 +26,9 @@ FORMS = (
     "(SELECT max(",
     "ROLLUP", "CUBE", "GROUPING SETS", "grouping", "FILTER", "HAVING", "DISTINCT", "UNION ALL", "UNION ", "INTERSECT",
     "EXCEPT", "INTERSECT ALL", "EXCEPT ALL", "LIMIT", "OFFSET", "OVER (", "ROWS BETWEEN", "RANGE BETWEEN", "QUALIFY",
-    "lag(", "IGNORE NULLS", "explode(", "inline(", "UNPIVOT", "PIVOT (", "window(", "WITH ", "FROM q", "collect_",
+    "dense_rank()",
+    "LATERAL (SELECT max(", " LIMIT 1)", "lag(", "IGNORE NULLS",
+    "explode(", "inline(", "UNPIVOT", "PIVOT (", "window(", "WITH ", "FROM q", "collect_",
     "percentile", "min_by", "mode()", "stddev", "kurtosis", "count(DISTINCT",
 )  # fmt: skip
 """What must occur in a long run."""

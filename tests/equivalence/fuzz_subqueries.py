@@ -37,6 +37,11 @@ class SubqueryMaker(RelationMaker):
         """An aggregate of a source, of all rows or of those that match."""
         rng = self.rng
         inner = self.inner(outer)
+        if rng.random() < 0.3:
+            value = rng.choice(inner.columns)
+            first = self.first_rows(outer, inner, [(value, self._name("o"))], most=1)
+            if first is not None:
+                return Value(fixed("({})", first), value.kind)
         calls = CallMaker(rng, ValueMaker(rng, inner.columns), inner.rows)
         call = calls.aggregate()
         conditions = []
@@ -83,6 +88,10 @@ class SubqueryMaker(RelationMaker):
         own = ValueMaker(rng, inner.columns)
         pairs = [(a, b) for a in outer.columns for b in inner.columns if a.kind.name == b.kind.name]
         a, b = rng.choice(pairs) if pairs else (values.small(0), own.small(0))
+        if pairs and rng.random() < 0.2:
+            first = self.first_rows(outer, inner, [(b, self._name("o"))])
+            if first is not None:
+                return fixed("{} IN ({})", a.part, first)
         name = rng.choice(("IN", "IN", "NOT IN"))
         form = rng.random()
         if form < 0.15:
