@@ -313,9 +313,10 @@ class Aggregate:
 class Window:
     """Each row with one more column per call, over the rows that have its values in the ``partition`` columns.
 
-    Without ``partition`` that is all rows. With ``limit`` only so many rows of each partition come out, the first
-    ones, and no call looks beyond the row it is for. Rows that ``order`` does not tell apart are taken in the order
-    of all their columns, so that the result is decided by the rows.
+    Without ``partition`` that is all rows. With ``limit`` only the first rows of each partition come out, those whose
+    ``limited`` (``row_number``, ``rank`` or ``dense_rank``) is at most that, and no call looks beyond the row it is
+    for; with the ranks, beyond its peers. Rows that ``order`` does not tell apart are taken in the order of all their
+    columns, so that the result is decided by the rows.
     """
 
     child: Node
@@ -324,6 +325,7 @@ class Window:
     calls: tuple[WindowCall, ...]
     names: tuple[str, ...]
     limit: int | None = None
+    limited: str = field(default="row_number", metadata=LATER)
 
     def __post_init__(self) -> None:
         width = len(self.child.schema)
