@@ -27,6 +27,7 @@ NAMES = (
     "fifty_views",
     "add_view",
     "small_side",
+    "not_in",
     "sockets",
     "state_growth",
     "flat_epochs",

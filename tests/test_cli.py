@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import csv
+import datetime
 import io
 import json
 import math
 import os
+import re
 import signal
 import stat
 import subprocess
@@ -108,8 +110,13 @@ def test_run_once(first_run: tuple[Finished, str]) -> None:
     lines = done.out.splitlines()
     assert lines[0].startswith("sealed epoch 3 (durable: 3): 3 epochs, 6 rows"), done.out
     assert [line.split() for line in lines[-2:]] == [["latest", "3", "rows"], ["dear", "1", "row"]]
+    said = [line for line in done.err.splitlines() if not line.startswith(("{", "WARNING: "))]
+    assert "starting Spark" in said[0]
+    assert said[1].endswith(" added table prices, view latest, view dear"), done.err
     reports = [json.loads(line) for line in done.err.splitlines() if line.startswith("{")]
     assert [(r["epoch"], r["rows_in"]) for r in reports] == [(1, 3), (2, 2), (3, 1)]
+    times = [*(line.split()[0] for line in said), *(r["time"] for r in reports)]
+    assert sorted(times) == times and all(datetime.datetime.fromisoformat(t).utcoffset() is not None for t in times)
     assert " WARN " not in done.err
 
 
@@ -434,7 +441,9 @@ def test_sigterm_finishes_the_epoch_and_checkpoints(script: Path, tmp_path: Path
     finally:
         process.kill()
     said = [line for line in err.decode().splitlines() if "incubator modules" not in line]
-    assert (process.returncode, said) == (0, []), "what Java says when it starts, and nothing else"
+    assert process.returncode == 0
+    assert said[0].startswith("starting Spark") and said[1].startswith("added table prices, view latest")
+    assert all(re.match(r"\d+ s: ", line) for line in said[2:]), "how far it is, and nothing else"
     assert out.decode().startswith("sealed epoch 3 (durable: 3)")
     assert Snapshot.open(root).version.epoch == 3
 

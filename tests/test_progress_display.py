@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import datetime
 import json
 
 import pytest
 
 from tidemill.progress_display import Display
 
+DAY = datetime.timedelta(days=1)
 LONG = "TM1014: a checkpoint could not be written\n  got: [bold]/disk/root[/bold]: " + "x" * 200
 
 
@@ -22,6 +24,8 @@ def test_with_log_they_are_a_line_of_json(capsys: pytest.CaptureFixture[str]) ->
     display = Display(log=True)
     display.warn([LONG])
     lines = capsys.readouterr().err.splitlines()
-    assert [json.loads(line) for line in lines] == [{"warnings": [LONG]}]
+    (said,) = [json.loads(line) for line in lines]
+    assert abs(datetime.datetime.fromisoformat(said.pop("time")) - datetime.datetime.now(datetime.UTC)) < DAY
+    assert said == {"warnings": [LONG]}
     display.warn([])
     assert capsys.readouterr().err == ""

@@ -6,7 +6,8 @@ import contextlib
 import os
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from types import TracebackType
 
@@ -18,6 +19,7 @@ from tidemill.errors import TidemillError
 from tidemill.plan import statements
 from tidemill.plan.alter_table import AlterTable
 from tidemill.plan.catalyst_frames import description
+from tidemill.plan.statement_words import parse_reading
 from tidemill.plan.statements import (
     CreateTable,
     CreateView,
@@ -32,17 +34,17 @@ from tidemill.plan.statements import (
 from tidemill.runtime.awaited import is_awaited
 from tidemill.runtime.background import Background
 from tidemill.runtime.coordinator import Coordinator
-from tidemill.runtime.datasets import Dataset, Resolver, add_dataset
+from tidemill.runtime.declaration import Declaration
 from tidemill.runtime.ingest import IngestedTable
 from tidemill.runtime.ingest_tables import not_ingested
 from tidemill.runtime.ingest_write import Ingest
 from tidemill.runtime.report import EpochReport
 from tidemill.runtime.root import Root
 from tidemill.runtime.session import create_session
-from tidemill.runtime.snapshot import Snapshot, first_rows
+from tidemill.runtime.snapshot import Snapshot
+from tidemill.runtime.subscription import Subscription
 from tidemill.runtime.tables import changeable
 from tidemill.runtime.view_frame import query_views, view_frame
-from tidemill.schema import type_to_ddl
 
 _COUNTED_HERE = 100_000
 
@@ -92,6 +94,12 @@ class Mill:
         self._sealed = threading.Condition()
         self._background = Background(self.advance, self._wake)
         self._closed = False
+
+    def __repr__(self) -> str:
+        root, catalog = str(self._coordinator.objects), self._coordinator.catalog
+        if self._closed:
+            return f"Mill({root!r}, closed)"
+        return f"Mill({root!r}, epoch {self.epoch}, {len(catalog.tables)} tables, {len(catalog.views)} views)"
 
     def __enter__(self) -> Mill:
         return self
@@ -225,43 +233,19 @@ class Mill:
         coordinator = self._open()
         coordinator.create_view(CreateView(name.lower(), description(frame), or_replace=replace), frame)
 
-    def create_datasets(self, functions: Mapping[str, Dataset], views: Sequence[Source] = ()) -> list[str]:
-        """Create views that are declared by functions or statements, in the order in which they read each other.
+    @contextmanager
+    def declaring(self) -> Iterator[Declaration]:
+        """A declaration to fill from a script or pipeline; at the end all that it changes is carried out, or nothing.
 
-        What exists with the same plan is left alone; with another plan it is replaced.
-
-        Returns
-        -------
-        list of str
-            Names of the views, upstream first.
+        No epoch runs meanwhile.
 
         Raises
         ------
         TidemillError
-            TM7020 to TM7024 for what is wrong with a declaration, before anything is created; then as
-            :meth:`create_view`, with the place of the declaration.
+            TM2xxx for what is wrong with it; nothing has been changed then, also when filling it raises.
         """
-        coordinator = self._open()
-        datasets = dict(functions)
-        for source in views:
-            parsed = coordinator.catalyst.parse(source)
-            assert isinstance(parsed, CreateView)
-            place = f"the statement that creates {parsed.name}"
-            add_dataset(datasets, Dataset(parsed.name, parsed.query, place, parsed.properties))
-        resolved = Resolver(coordinator, datasets).resolve_all()
-        for found in resolved:
-            name, properties = found.dataset.name, found.dataset.properties
-            try:
-                if isinstance(found.query, str):
-                    coordinator.create_view(CreateView(name, found.query, properties, or_replace=True))
-                else:
-                    text = description(found.query)
-                    coordinator.create_view(CreateView(name, text, properties, or_replace=True), found.query)
-            except TidemillError as error:
-                place = f"in {found.dataset.place}"
-                hint = f"{error.hint}\n        {place}" if error.hint else place
-                raise type(error)(error.number, error.what, error.got, hint) from error
-        return [r.dataset.name for r in resolved]
+        with self._open().declaring() as declaration:
+            yield declaration
 
     def explain(self, query: str | DataFrame) -> str:
         """The incremental plan of a query, as text. Errors as for creating a view of it."""
@@ -272,16 +256,26 @@ class Mill:
         return [(name, self._open().explain_view(name)) for name in self._open().catalog.views]
 
     def query(self, text: str, *, durable: bool = False) -> DataFrame:
-        """Any Spark SQL over the views, at one sealed epoch, or at the newest durable one (see :meth:`snapshot`).
+        """A statement that reads, over the views at one sealed epoch, or the newest durable one (see :meth:`snapshot`).
+
+        That is any SELECT, SHOW, DESCRIBE or EXPLAIN of Spark SQL; EXPLAIN INCREMENTAL gives one row with one text.
 
         Raises
         ------
         TidemillError
-            TM2001 when it cannot be parsed, TM2004 when a name does not resolve, which includes views
-            that are still being filled.
+            TM2001 when it cannot be parsed, TM2024 when it is another statement, TM2004 when a name does not resolve,
+            which includes views that are still being filled.
         """
         coordinator = self._open()
-        return query_views(self.spark, coordinator.snapshot(durable), text, frame_of=coordinator.view_frame)
+        match parse_reading(text):
+            case Explain(query):
+                return self.spark.createDataFrame([(self.explain(query),)], "plan string")
+            case Show(kind):
+                return self._show(kind)
+            case Describe(name):
+                return self._describe(name)
+            case Query(query):
+                return query_views(self.spark, coordinator.snapshot(durable), query, frame_of=coordinator.view_frame)
 
     def _show(self, kind: str) -> DataFrame:
         return self.spark.createDataFrame(self._open().snapshot().show(kind))
@@ -295,9 +289,7 @@ class Mill:
         return self._background.statuses(self._open().snapshot().status())
 
     def _describe(self, name: str) -> DataFrame:
-        schema, _ = self._open().catalog.described(name)
-        rows = [(f.name, type_to_ddl(f.type), f.nullable) for f in schema]
-        return self.spark.createDataFrame(rows, "col_name string, data_type string, nullable boolean")
+        return self.spark.createDataFrame(self._open().snapshot().describe(name))
 
     def ingest(self, table: str, *, query: str | None = None, timeout: float = 60.0) -> Ingest:
         """What writes a Spark stream into a table: ``stream.writeStream.foreachBatch(mill.ingest("t")).start()``.
@@ -437,6 +429,7 @@ class Mill:
             self.stop()
         finally:
             self._closed = True
+            self._wake()
             try:
                 self._coordinator.close()
             finally:
@@ -461,7 +454,7 @@ class Mill:
         What is sealed and not durable may be lost with a host. The mill then goes back to the last durable epoch and
         reads the same input again, in epochs that may be cut otherwise.
         """
-        return self._coordinator.snapshot(durable)
+        return self._open().snapshot(durable)
 
     def table(self, name: str, epoch: int | None = None, *, durable: bool = False) -> DataFrame:
         """A view as a Spark DataFrame of one sealed epoch (the newest by default), or a table to query.
@@ -496,7 +489,7 @@ class Mill:
 
     def read(self, view: str, epoch: int | None = None, *, durable: bool = False) -> pa.Table:
         """A view as an Arrow table, read in this process. Parameters and errors as :meth:`table`."""
-        return self._coordinator.snapshot(durable).read(view.lower(), epoch)
+        return self._open().snapshot(durable).read(view.lower(), epoch)
 
     def count(self, view: str) -> int:
         """Number of rows of a view; a large view is counted in Spark tasks. Errors as :meth:`table`."""
@@ -508,9 +501,11 @@ class Mill:
         return int(view_frame(self.spark, snapshot, view).count())
 
     def subscribe(
-        self, view: str, from_epoch: int = 0, *, timeout: float | None = 0.0, durable: bool = False
+        self, view: str, from_epoch: int = 0, *, timeout: float | None = None, durable: bool = False
     ) -> Iterator[tuple[int, pa.Table]]:
-        """The changes of a view, epoch by epoch, each exactly once and in order.
+        """The changes of a view, epoch by epoch, each exactly once and in order, until the mill is closed.
+
+        Epochs are run by :meth:`start`, or by another thread; what was sealed before the mill is closed is given.
 
         Parameters
         ----------
@@ -518,7 +513,7 @@ class Mill:
             0 begins with the rows of the oldest epoch that is remembered, as insertions; any other
             number begins with the changes after that epoch.
         timeout : float or None
-            Seconds to wait for another epoch when all have been given; 0 ends at once, None never.
+            The most seconds to wait for another epoch when all have been given; 0 ends at once, None never.
         durable : bool
             Whether to give epochs only when they cannot be lost any more.
 
@@ -535,51 +530,7 @@ class Mill:
             TM1031 when changes after ``from_epoch`` are no longer remembered; TM1036 when epochs that were given have
             been lost with a host before they were durable; otherwise as :meth:`table`.
         """
-        view = view.lower()
-        epoch = from_epoch
-        losses = len(self._coordinator.went_back)
-        if epoch == 0:
-            snapshot = self._coordinator.snapshot(durable)
-            epoch = snapshot.first_epoch(view)
-            start = first_rows(snapshot, view, epoch)
-            if start.num_rows:
-                yield epoch, start
-        while True:
-            snapshot = self._coordinator.snapshot(durable)
-            self._check_given(view, epoch, losses)
-            while epoch < snapshot.version.epoch:
-                epoch += 1
-                for delta in snapshot.change_tables(view, epoch):
-                    yield epoch, delta
-            if not self._wait_beyond(epoch, timeout, durable, losses):
-                self._check_given(view, epoch, losses)
-                return
-
-    def _check_given(self, view: str, epoch: int, losses: int) -> None:
-        """TM1036 when the mill went back behind an epoch, beyond the first ``losses`` times that it did."""
-        last = min(self._coordinator.went_back[losses:], default=epoch)
-        if last < epoch:
-            raise TidemillError(
-                "TM1036",
-                "epochs whose changes were given have been lost before they were durable",
-                got=f"{view}: epochs {last + 1} to {epoch}",
-                hint=f"take back what these gave and subscribe again from epoch {last}; with durable=True only what "
-                "cannot be lost is given",
-            )
-
-    def _wait_beyond(self, epoch: int, timeout: float | None, durable: bool, losses: int) -> bool:
-        """Wait for an epoch after this one, or for a loss; tells whether to go on."""
-        deadline = None if timeout is None else time.monotonic() + timeout
-        longest = 0.05 if durable else 0.5
-        with self._sealed:
-            while (self.durable_epoch if durable else self.epoch) <= epoch:
-                if len(self._coordinator.went_back) > losses and self._coordinator.went_back[-1] < epoch:
-                    return True
-                left = None if deadline is None else deadline - time.monotonic()
-                failure = self._background.failure
-                if failure is not None:
-                    raise failure
-                if self._closed or (left is not None and left <= 0):
-                    return False
-                self._sealed.wait(longest if left is None else min(left, longest))
-        return True
+        coordinator, view = self._open(), view.lower()
+        coordinator.snapshot(durable).plan(view)  # an unknown view is told now, not when an epoch comes
+        closed, failure = (lambda: self._closed), (lambda: self._background.failure)
+        return Subscription(coordinator, self._sealed, closed, failure, view, timeout, durable).changes(from_epoch)

@@ -22,8 +22,8 @@ from pyspark.sql import SparkSession
 _MOST_ROWS = 3000
 FORMS = (
     "LEFT JOIN", "RIGHT JOIN", "FULL JOIN", "SEMI JOIN", "ANTI JOIN", "CROSS JOIN", "LATERAL (", "LATERAL VIEW",
-    "USING (", "NOT EXISTS (", "EXISTS (", ") IN (SELECT", " IN (SELECT", "NOT IN (SELECT", "(SELECT sum(abs(",
-    "(SELECT max(",
+    "USING (", "NOT EXISTS (", "EXISTS (", ") IN (SELECT", " IN (SELECT", "NOT IN (SELECT", ") NOT IN (SELECT",
+    "NOT ((", "(SELECT sum(abs(", "(SELECT max(",
     "ROLLUP", "CUBE", "GROUPING SETS", "grouping", "FILTER", "HAVING", "DISTINCT", "UNION ALL", "UNION ", "INTERSECT",
     "EXCEPT", "INTERSECT ALL", "EXCEPT ALL", "LIMIT", "OFFSET", "OVER (", "ROWS BETWEEN", "RANGE BETWEEN", "QUALIFY",
     "dense_rank()",

@@ -28,6 +28,8 @@ class QueryMaker(SubqueryMaker):
         chosen = [values.any() for _ in range(rng.randrange(1, 5))]
         if rng.random() < 0.12:
             chosen.append(self.scalar_subquery(relation))
+        if rng.random() < 0.06:
+            chosen.append(self.membership(relation, values))
         where = self.where(relation)
         items, columns = self._items(chosen)
         distinct = clause("DISTINCT ") if rng.random() < 0.2 else fixed("")

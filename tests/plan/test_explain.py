@@ -37,6 +37,7 @@ QUERIES = {
     "static_sums": "SELECT d.s, sum(t.x) AS x FROM t JOIN d ON t.k = d.k GROUP BY d.s",
     "top_of_pairs": "SELECT t.k, t.n * 2 AS m FROM t WHERE EXISTS (SELECT 1 FROM u WHERE u.s = t.s) ORDER BY m LIMIT 3",
     "compared_with_a_total": "SELECT k, x FROM t WHERE x > (SELECT avg(x) FROM u)",
+    "not_in": "SELECT t.s, t.x FROM t WHERE k NOT IN (SELECT k FROM u)",
     "windowed": "SELECT k, rank() OVER (PARTITION BY s ORDER BY n DESC) AS r FROM t",
     "ranks": "SELECT s, n FROM t QUALIFY rank() OVER (PARTITION BY s ORDER BY n DESC) <= 10",
     "first_of_each": "SELECT u.k, l.s FROM u, LATERAL (SELECT s FROM t WHERE t.k = u.k ORDER BY n DESC LIMIT 2) l",

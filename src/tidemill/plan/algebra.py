@@ -104,7 +104,8 @@ class Join:
 
     Without keys it is a cross join. Keys are column positions of the sides; computed keys are columns of
     projections below. ``null_safe[i]`` marks ``<=>``, where NULL equals NULL. Output is the left columns, then
-    the right.
+    the right. ``spread`` marks a cross join with one row or none on the right, which is sent to where the left rows
+    are; with a node that always has exactly one row that is so anyway.
     """
 
     left: Node
@@ -113,6 +114,7 @@ class Join:
     right_keys: tuple[int, ...]
     null_safe: tuple[bool, ...]
     residual: Expression | None = None
+    spread: bool = field(default=False, metadata=LATER)
 
     def __post_init__(self) -> None:
         if self.residual is not None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pyspark
@@ -90,6 +93,8 @@ def create_session(settings: Settings) -> SparkSession:
     if active is not None:
         return active
     check_java()
+    logging.getLogger("tidemill").info("starting Spark")
+    logging.getLogger("py4j").setLevel(logging.CRITICAL)  # what it logs with a trace is raised as well
     os.environ["SPARK_HOME"] = str(Path(pyspark.__file__).parent)
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
@@ -99,12 +104,22 @@ def create_session(settings: Settings) -> SparkSession:
     conf[_JAVA_OPTIONS] = driver_java_options(settings.spark_conf.get(_JAVA_OPTIONS, ""))
     for key, value in conf.items():
         builder = builder.config(key, value)
-    session = builder.getOrCreate()
-    session.sparkContext.setLogLevel("OFF")
-    _outlive_sigterm(session)
+    made = builder.getOrCreate()
+    made.sparkContext.setLogLevel("OFF")
+    _outlive_sigterm(made)
     for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
         PySparkLogger.getLogger(name).disabled = True  # it would print Java's stack beside our own message
-    return session
+    return made
+
+
+@contextmanager
+def session(settings: Settings) -> Iterator[SparkSession]:
+    """As :func:`create_session`; it is stopped at the end."""
+    spark = create_session(settings)
+    try:
+        yield spark
+    finally:
+        spark.stop()
 
 
 def _outlive_sigterm(session: SparkSession) -> None:

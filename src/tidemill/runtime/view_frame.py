@@ -11,6 +11,7 @@ from pyspark.errors import ParseException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from tidemill.errors import TidemillError
+from tidemill.plan.catalyst_frames import check_reads
 from tidemill.runtime.file_status import FILES_SCHEMA, file_parts
 from tidemill.runtime.snapshot import Snapshot, to_table
 from tidemill.runtime.tables import ERRORS_SUFFIX
@@ -76,9 +77,11 @@ def query_views(
     Raises
     ------
     TidemillError
-        TM2001 and TM2004 when the query cannot be parsed or resolved, TM2036 when it reads a table.
+        TM2001 and TM2004 when the query cannot be parsed or resolved, TM2036 when it reads a table, TM2024 when it
+        writes.
     """
     session = spark.newSession()
+    check_reads(session, text)
     at = snapshot.version.epoch if epoch is None else epoch
     names = [name for name in snapshot.catalog.views if snapshot.readable_at(name, at)]
     names += [t.name for t in snapshot.catalog.tables.values() if t.readable and t.born <= at]
