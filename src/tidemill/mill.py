@@ -19,6 +19,7 @@ from tidemill.errors import TidemillError
 from tidemill.plan import statements
 from tidemill.plan.alter_table import AlterTable
 from tidemill.plan.catalyst_frames import description
+from tidemill.plan.numbered import numbered
 from tidemill.plan.statement_words import parse_reading
 from tidemill.plan.statements import (
     CreateTable,
@@ -166,6 +167,7 @@ class Mill:
             )
         return self._coordinator
 
+    @numbered()
     def _execute(self, source: Source, repeatable: bool = False) -> DataFrame | str | None:
         coordinator = self._open()
         statement: Statement | AlterTable = coordinator.catalyst.parse(source)
@@ -211,6 +213,7 @@ class Mill:
             return True
         return isinstance(statement, CreateView) and not statement.or_replace and coordinator.has_view(statement)
 
+    @numbered()
     def create_view(self, name: str, frame: DataFrame, *, replace: bool = False) -> None:
         """Keep the result of a DataFrame as a materialized view.
 
@@ -247,6 +250,7 @@ class Mill:
         with self._open().declaring() as declaration:
             yield declaration
 
+    @numbered()
     def explain(self, query: str | DataFrame) -> str:
         """The incremental plan of a query, as text. Errors as for creating a view of it."""
         return self._open().explain(query)

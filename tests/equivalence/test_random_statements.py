@@ -79,6 +79,8 @@ class _Trial:
         except TidemillError as error:
             assert _NUMBERED.fullmatch(error.number) and error.what, statement
             self.numbers[error.number] += 1
+            if error.number == "TM2900":
+                self._failed(statement, error)
         except Exception as error:
             self._failed(statement, error)
         if time.monotonic() - began > 20:
