@@ -41,7 +41,7 @@ from tidemill.runtime.ingest_tables import not_ingested
 from tidemill.runtime.ingest_write import Ingest
 from tidemill.runtime.report import EpochReport
 from tidemill.runtime.root import Root
-from tidemill.runtime.session import create_session
+from tidemill.runtime.session import create_session, java_ended, java_has_ended, needing_java, stop_session
 from tidemill.runtime.snapshot import Snapshot
 from tidemill.runtime.subscription import Subscription
 from tidemill.runtime.tables import changeable
@@ -88,7 +88,7 @@ class Mill:
             undo.callback(taken.release)
             self.spark = spark or create_session(self.settings)
             if self._owns_spark:
-                undo.callback(self.spark.stop)
+                undo.callback(stop_session, self.spark)
             self._within = taken.within
             self._coordinator = Coordinator(taken, self.settings, self.spark)
             undo.pop_all()
@@ -108,7 +108,10 @@ class Mill:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.close()
+        if error is None:
+            self.close()
+        else:
+            self._end()  # the error tells already that Java has ended, if it has
 
     # -- statements ---------------------------------------------------------------------------------
 
@@ -133,7 +136,8 @@ class Mill:
                 got=f"{len(found)} statements",
                 hint="use script() for several",
             )
-        return self._execute(found[0])
+        with needing_java(self.spark, "while a statement was executed"):
+            return self._execute(found[0])
 
     def script(self, text: str) -> list[DataFrame | str | None]:
         """Execute a script; a CREATE that repeats what exists, word for word or with the same plan, is skipped.
@@ -147,7 +151,8 @@ class Mill:
         results = []
         for done, source in enumerate(statements.split_script(text)):
             try:
-                results.append(self._execute(source, repeatable=True))
+                with needing_java(self.spark, "while a statement was executed"):
+                    results.append(self._execute(source, repeatable=True))
             except TidemillError as error:
                 where = f"in the statement on line {source.line}: {source.text.splitlines()[0][:80]}"
                 if done:
@@ -247,7 +252,7 @@ class Mill:
         TidemillError
             TM2xxx for what is wrong with it; nothing has been changed then, also when filling it raises.
         """
-        with self._open().declaring() as declaration:
+        with needing_java(self.spark, "while a script was compared"), self._open().declaring() as declaration:
             yield declaration
 
     @numbered()
@@ -279,7 +284,10 @@ class Mill:
             case Describe(name):
                 return self._describe(name)
             case Query(query):
-                return query_views(self.spark, coordinator.snapshot(durable), query, frame_of=coordinator.view_frame)
+                with needing_java(self.spark, "while a query was planned"):
+                    return query_views(
+                        self.spark, coordinator.snapshot(durable), query, frame_of=coordinator.view_frame
+                    )
 
     def _show(self, kind: str) -> DataFrame:
         return self.spark.createDataFrame(self._open().snapshot().show(kind))
@@ -345,7 +353,8 @@ class Mill:
         TidemillError
             What went wrong; nothing was sealed, and the previous epoch stays readable.
         """
-        return self._announce(self._open().advance())
+        with needing_java(self.spark, "between epochs"):
+            return self._announce(self._open().advance())
 
     def _announce(self, report: EpochReport | None) -> EpochReport | None:
         if report is not None:
@@ -359,7 +368,8 @@ class Mill:
 
     def advance_known(self) -> EpochReport | None:
         """Run one epoch over what the last listing found (see :meth:`backlog`), without looking for more."""
-        return self._announce(self._open().advance_known())
+        with needing_java(self.spark, "between epochs"):
+            return self._announce(self._open().advance_known())
 
     def warnings(self) -> tuple[str, ...]:
         """What went wrong, and is tried again, since the last report or call: a checkpoint that failed, for instance.
@@ -426,19 +436,34 @@ class Mill:
         return self._open().durable_epoch
 
     def close(self) -> None:
-        """Stop, make the newest epoch durable, and release the root (and Spark, if it was made here)."""
+        """Stop, make the newest epoch durable, and release the root (and Spark, if it was made here).
+
+        Raises
+        ------
+        TidemillError
+            The error that stopped the background epochs; TM6003 when Java has ended, and so the newest epochs cannot be
+            made durable: they are made again from the same input when the root is opened next.
+        """
+        if self._end():
+            raise java_ended(f"epochs {self.durable_epoch + 1} to {self.epoch} are not durable")
+
+    def _end(self) -> bool:
+        """Close; tells whether epochs are lost because Java has ended."""
         if self._closed:
-            return
+            return False
+        ended = False
         try:
             self.stop()
         finally:
             self._closed = True
             self._wake()
+            ended = java_has_ended(self.spark.sparkContext)
             try:
-                self._coordinator.close()
+                self._coordinator.close(checkpoint=not ended)
             finally:
                 if self._owns_spark:
-                    self.spark.stop()
+                    stop_session(self.spark)
+        return ended and self.durable_epoch < self.epoch
 
     # -- reading ------------------------------------------------------------------------------------
 

@@ -18,6 +18,9 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeE
 
 from tidemill.runtime.report import EpochReport
 
+EVERY = 10.0
+"""Seconds between lines that say how far it is."""
+
 _STARTING = "starting Spark; the first run on a machine also compiles kernels, which takes about a minute"
 
 
@@ -28,13 +31,13 @@ class Display:
     ----------
     log : bool
         Epochs are lines of JSON with the time, and other lines begin with it.
-    every : float
+    every : float, optional
         Seconds between lines that say how far it is, where there is no progress bar.
     """
 
-    def __init__(self, log: bool, every: float = 10.0) -> None:
+    def __init__(self, log: bool, every: float | None = None) -> None:
         self.stopped = False
-        self._every = every
+        self._every = EVERY if every is None else every
         self._doing = ""
         self._epoch = self._total = self._told = 0
         self._log = log
