@@ -9,7 +9,7 @@ from tidemill.errors import EvaluationError, FormatError, TidemillError
 
 if TYPE_CHECKING:
     from tidemill.mill import Mill
-    from tidemill.pipelines import create_table, materialized_view, read, sql, table
+    from tidemill.pipelines import create_table, materialized_view, read, sql, table, udf
     from tidemill.runtime.data_source import register
     from tidemill.runtime.snapshot import Snapshot
 
@@ -26,9 +26,10 @@ __all__ = [
     "register",
     "sql",
     "table",
+    "udf",
 ]
 
-_PIPELINES = ("create_table", "materialized_view", "read", "sql", "table")
+_PIPELINES = ("create_table", "materialized_view", "read", "sql", "table", "udf")
 
 
 def __getattr__(name: str) -> Any:

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from tidemill.mill import Mill
     from tidemill.runtime.datasets import Dataset
 
-__all__ = ["create_table", "materialized_view", "read", "sql", "table"]
+__all__ = ["create_table", "materialized_view", "read", "sql", "table", "udf"]
 
 
 @dataclass
@@ -47,6 +47,7 @@ class Pipeline:
     tables: list[Source] = field(default_factory=list)
     views: list[Source] = field(default_factory=list)
     functions: dict[str, Dataset] = field(default_factory=dict)
+    called: dict[str, tuple[Any, Any, bool]] = field(default_factory=dict)
 
 
 _COLLECTING: ContextVar[Pipeline | None] = ContextVar("pipeline", default=None)
@@ -139,6 +140,21 @@ def create_table(statement: str) -> None:
     sql(statement)
 
 
+def udf(return_type: Any = "string", *, name: str | None = None, deterministic: bool = True) -> Callable[[Any], Any]:
+    """Declare a Python function that the queries of the pipeline call by name.
+
+    See :meth:`tidemill.Mill.register_function`. Errors as there, and TM7026 outside a pipeline.
+    """
+    pipeline = _pipeline()
+
+    def declare(function: Any) -> Any:
+        declared = None if hasattr(function, "returnType") else return_type
+        pipeline.called[name or function.__name__] = (function, declared, deterministic)
+        return function
+
+    return declare
+
+
 def read(name: str) -> Any:
     """A table or view, declared before or after, as a DataFrame. For use inside a function.
 
@@ -192,6 +208,8 @@ def apply(mill: Mill, path: Path) -> list[str]:
         checked, before the first view is created.
     """
     pipeline = load(path, mill.spark)
+    for name, (function, return_type, deterministic) in pipeline.called.items():
+        mill.register_function(name, function, return_type, deterministic=deterministic)
     for source in pipeline.tables:
         mill.script(source.text)
     return mill.create_datasets(pipeline.functions, pipeline.views)
