@@ -40,11 +40,16 @@ ENTRY = {"__init__", "__main__"}
 """``tidemill/__init__.py`` names the public API, ``__main__.py`` runs the command; nobody inside imports them."""
 
 SPARK_ROOMS = {"runtime", "mill"}
-SPARK_FILES = {"plan/catalyst.py", "plan/catalyst_frames.py"}
-"""Who may import pyspark or py4j."""
+SPARK_FILES = {
+    "plan/catalyst.py",
+    "plan/catalyst_frames.py",
+    "plan/function_examples.py",
+    "task/functions/python_functions.py",
+}
+"""Who may import pyspark or py4j; the last one for the Row that a user's function gets."""
 
 ANALYSER_FILES = {*SPARK_FILES, "plan/catalyst_plan.py", "plan/catalyst_expressions.py"}
-"""The first two ask Spark's analyser; the others read the trees it gives, as plain ``Any``."""
+"""Those that may import pyspark ask Spark's analyser; the others read the trees it gives, as plain ``Any``."""
 
 ANALYSER_NAMES = {"_jsparkSession", "_jdf", "_jvm", "sessionState", "queryExecution", "optimizedPlan"}
 

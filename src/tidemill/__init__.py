@@ -10,7 +10,7 @@ from tidemill.errors import EvaluationError, FormatError, TidemillError
 
 if TYPE_CHECKING:
     from tidemill.mill import Mill
-    from tidemill.pipelines import create_table, materialized_view, read, sql, table
+    from tidemill.pipelines import create_table, materialized_view, read, sql, table, udf
     from tidemill.runtime.data_source import register
     from tidemill.runtime.snapshot import Snapshot
 
@@ -29,10 +29,11 @@ __all__ = [
     "register",
     "sql",
     "table",
+    "udf",
 ]
 
 _MODULES = {"Mill": "mill", "Snapshot": "runtime.snapshot", "register": "runtime.data_source"}
-_MODULES |= dict.fromkeys(("create_table", "materialized_view", "read", "sql", "table"), "pipelines")
+_MODULES |= dict.fromkeys(("create_table", "materialized_view", "read", "sql", "table", "udf"), "pipelines")
 """Where the names are that are imported when they are asked for: ``Mill``, for instance, needs PySpark."""
 
 

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from types import TracebackType
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -240,6 +241,40 @@ class Mill:
         """
         coordinator = self._open()
         coordinator.create_view(CreateView(name.lower(), description(frame), or_replace=replace), frame)
+
+    def register_function(
+        self, name: str, function: Any, return_type: Any = None, *, deterministic: bool = True
+    ) -> None:
+        """Let views call a Python function by name.
+
+        Parameters
+        ----------
+        name : str
+            As queries write it.
+        function : callable
+            A function of one row's values, or what ``pyspark.sql.functions.udf``, ``pandas_udf`` or ``arrow_udf`` made.
+        return_type : str or DataType
+            Of a plain function, such as ``"int"``; leave it out for one that declares it.
+        deterministic : bool
+            The caller's word that equal arguments give equal results, now and later. A view has no use for others.
+
+        Raises
+        ------
+        TidemillError
+            TM2107 when it is not deterministic, or its type cannot be read.
+
+        Notes
+        -----
+        A view keeps the function that was registered when it was created, also when the root is opened again or the
+        name is registered with another one: replace the view to change it. Functions of importable modules are kept
+        by their name only, so a new version of the module changes them for rows that come later.
+
+        Security: the function is stored in the root with cloudpickle, and whoever opens the root runs it. Open only
+        roots that you trust, as with any pickle.
+        """
+        if return_type is None and not hasattr(function, "returnType"):
+            return_type = "string"
+        self._open().catalyst.register_function(name, function, return_type, deterministic)
 
     @contextmanager
     def declaring(self) -> Iterator[Declaration]:

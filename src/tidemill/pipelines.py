@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from tidemill.runtime.datasets import Dataset
     from tidemill.runtime.declaration import Declaration
 
-__all__ = ["create_table", "materialized_view", "read", "sql", "table"]
+__all__ = ["create_table", "materialized_view", "read", "sql", "table", "udf"]
 
 
 @dataclass
@@ -49,6 +49,7 @@ class Pipeline:
     tables: list[Source] = field(default_factory=list)
     views: list[Source] = field(default_factory=list)
     functions: dict[str, Dataset] = field(default_factory=dict)
+    called: dict[str, tuple[Any, Any, bool]] = field(default_factory=dict)
 
 
 _COLLECTING: ContextVar[Pipeline | None] = ContextVar("pipeline", default=None)
@@ -136,6 +137,21 @@ def create_table(statement: str) -> None:
     sql(statement)
 
 
+def udf(return_type: Any = "string", *, name: str | None = None, deterministic: bool = True) -> Callable[[Any], Any]:
+    """Declare a Python function that the queries of the pipeline call by name.
+
+    See :meth:`tidemill.Mill.register_function`. Errors as there, and TM7026 outside a pipeline.
+    """
+    pipeline = _pipeline()
+
+    def declare(function: Any) -> Any:
+        declared = None if hasattr(function, "returnType") else return_type
+        pipeline.called[name or function.__name__] = (function, declared, deterministic)
+        return function
+
+    return declare
+
+
 def read(name: str) -> Any:
     """A table or view, declared before or after, as a DataFrame. For use inside a function.
 
@@ -188,6 +204,8 @@ def declare(declaration: Declaration, path: Path, *, may_replace: bool) -> list[
         As :func:`load`, and what is wrong with a declaration.
     """
     pipeline = load(path, declaration.spark)
+    for name, (function, return_type, deterministic) in pipeline.called.items():
+        declaration.register_function(name, function, return_type, deterministic)
     declaration.add_script(pipeline.tables, may_replace=may_replace)
     return declaration.add_datasets(pipeline.functions, pipeline.views, may_replace=may_replace)
 

@@ -23,9 +23,9 @@ from tidemill.plan.statement_words import no_query
 from tidemill.schema import Schema
 
 _PYTHON = re.compile(
-    r'"class":"[\w.]*\.(PythonUDF|PythonUDAF|PythonUDTF|ScalaUDF|ScalaUDAF|PythonMapInArrow|MapInArrow)"'
+    r'"class":"[\w.]*\.(PythonUDAF|PythonUDTF|ScalaUDF|ScalaUDAF|PythonMapInArrow|MapInArrow|MapInPandas)"'
 )
-_NAMED = re.compile(r'"class":"[\w.]*\.(?:PythonUDF|PythonUDAF|ScalaUDF)"[^}]*?"name":"([^"]*)"')
+_NAMED = re.compile(r'"class":"[\w.]*\.(?:PythonUDAF|ScalaUDF)"[^}]*?"name":"([^"]*)"')
 _ZONE = re.compile(r'"timeZoneId":"([^"]+)"')
 _UTC = frozenset({"UTC", "Etc/UTC", "GMT", "Z", "+00:00", "Etc/GMT", "Universal", "Zulu"})
 
@@ -79,7 +79,7 @@ def check_python(text: str) -> None:
             "TM2107",
             "a view cannot call a function written by the user",
             got=named[1] if named else found[1],
-            hint="use Spark's built-in functions; docs/functions.md lists those that are supported",
+            hint="a scalar function in Python is supported: F.udf, F.pandas_udf, F.arrow_udf, Mill.register_function",
         )
 
 

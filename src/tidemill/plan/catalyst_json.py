@@ -8,6 +8,7 @@ from tidemill.plan.catalyst_rules import Rule, Translator, call
 from tidemill.plan.catalyst_tree import JsonTree
 from tidemill.task.expressions import Call, Expression
 
+
 def _get_json_object(node: JsonTree, to: Translator) -> Expression:
     return call("get_json_object", to.args(node), pa.string(), True)
 

@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from tidemill.plan.catalyst_lambdas import LAMBDA_RULES
 from tidemill.plan.catalyst_rules import Rule, Translator, call, constant_value, fixed, only, type_of, unsupported
+from tidemill.plan.catalyst_text import is_constant, split_columns
 from tidemill.plan.catalyst_tree import JsonTree
 from tidemill.schema import type_to_ddl
 from tidemill.task.expressions import Call, Expression, Literal
@@ -29,6 +30,11 @@ def nested_literal(node: JsonTree) -> Expression:
     if "nested" not in node.fields:
         raise unsupported(f"constant of type {type_to_ddl(type_)}", "internal: read the plan with read_plan()")
     return _constant(node.fields["nested"], type_)
+
+
+def constant_expression(value: Any, type_: pa.DataType) -> Expression:
+    """A value as the JVM has it as an expression."""
+    return _constant(value, type_)
 
 
 def _constant(value: Any, type_: pa.DataType) -> Expression:
@@ -103,6 +109,8 @@ def _map_value(node: JsonTree, to: Translator) -> Expression:
 def _element_at(node: JsonTree, to: Translator) -> Expression:
     first = node.children[0]
     if first.name == "StringSplitSQL":
+        if not is_constant(first.children[1]):
+            return call("split_part_any", (*to.args(first), to.arg(node, 1)), pa.string())
         args = (to.arg(first, 0), to.arg(node, 1))
         return call("split_part", args, pa.string(), delimiter=to.constant(first, 1))
     if pa.types.is_map(to.arg(node, 0).type):
@@ -118,6 +126,8 @@ def _size(node: JsonTree, to: Translator) -> Expression:
 
 
 def _split(node: JsonTree, to: Translator) -> Expression:
+    if not is_constant(node.children[1]) or not is_constant(node.children[2]):
+        return split_columns(node, to)
     pattern, limit = to.constant(node, 1), to.constant(node, 2)
     args = (to.arg(node, 0),)
     type_ = pa.list_(pa.string())
@@ -130,8 +140,8 @@ def _split(node: JsonTree, to: Translator) -> Expression:
         patterns.check(regex)
         if patterns.matches_empty(regex):
             raise patterns.DifferentRegexError("it can match the empty text")
-    except patterns.DifferentRegexError as error:
-        raise unsupported(f"split with the pattern {pattern!r}: {error}") from None
+    except patterns.DifferentRegexError:
+        return split_columns(node, to)
     return call("split", args, type_, limit=limit, regex=regex)
 
 
@@ -155,6 +165,11 @@ def _of_lists(function: str, otherwise: Rule) -> Rule:
         return otherwise(node, to)
 
     return rule
+
+
+def _reverse(node: JsonTree, to: Translator) -> Expression:
+    binary = pa.types.is_binary(to.arg(node, 0).type)
+    return fixed("reverse_bytes" if binary else "reverse")(node, to)
 
 
 def _list_of(function: str, type_of_first: Any) -> Rule:
@@ -199,6 +214,6 @@ NESTED_RULES: dict[str, Rule] = {
     "MapEntries": _list_of("map_entries", _map_entries), "MapFromArrays": _map_from_arrays,
     "MapConcat": fixed("map_concat"), "MapSort": fixed("map_sort"), "KnownNotContainsNull": lambda n, to: to.arg(n, 0),
     "Concat": _of_lists("array_concat", only("concat", (pa.types.is_string, pa.types.is_binary))),
-    "Reverse": _of_lists("array_reverse", only("reverse", (pa.types.is_string,))),
+    "Reverse": _of_lists("array_reverse", _reverse),
     **LAMBDA_RULES,
 }  # fmt: skip

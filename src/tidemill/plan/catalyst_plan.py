@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
 
 from tidemill.errors import TidemillError
+from tidemill.plan import catalyst_values
 from tidemill.plan.algebra import (
     Aggregate,
     AggregateCall,
@@ -73,7 +75,10 @@ class _Bound:
 
 
 def read_plan(
-    nodes: list[dict[str, Any]], relations: Mapping[int, str], marks: Mapping[str, str] | None = None
+    nodes: list[dict[str, Any]],
+    relations: Mapping[int, str],
+    marks: Mapping[str, str] | None = None,
+    base: Node | None = None,
 ) -> Node:
     """The algebra of an optimised logical plan.
 
@@ -85,13 +90,18 @@ def read_plan(
         RDD id to name of every relation that a view may read.
     marks : dict, optional
         RDD name to relation, for leaves of DataFrames.
+    base : Node, optional
+        What constant rows hang on in a query without a table; without it such a query is refused.
 
     Raises
     ------
     TidemillError
         TM2006 for a foreign relation; TM2101, TM2102, TM2103 or TM2104 for what is not supported yet.
     """
-    reader = _PlanReader(relations, marks or {})
+    reader = _PlanReader(relations, marks or {}, base)
+    leaf = catalyst_values.base_of(nodes)
+    if leaf is not None:
+        reader.base = catalyst_values.narrow(reader.relation(read_tree([leaf])))
     return reader.read(read_tree(nodes)).exact().node
 
 
@@ -100,9 +110,10 @@ def _id(tree: JsonTree) -> int:
 
 
 class _PlanReader:
-    def __init__(self, relations: Mapping[int, str], marks: Mapping[str, str]) -> None:
+    def __init__(self, relations: Mapping[int, str], marks: Mapping[str, str], base: Node | None) -> None:
         self._relations = relations
         self._marks = marks
+        self.base = base
 
     def read(self, tree: JsonTree) -> _Bound:
         with passing(tree):
@@ -130,6 +141,18 @@ class _PlanReader:
                 return self._window(tree)
             case "Generate":
                 return self._generate(tree)
+            case "ArrowEvalPython" | "BatchEvalPython":
+                return self._called(tree)
+            case "OneRowRelation":
+                return _Bound(catalyst_values.one_row(self.base), {})
+            case "LocalRelation" | "Range":
+                attributes = trees(tree.fields["output"])
+                rows = (
+                    catalyst_values.numbers
+                    if tree.name == "Range"
+                    else partial(catalyst_values.values, attributes=attributes)
+                )
+                return _Bound(rows(tree, base=self.base), {_id(a): i for i, a in enumerate(attributes)})
             case "GlobalLimit" | "LocalLimit" | "Offset":
                 return self._top(tree)
             case "Sort" | "SubqueryAlias" | "RepartitionByExpression" | "Repartition" | "RebalancePartitions":
@@ -146,6 +169,11 @@ class _PlanReader:
 
     def _scan(self, tree: JsonTree) -> _Bound:
         attributes = trees(tree.fields["output"])
+        return _Bound(self.relation(tree), {_id(a): i for i, a in enumerate(attributes)})
+
+    def relation(self, tree: JsonTree) -> Scan:
+        """The table or view that a leaf stands for."""
+        attributes = trees(tree.fields["output"])
         fields = tuple(
             Field(a.fields["name"], type_from_spark(a.fields["dataType"]), bool(a.fields["nullable"]))
             for a in attributes
@@ -153,7 +181,17 @@ class _PlanReader:
         relation = self._relations.get(tree.fields["rddId"]) or self._marks.get(tree.fields.get("rddName") or "")
         if relation is None:
             raise foreign("a Spark table or DataFrame")
-        return _Bound(Scan(relation, fields), {_id(a): i for i, a in enumerate(attributes)})
+        return Scan(relation, fields)
+
+    def _called(self, tree: JsonTree) -> _Bound:
+        """The columns of the child, and one for each function of the user's."""
+        child = self.read(tree.children[0])
+        fields = child.node.schema.fields
+        columns: list[Expression] = [Ref(i, f.type, f.nullable) for i, f in enumerate(fields)]
+        results = trees(tree.fields["resultAttrs"])
+        columns += [translate(e, child.inputs) for e in trees(tree.fields["udfs"])]
+        found = {_id(r): len(fields) + i for i, r in enumerate(results)}
+        return _Bound(projection(child.node, columns), {**child.inputs, **found}, (*child.output, *found.values()))
 
     def _filter(self, tree: JsonTree) -> _Bound:
         below = self._below(tree)
@@ -292,7 +330,9 @@ class _PlanReader:
     def _below(self, tree: JsonTree) -> _Bound:
         """What is below a node whose expressions may have subqueries."""
         (child,) = tree.children
-        return _Bound(ONE_ROW, {}) if child.name == "OneRowRelation" else self.read(child)
+        listed = tree.fields.get("projectList") or [tree.fields.get("condition")]
+        alone = child.name == "OneRowRelation" and any("Subquery" in str(n["class"]) for e in listed for n in e or ())
+        return _Bound(ONE_ROW, {}) if alone else self.read(child)
 
     def _aggregate(self, tree: JsonTree) -> _Bound:
         below = tree.children[0]
@@ -394,13 +434,10 @@ _NAMES = {
     "Sample": "sample() of rows",
     "Deduplicate": "dropDuplicates",
     "Generate": "explode or LATERAL VIEW",
-    "LocalRelation": "VALUES",
-    "OneRowRelation": "SELECT without FROM",
     "UnionLoop": "WITH RECURSIVE",
     "UnionLoopRef": "WITH RECURSIVE",
     "MapPartitions": "a function written by the user",
     "EventTimeWatermark": "WATERMARK",
     "Intersect": "INTERSECT",
     "Except": "EXCEPT",
-    "Range": "range()",
 }

@@ -79,6 +79,11 @@ def _complete_plan(nodes: Iterator[dict[str, Any]], plan: Any) -> None:
     if fields["class"].endswith(".LogicalRDD"):
         fields["rddId"] = plan.rdd().id()
         fields["rddName"] = plan.rdd().name()
+    elif fields["class"].endswith(".LocalRelation"):
+        types = [attribute.dataType() for attribute in _elements(plan.output())]
+        fields["rows"] = [
+            [_java_part(row, i, type_) for i, type_ in enumerate(types)] for row in _elements(plan.data())
+        ]
     elif fields["class"].endswith(".Generate"):
         fields["keptIds"] = [int(a.exprId().id()) for a in _elements(plan.requiredChildOutput())]
     elif fields["class"].endswith(".Expand") and fields["projections"] is None:  # a list that toJSON does not know

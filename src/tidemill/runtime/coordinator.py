@@ -172,9 +172,12 @@ class Coordinator:
     def declaring(self) -> Iterator[Declaration]:
         """A declaration to fill. At the end what it changes is carried out, all of it or nothing, as one change."""
         with self._lock:
-            declaration = Declaration(self.spark, self.catalog, self.version.epoch, self._taken.within)
+            known = self.catalyst.functions
+            declaration = Declaration(self.spark, self.catalog, self.version.epoch, self._taken.within, known)
             yield declaration
             self._adopt(declaration.catalog)
+            for name, function in declaration.catalyst.functions.items():
+                self.catalyst.register_function(name, function, None, True)
 
     def _adopt(self, catalog: Catalog) -> None:
         """Take over a catalog with other tables and views; what it has not any more goes with its state."""

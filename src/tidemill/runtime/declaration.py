@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -50,6 +51,8 @@ class Declaration:
         The newest epoch.
     within : Within
         Where tables may have their files.
+    functions : mapping
+        Python functions that queries may call, by name.
 
     Attributes
     ----------
@@ -61,7 +64,14 @@ class Declaration:
         Views that are declared with another query than they have, and may not be replaced.
     """
 
-    def __init__(self, spark: SparkSession, catalog: Catalog, born: int, within: Within) -> None:
+    def __init__(
+        self,
+        spark: SparkSession,
+        catalog: Catalog,
+        born: int,
+        within: Within,
+        functions: Mapping[str, Any] | None = None,
+    ) -> None:
         self.spark, self.catalog = spark, catalog
         self.changes: list[Change] = []
         self.changed: list[str] = []
@@ -70,6 +80,13 @@ class Declaration:
         self._declared: set[str] = set()
         for name in (*catalog.tables, *catalog.views):
             self.catalyst.register(name, catalog.described(name)[0])
+        for name, function in (functions or {}).items():
+            self.catalyst.register_function(name, function, None, True)
+
+    def register_function(self, name: str, function: Any, return_type: Any, deterministic: bool) -> None:
+        """Let queries call a Python function by name. Errors as :meth:`Catalyst.register_function`."""
+        self.catalyst.register_function(name, function, return_type, deterministic)
+        self.spark.udf.register(name, self.catalyst.functions[name])  # for tm.sql() within functions
 
     def relation(self, name: str) -> DataFrame:
         """A table or view as a DataFrame to build queries of. TM2012 when there is none."""
@@ -216,7 +233,7 @@ class Declaration:
     def _is(self, view: View, statement: CreateView) -> bool:
         """Whether the text alone tells that a view is as it is declared, so that it need not be planned."""
         steady = not statement.or_replace and view.name not in self.catalog.pending
-        alike = view.query.split() == statement.query.split()
+        alike = view.query.split() == statement.query.split() and not self.catalyst.functions
         return steady and alike and dict(view.properties) == dict(statement.properties)
 
     def plan(self, query: str | DataFrame, at: tuple[int, int] = (1, 1)) -> Node:

@@ -17,7 +17,6 @@ from tidemill.formats.json.tokens import (
     FALSE,
     FRACTION,
     INTEGER,
-    NULL,
     OBJECT,
     SPECIAL,
     TEXT,

@@ -19,7 +19,6 @@ from tidemill.task.functions.bodies import Body
 from tidemill.task.functions.lists import Bools, Ints, Lists, put_together, take_apart
 from tidemill.task.functions.registry import Value, function
 
-
 _SHORT = 32
 """Java's sort merges from this length on."""
 

@@ -11,13 +11,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidemill.errors import TidemillError
+from tidemill.errors import EvaluationError, TidemillError
 from tidemill.task.expressions import Call, Expression, Literal, Ref, Variable, references, remap
 from tidemill.task.functions import families  # noqa: F401  (registers every function)
 from tidemill.task.functions.bodies import Body
 from tidemill.task.functions.registry import FUNCTIONS, Function, Value, as_array, lookup
 
-_CONDITIONAL = frozenset({"and", "or", "if", "case", "coalesce", "in"})
+_CONDITIONAL = frozenset({"and", "or", "if", "case", "coalesce", "in", "try"})
 
 
 def supported(name: str) -> bool:
@@ -29,7 +29,7 @@ def can_fail(expression: Expression) -> bool:
     """Whether some row could make the expression raise an error."""
     if not isinstance(expression, Call):
         return False
-    if any(can_fail(arg) for arg in expression.args):
+    if expression.function != "try" and any(can_fail(arg) for arg in expression.args):
         return True
     if expression.function in _CONDITIONAL:
         return False
@@ -90,6 +90,8 @@ def _value(expression: Expression, batch: pa.RecordBatch) -> Value:
             return _coalesce(expression, batch)
         case "in":
             return _in(expression, batch)
+        case "try":
+            return _try(expression.args[0], batch)
     spec = lookup(expression.function)
     return spec.kernel(expression, _arguments(spec, expression, batch), batch.num_rows)
 
@@ -174,6 +176,18 @@ def _case(call: Call, batch: pa.RecordBatch) -> Value:
     for here, value in reversed(taken):
         result = pc.if_else(here, value, result)
     return result
+
+
+def _try(expression: Expression, batch: pa.RecordBatch) -> Value:
+    """NULL in the rows that fail, which are found by halving the batch."""
+    try:
+        return _value(expression, batch)
+    except EvaluationError:
+        if batch.num_rows <= 1:
+            return pa.nulls(batch.num_rows, expression.type)
+    half = batch.num_rows // 2
+    parts = (batch.slice(0, half), batch.slice(half))
+    return pa.concat_arrays([as_array(_try(expression, part), part.num_rows) for part in parts])
 
 
 def _coalesce(call: Call, batch: pa.RecordBatch) -> Value:

@@ -107,4 +107,3 @@ def _members_of(tokens: Tokens, kind: int) -> tuple[Ints, np.ndarray, Ints]:
     missing = (tokens.roots < 0) | (tokens.kinds[tokens.roots] != kind)
     counts, places = members(tokens, np.where(missing, -1, tokens.roots))
     return counts, missing, places
-
