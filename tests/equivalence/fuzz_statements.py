@@ -11,6 +11,8 @@ from fuzz_queries import QueryMaker
 from fuzz_tables import FuzzTable
 from queries import ALL
 
+from tidemill.task.functions.registry import FUNCTIONS
+
 _TOKEN = re.compile(r"\s+|'(?:[^'\\]|\\.)*'|`[^`]*`|\w+|<=>|<=|>=|<>|->|::|.", re.DOTALL)
 _ODD = (
     "", "(", ")", ",", ";", "'", '"', "`", "*", ".", "..", "-", "--", "/*", "*/", "\\", "?", ":a", "$", "@", "%",
@@ -36,6 +38,16 @@ _ODD = (
     "DECIMAL(39,2)", "ARRAY<INT>", "MAP<STRING,INT>", "STRUCT<a:INT>", "CHAR(3)", "VARCHAR(-1)", "t0", "t0.*", "t1",
     "q0", "nowhere", "t0__errors", "t0__files", "_metadata", "a.b.c", "`a b`",
 )  # fmt: skip
+_CONSTANTS = tuple(t for t in _ODD if re.match(r"[-\d.'A-Z]+['\d]|NULL|TRUE|array|map|struct|CAST|\(SELECT", t))
+_CALLS = tuple(sorted({*FUNCTIONS, "sum", "max", "count", "first", "collect_list", "explode", "rank", "lag", "window"}))
+_ALIKE = (
+    ("SUM", "MAX", "COUNT", "MIN", "AVG"), ("LEFT", "RIGHT", "FULL", "CROSS", "LEFT SEMI", "LEFT ANTI", "NATURAL"),
+    ("AND", "OR"), ("=", "<", ">", "<=", ">=", "<>", "<=>", "+", "-", "*", "/", "%", "||", "div"), ("ROWS", "RANGE"),
+    ("PRECEDING", "FOLLOWING"), ("UNION", "INTERSECT", "EXCEPT", "MINUS"), ("LIMIT", "OFFSET"), ("IN", "NOT IN"),
+    ("ROLLUP", "CUBE", "GROUPING SETS"), ("ASC", "DESC"), ("WHERE", "HAVING", "QUALIFY"), ("ALL", "DISTINCT"),
+    ("INT", "BIGINT", "DOUBLE", "STRING", "DATE", "TIMESTAMP", "BOOLEAN", "BINARY", "FLOAT", "DECIMAL(3,1)", "VARIANT"),
+)  # fmt: skip
+_KINDS = frozenset(word for kind in _ALIKE for word in kind)
 _TYPES = (
     "INT", "BIGINT", "TINYINT", "SMALLINT", "FLOAT", "DOUBLE", "DECIMAL(10,2)", "DECIMAL(38,38)", "DECIMAL(40,1)",
     "STRING", "BINARY", "BOOLEAN", "DATE", "TIMESTAMP", "TIMESTAMP_NTZ", "TIME", "INTERVAL DAY",
@@ -77,9 +89,31 @@ class StatementMaker:
         """One statement; two thirds of them are not what somebody meant."""
         rng = self._rng
         text = self._right()
-        for _ in range(rng.choice((0, 1, 1, 2, 3, 8))):
-            text = self._mutated(text)
+        for _ in range(rng.choice((0, 1, 1, 1, 2, 3, 8))):
+            text = self._of_its_kind(text) if rng.random() < 0.7 else self._mutated(text)
         return text
+
+    def _of_its_kind(self, text: str) -> str:
+        """One token replaced by another of its kind, so that the statement can be parsed more often than not."""
+        rng = self._rng
+        tokens = _TOKEN.findall(text)
+        names = [i for i, t in enumerate(tokens) if re.fullmatch(r"[a-z_]\w*", t)]
+        called = [i for i in names if tokens[i + 1 : i + 2] == ["("]]
+        constants = [i for i, t in enumerate(tokens) if re.fullmatch(r"\d+|'.*'", t)]
+        words = [i for i, t in enumerate(tokens) if t in _KINDS]
+        among = rng.choice([kind for kind in (names, called, constants, words) if kind] or [[]])
+        if not among:
+            return self._mutated(text)
+        at = rng.choice(among)
+        if among is called:
+            tokens[at] = rng.choice(_CALLS)
+        elif among is constants:
+            tokens[at] = rng.choice(_CONSTANTS)
+        elif among is words:
+            tokens[at] = rng.choice(next(kind for kind in _ALIKE if tokens[at] in kind))
+        else:
+            tokens[at] = tokens[rng.choice(names)]
+        return "".join(tokens)
 
     def _right(self) -> str:
         rng = self._rng

@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 from fuzz_statements import StatementMaker
 from fuzz_tables import random_tables
+from oracle import usual_tables
 from pyspark.sql import SparkSession
 from tests.local_jobs import LocalJobs
 
@@ -65,6 +66,9 @@ class _Trial:
                 for file in range(len(table.files)):
                     table.release(file)
                 mill.sql(table.create_statement())
+            for usual in usual_tables(rng, place / "usual", 40):
+                usual.release(len(usual.waiting))
+                mill.sql(usual.create_statement())
             maker = StatementMaker(rng, tables, place / "data")
             for count in range(1, size + 1):
                 self._ask(mill, maker.statement())
