@@ -13,6 +13,8 @@ from tidemill.task.functions import (
     dates,
     decimals,
     json_paths,
+    json_read,
+    json_write,
     map_bodies,
     maps,
     mathematics,
@@ -22,6 +24,7 @@ from tidemill.task.functions import (
     structs,
     text_positions,
     timestamps,
+    variant,
 )
 
 __all__ = [
@@ -37,6 +40,8 @@ __all__ = [
     "dates",
     "decimals",
     "json_paths",
+    "json_read",
+    "json_write",
     "map_bodies",
     "maps",
     "mathematics",
@@ -46,4 +51,5 @@ __all__ = [
     "structs",
     "text_positions",
     "timestamps",
+    "variant",
 ]
