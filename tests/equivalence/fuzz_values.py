@@ -6,6 +6,7 @@ import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+import fuzz_nested
 from fuzz_parts import Part, fixed, sql
 from fuzz_tables import Kind
 
@@ -86,6 +87,8 @@ class ValueMaker:
             return self.constant(family) if rng.random() < 0.6 or family == "decimal" else self._converted(family)
         if rng.random() < 0.14:
             return self._chosen(family, depth - 1)
+        if family in fuzz_nested.FAMILIES and rng.random() < 0.06:
+            return Value(*fuzz_nested.nested_value(self, family, depth - 1))
         makers: dict[str, Callable[[int], Value]] = {
             "int": self._int,
             "decimal": self._decimal,

@@ -43,11 +43,13 @@ from tidemill.plan.catalyst_text import (
 )
 from tidemill.plan.catalyst_time import TIME_RULES
 from tidemill.plan.catalyst_tree import JsonTree, read_expression, read_plan, tree
+from tidemill.plan.catalyst_variant import VARIANT_RULES, no_column, variant_as
 from tidemill.schema import type_to_ddl
 from tidemill.task.expressions import Expression, Literal, Ref
 from tidemill.task.functions import patterns
 from tidemill.task.functions.cast import cast_can_fail, castable
 from tidemill.task.functions.decimal_types import arithmetic_type, rounded_type
+from tidemill.task.functions.variant import VARIANT
 
 __all__ = ["JsonTree", "read_expression", "read_plan", "translate", "tree"]
 
@@ -98,7 +100,7 @@ def _attribute(node: JsonTree, inputs: Mapping[int, int]) -> Ref:
 def _first(node: JsonTree, to: Translator) -> Expression:
     if node.fields.get("sessionWindow"):
         raise session_windows()
-    return to.arg(node, 0)
+    return no_column(to.arg(node, 0))
 
 
 def _arithmetic(function: str) -> Rule:
@@ -120,7 +122,12 @@ def _arithmetic(function: str) -> Rule:
 
 
 def _cast(node: JsonTree, to: Translator) -> Expression:
-    value, target = to.arg(node, 0), type_of(node.fields["dataType"])
+    value = to.arg(node, 0)
+    if node.fields["dataType"] == "variant":
+        raise unsupported("CAST to VARIANT", "to_json and parse_json make a VARIANT of other values")
+    target = type_of(node.fields["dataType"])
+    if value.type == VARIANT:
+        return variant_as(value, (), target, eval_mode(node))
     if value.type == target:
         return value
     if not castable(value.type, target):
@@ -446,6 +453,7 @@ _RULES: dict[str, Rule] = {
     **TIME_RULES,
     **NESTED_RULES,
     **JSON_RULES,
+    **VARIANT_RULES,
     "StaticInvoke": invoked, "Invoke": invoked,
     **TEXT_RULES,
     **PYTHON_RULES,

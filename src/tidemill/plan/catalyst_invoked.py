@@ -5,9 +5,10 @@ from __future__ import annotations
 from tidemill.plan.catalyst_json import JSON_INVOKED
 from tidemill.plan.catalyst_rules import Rule, Translator, unsupported
 from tidemill.plan.catalyst_tree import JsonTree
+from tidemill.plan.catalyst_variant import VARIANT_INVOKED
 from tidemill.task.expressions import Expression
 
-_INVOKED: dict[str, Rule] = {**JSON_INVOKED}
+_INVOKED: dict[str, Rule] = {**JSON_INVOKED, **VARIANT_INVOKED}
 """By the name of the method, or by the class of the evaluator."""
 
 

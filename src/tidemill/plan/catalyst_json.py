@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from tidemill.plan.catalyst_rules import Rule, Translator, call
+from tidemill.plan.catalyst_rules import Rule, Translator, call, type_of, unsupported
 from tidemill.plan.catalyst_tree import JsonTree
+from tidemill.schema import type_to_ddl
 from tidemill.task.expressions import Call, Expression
+from tidemill.task.functions.variant import VARIANT
+
 
 
 def _get_json_object(node: JsonTree, to: Translator) -> Expression:
@@ -26,9 +29,76 @@ def json_tuple(args: tuple[Expression, ...]) -> Expression:
     return Call("json_tuple", args, pa.list_(struct), False)
 
 
-JSON_RULES: dict[str, Rule] = {"GetJsonObject": _get_json_object}
+def _options(function: str, given: dict[str, str] | None, known: tuple[str, ...]) -> dict[str, str]:
+    """Options by their names in lower case; those that are not known are refused."""
+    found = {name.lower(): value for name, value in (given or {}).items()}
+    other = sorted(found.keys() - {name.lower() for name in known})
+    if other:
+        raise unsupported(f"{function} with the option {other[0]}", f"{function} understands: {', '.join(known)}")
+    return found
+
+
+_DEFAULT_CORRUPT = "_corrupt_record"
+
+
+def _from_json(node: JsonTree, to: Translator) -> Expression:
+    options = _options("from_json", node.fields["options"], ("mode", "columnNameOfCorruptRecord"))
+    mode = options.get("mode", "PERMISSIVE").upper()
+    if mode not in ("PERMISSIVE", "FAILFAST"):
+        raise unsupported(f"from_json in mode {mode}", "modes: PERMISSIVE, FAILFAST")
+    type_ = type_of(node.fields["schema"])
+    _check_read(type_)
+    name = options.get("columnnameofcorruptrecord", _DEFAULT_CORRUPT)
+    known = pa.types.is_struct(type_) and type_.get_field_index(name) >= 0
+    return call("from_json", (to.arg(node, 0),), type_, True, mode=mode, corrupt=name if known else None)
+
+
+def _check_read(type_: pa.DataType) -> None:
+    """Refuse what JSON texts cannot be read as here."""
+    if pa.types.is_map(type_):
+        if not pa.types.is_string(type_.key_type):
+            raise unsupported(f"from_json as {type_to_ddl(type_)}", "keys of maps are STRING")
+        _check_read(type_.item_type)
+    elif pa.types.is_list(type_):
+        _check_read(type_.value_type)
+    elif pa.types.is_struct(type_):
+        for field in type_:
+            _check_read(field.type)
+    elif pa.types.is_binary(type_):
+        raise unsupported("from_json as BINARY", "read it as STRING and use unbase64")
+
+
+def _to_json(node: JsonTree, to: Translator) -> Expression:
+    options = _options("to_json", node.children[0].fields.get("options"), ("ignoreNullFields",))
+    value = to.arg(node, 1)
+    if value.type == VARIANT:
+        return call("variant_to_json", (value,), pa.string(), True)
+    _check_written(value.type)
+    ignore = options.get("ignorenullfields", "true").lower() != "false"
+    return call("to_json", (value,), pa.string(), ignore_nulls=ignore)
+
+
+def _check_written(type_: pa.DataType) -> None:
+    """Refuse what cannot be written as JSON here."""
+    if type_ == VARIANT:
+        raise unsupported("to_json of VARIANT inside another value", "write the variant by itself")
+    if pa.types.is_map(type_):
+        if not (pa.types.is_string(type_.key_type) or pa.types.is_integer(type_.key_type)):
+            raise unsupported(f"to_json of {type_to_ddl(type_)}", "keys of maps are STRING or integers")
+        _check_written(type_.item_type)
+    elif pa.types.is_list(type_):
+        _check_written(type_.value_type)
+    elif pa.types.is_struct(type_):
+        for field in type_:
+            _check_written(field.type)
+    elif pa.types.is_binary(type_):
+        raise unsupported("to_json of BINARY", "use base64 for such columns")
+
+
+JSON_RULES: dict[str, Rule] = {"GetJsonObject": _get_json_object, "JsonToStructs": _from_json}
 
 JSON_INVOKED: dict[str, Rule] = {
     "lengthOfJsonArray": _of_all("json_array_length", pa.int32()),
+    "StructsToJsonEvaluator": _to_json,
     "jsonObjectKeys": _of_all("json_object_keys", pa.list_(pa.string())),
 }

@@ -1,8 +1,9 @@
 """Catalyst expression trees, rebuilt from the JSON that Spark prints.
 
 ``plan.toJSON()`` leaves out what cannot be guessed: whether a cast is ``CAST`` or ``try_cast``, the bytes of
-binary constants, the lists of ``InSet`` and ``PivotFirst``, the escape character of LIKE. :func:`read_plan` and
-:func:`read_expression` ask the Java objects for exactly these, and for the id of the RDD at each leaf.
+binary constants, the lists of ``InSet`` and ``PivotFirst``, the escape character of LIKE, the options of from_json.
+:func:`read_plan` and :func:`read_expression` ask the Java objects for exactly these, and for the id of the RDD at each
+leaf.
 """
 
 from __future__ import annotations
@@ -133,6 +134,10 @@ def _complete(nodes: list[dict[str, Any]], expression: Any) -> None:
             fields["value"] = java.value()
         elif name == "Literal" and isinstance(fields["dataType"], dict) and java.value() is not None:
             fields["nested"] = _java_nested(java.value(), java.dataType())
+        elif name == "Literal" and fields["dataType"] == "object" and hasattr(java.value(), "options"):
+            fields["options"] = _java_map(java.value().options())
+        elif name in _WITH_OPTIONS:
+            fields["options"] = _java_map(java.options())
         elif name == "PivotFirst":
             type_ = java.pivotColumn().dataType()
             fields["pivotColumnValues"] = [
@@ -147,6 +152,13 @@ def _complete(nodes: list[dict[str, Any]], expression: Any) -> None:
                 visit(child)
 
     visit(expression)
+
+
+_WITH_OPTIONS = frozenset({"JsonToStructs", "CsvToStructs", "StructsToCsv", "XmlToStructs"})
+
+
+def _java_map(options: Any) -> dict[str, str]:
+    return {str(pair._1()): str(pair._2()) for pair in _elements(options)}
 
 
 def _java_nested(value: Any, type_: Any) -> Any:

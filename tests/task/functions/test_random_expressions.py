@@ -14,6 +14,11 @@ def _format(template: str, *parts: SQL) -> SQL:
     return st.tuples(*parts).map(lambda values: template.format(*values))
 
 
+def _body(inner: SQL) -> SQL:
+    """The same expression of an element ``x`` in place of the column ``i2``; an inner body hides the outer element."""
+    return inner.map(lambda sql: sql.replace("i2", "x"))
+
+
 def _level(integer: SQL, text: SQL, boolean: SQL, number: SQL) -> tuple[SQL, SQL, SQL, SQL]:
     return (
         st.one_of(
@@ -29,6 +34,14 @@ def _level(integer: SQL, text: SQL, boolean: SQL, number: SQL) -> tuple[SQL, SQL
             _format("try_cast({} as int)", text),
             _format("try_cast({} as int)", number),
             _format("case when {0} <> 0 then 7 % {0} end", integer),
+            _format("size(filter(array({}, {}, i2), x -> {}))", integer, integer, _body(boolean)),
+            _format(
+                "aggregate(array({}, {}), {}, (a, x) -> try_add(a, {}))", integer, integer, integer, _body(integer)
+            ),
+            _format(
+                "zip_with(array({}), array(1, {}), (y, x) -> coalesce(y, {}))[1]", integer, integer, _body(integer)
+            ),
+            _format("from_json(concat('{{\"v\":', {}, '}}'), 'v int').v", integer),
         ),
         st.one_of(
             text,
@@ -38,6 +51,10 @@ def _level(integer: SQL, text: SQL, boolean: SQL, number: SQL) -> tuple[SQL, SQL
             _format("cast({} as string)", integer),
             _format("coalesce({}, {})", text, text),
             _format("if({}, {}, {})", boolean, text, text),
+            _format("array_join(transform(array({}, {}), x -> concat(x, {})), '-')", text, text, text),
+            _format("get_json_object(to_json(named_struct('v', {}, 'w', array({}))), '$.w[0]')", text, number),
+            _format("get_json_object(js, concat('$.', {}))", text),
+            _format("get(map_values(transform_values(map(1, {}), (k, v) -> concat(v, {}))), 0)", text, text),
         ),
         st.one_of(
             boolean,
@@ -50,6 +67,8 @@ def _level(integer: SQL, text: SQL, boolean: SQL, number: SQL) -> tuple[SQL, SQL
             _format("({} in ({}, 1, null))", integer, integer),
             _format("({} is null)", text),
             _format("({} like '%a%')", text),
+            _format("exists(array({}, i2), x -> {})", integer, _body(boolean)),
+            _format("forall(array({}, i2), x -> {})", integer, _body(boolean)),
         ),
         st.one_of(
             number,

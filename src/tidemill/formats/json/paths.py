@@ -92,20 +92,24 @@ def is_name(data, start, end, flags, name):
 
 
 @kernel
-def last_values(data, kinds, flags, starts, ends, after, objects, name, skip_nulls, found):
-    """The value of the last key of each object that is the name, -1 where there is none."""
+def last_values(data, kinds, flags, starts, ends, after, objects, name, skip_nulls, before, found, counts):
+    """The value of the last key of each object that is the name, -1 where there is none, and how many there are.
+
+    Values from ``before`` on do not count; -1 is no bound.
+    """
     for row in range(objects.size):
-        found[row] = -1
+        found[row], counts[row] = -1, 0
         token = objects[row]
         if token < 0 or kinds[token] != OBJECT:
             continue
-        stop = after[token]
+        stop = after[token] if before[row] < 0 else before[row] - 1
         token += 1
         while token < stop:
             value = token + 1
-            if is_name(data, starts[token], ends[token], flags[token], name):
-                if not skip_nulls or kinds[value] != NULL:
-                    found[row] = value
+            wanted = not skip_nulls or kinds[value] != NULL
+            if wanted and is_name(data, starts[token], ends[token], flags[token], name):
+                found[row] = value
+                counts[row] += 1
             token = after[value]
 
 
@@ -146,7 +150,8 @@ def evaluate_path(
                 kind = kinds[token]
                 if step == steps.size:
                     if kind == TEXT and style == _RAW:
-                        at = put_raw(data, starts[token], ends[token], flags[token], out, at)
+                        at = put_raw(data, starts[token], ends[token], flags[token], False, out, at)
+                        broken = at < 0
                         result = True
                     elif kind == ARRAY and style == _FLAT:
                         # Arrays in arrays are flattened however deep they are: their brackets are left out.
@@ -282,7 +287,7 @@ def _put(
     data, kinds, flags, starts, ends, after, slots, numbers, number_offsets,
     token, wide, frame_kind, written, depth, out, at,
 ):  # fmt: skip
-    """Write a value into the array that is open, with a comma where one is due; returns the end and whether it failed."""
+    """Write a value into the open array, with a comma where one is due; returns the end and whether it failed."""
     parent = depth - 1
     while parent >= 0 and frame_kind[parent] == _FIELDS:
         parent -= 1

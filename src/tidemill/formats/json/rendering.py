@@ -62,7 +62,7 @@ def _put_utf8(out, at, code):
 
 @kernel
 def _next_code(data, at, end):
-    """The character at ``at`` of a text, -1 for half of a surrogate pair, and where the next one begins."""
+    """The character at ``at`` of a text, negative for half of a surrogate pair, and where the next one begins."""
     c = np.int64(data[at])
     if c == 0x5C:
         c = np.int64(data[at + 1])
@@ -86,7 +86,7 @@ def _next_code(data, at, end):
             low = _unit(data, at + 1)
             if 0xDC00 <= low <= 0xDFFF:
                 return 0x10000 + ((unit - 0xD800) << 10) + (low - 0xDC00), at + 6
-        return -1, at
+        return -unit, at
     if c < 0x80:
         return c, at + 1
     if c < 0xE0:
@@ -98,14 +98,19 @@ def _next_code(data, at, end):
 
 
 @kernel
-def put_raw(data, start, end, flags, out, at):
-    """Write a text as it is, without quotes; half of a surrogate pair becomes ``?``. Returns the end."""
+def put_raw(data, start, end, flags, lenient, out, at):
+    """Write a text as it is, without quotes; returns the end.
+
+    Half of a surrogate pair becomes ``?`` if ``lenient``, else -1 is returned.
+    """
     if not flags & ESCAPED:
         size = end - start
         out[at : at + size] = data[start:end]
         return at + size
     while start < end:
         code, start = _next_code(data, start, end)
+        if code < 0 and not lenient:
+            return -1
         at = _put_utf8(out, at, code if code >= 0 else 63)
     return at
 
@@ -120,7 +125,10 @@ def _put_escape(out, at, unit):
 
 @kernel
 def put_quoted(data, start, end, flags, wide, out, at):
-    """Write a text in quotes. ``wide`` leaves characters beyond U+FFFF as they are. -1 for half of a surrogate pair."""
+    """Write a text in quotes. ``wide`` leaves characters beyond U+FFFF as they are.
+
+    Half of a surrogate pair is an escape, too; with ``wide`` it cannot be written, and -1 is returned.
+    """
     out[at] = 0x22
     at += 1
     if not flags & (ESCAPED | UNUSUAL):
@@ -131,8 +139,10 @@ def put_quoted(data, start, end, flags, wide, out, at):
         while start < end:
             code, start = _next_code(data, start, end)
             if code < 0:
-                return -1
-            if code == 0x22 or code == 0x5C:
+                if wide:
+                    return -1
+                at = _put_escape(out, at, -code)
+            elif code == 0x22 or code == 0x5C:
                 out[at], out[at + 1] = 0x5C, code
                 at += 2
             elif code >= 0x20:
@@ -176,7 +186,7 @@ def _put_word(out, at, kind):
 
 @kernel
 def put_value(data, kinds, flags, starts, ends, after, slots, numbers, number_offsets, token, wide, out, at):
-    """Write a value and what is in it. Returns the end, -1 when a text holds half of a surrogate pair.
+    """Write a value and what is in it. Returns the end, -1 when it cannot be written.
 
     ``slots`` says for each token which text of ``numbers`` is its number.
     """
@@ -210,7 +220,7 @@ def put_value(data, kinds, flags, starts, ends, after, slots, numbers, number_of
             if is_key:
                 out[at] = 0x3A
                 at += 1
-        elif kind == OBJECT or kind == ARRAY:
+        elif kind == OBJECT or kind == ARRAY:  # noqa: SIM109
             out[at] = 0x7B if kind == OBJECT else 0x5B
             at += 1
             stack[depth] = token
@@ -218,7 +228,7 @@ def put_value(data, kinds, flags, starts, ends, after, slots, numbers, number_of
             fresh = True
             token += 1
             continue
-        elif kind == FRACTION or kind == SPECIAL:
+        elif kind == FRACTION or kind == SPECIAL:  # noqa: SIM109
             low, high = number_offsets[slots[token]], number_offsets[slots[token] + 1]
             out[at : at + high - low] = numbers[low:high]
             at += high - low
@@ -231,12 +241,11 @@ def put_value(data, kinds, flags, starts, ends, after, slots, numbers, number_of
         else:
             at = _put_word(out, at, kind)
         token += 1
-    return at
 
 
 @kernel
-def put_values(data, kinds, flags, starts, ends, after, slots, numbers, number_offsets, chosen, raw, out, offsets):
-    """Write a value for each row, from ``offsets[0]`` on; texts without quotes where ``raw``.
+def put_values(data, kinds, flags, starts, ends, after, slots, numbers, number_offsets, chosen, lenient, out, offsets):
+    """Write a value for each row, from ``offsets[0]`` on; texts without quotes.
 
     Returns the first row that there is no more room for. Offsets of rows without a value (-1) stay as they are; a value
     that cannot be written becomes -2 in ``chosen``.
@@ -247,15 +256,15 @@ def put_values(data, kinds, flags, starts, ends, after, slots, numbers, number_o
         if token >= 0:
             if out.size - at < (ends[token] - starts[token]) * ROOM + 64:
                 return row
-            if kinds[token] == TEXT and raw:
-                at = put_raw(data, starts[token], ends[token], flags[token], out, at)
+            if kinds[token] == TEXT:
+                stop = put_raw(data, starts[token], ends[token], flags[token], lenient, out, at)
             else:
                 stop = put_value(
                     data, kinds, flags, starts, ends, after, slots, numbers, number_offsets, token, False, out, at
                 )
-                if stop < 0:
-                    chosen[row] = -2
-                else:
-                    at = stop
+            if stop < 0:
+                chosen[row] = -2
+            else:
+                at = stop
         offsets[row + 1] = at
     return chosen.size

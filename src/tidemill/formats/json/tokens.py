@@ -262,7 +262,7 @@ def _tokenise(data, offsets, extras, kinds, flags, starts, ends, after, roots):
                 at = stop + 1
                 used += 1
                 after[used - 1] = used
-                if state == _KEY or state == _FIRST_KEY:
+                if state == _KEY or state == _FIRST_KEY:  # noqa: SIM109
                     while at < end and _blank(data[at]):
                         at += 1
                     if at >= end or data[at] != 0x3A:
@@ -270,7 +270,7 @@ def _tokenise(data, offsets, extras, kinds, flags, starts, ends, after, roots):
                     at += 1
                     state = _VALUE
                     continue
-            elif state == _KEY or state == _FIRST_KEY:
+            elif state == _KEY or state == _FIRST_KEY:  # noqa: SIM109
                 break
             elif c == 0x7B or c == 0x5B:
                 if depth == _DEEPEST:
@@ -287,9 +287,9 @@ def _tokenise(data, offsets, extras, kinds, flags, starts, ends, after, roots):
                 if stop < 0:
                     break
                 # Behind a number that is all there is a blank must follow.
-                if depth == 0 and kind != TRUE and kind != FALSE and kind != NULL:
-                    if stop < end and not _blank(data[stop]):
-                        break
+                is_number = kind != TRUE and kind != FALSE and kind != NULL
+                if depth == 0 and is_number and stop < end and not _blank(data[stop]):
+                    break
                 kinds[used], ends[used] = kind, stop
                 at = stop
                 used += 1
@@ -327,3 +327,19 @@ def list_members(after, containers, offsets, places):
             for at in range(offsets[row], offsets[row + 1]):
                 places[at] = token
                 token = after[token]
+
+
+@kernel
+def nth_members(kinds, after, arrays, index, found):
+    """The element at an index, from 0, of each array; -1 where there is none."""
+    for row in range(arrays.size):
+        token = arrays[row]
+        found[row] = -1
+        if token >= 0 and kinds[token] == ARRAY:
+            stop, count = after[token], index
+            token += 1
+            while token < stop and count > 0:
+                token = after[token]
+                count -= 1
+            if token < stop:
+                found[row] = token

@@ -61,7 +61,8 @@ def _tests(lists: Lists, body: Body, decisive: bool) -> tuple[Bools, Bools]:
 
 def _equal(found: pa.Array, wanted: bool) -> Bools:
     holds: Bools = pc.fill_null(found, not wanted).to_numpy(zero_copy_only=False)
-    return holds == wanted
+    matching: Bools = holds == wanted
+    return matching
 
 
 @function("exists", sql=("exists", "any_match"), bodies=True)

@@ -3,8 +3,8 @@
 Arrays of fewer than 32 elements are sorted as Java's ``Arrays.sort`` does, comparison by comparison: the first run,
 then binary insertion, each step for all arrays. So a comparator that contradicts itself (one that never gives 0, say)
 gives what Spark gives. Longer arrays are sorted by merging: two neighbouring runs are merged by ranks, each element of
-a run looking for its place in the other one by bisection, which takes about (log2 n)^2 / 2 evaluations of the body. That is
-stable as in Spark; what it gives for a comparator that contradicts itself is undefined.
+a run looking for its place in the other one by bisection, which takes about (log2 n)^2 / 2 evaluations of the body.
+That is stable as in Spark; what it gives for a comparator that contradicts itself is undefined.
 """
 
 from __future__ import annotations

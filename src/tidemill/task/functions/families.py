@@ -17,6 +17,8 @@ from tidemill.task.functions import (
     hashing,
     java_patterns,
     json_paths,
+    json_read,
+    json_write,
     map_bodies,
     maps,
     mathematics,
@@ -32,6 +34,7 @@ from tidemill.task.functions import (
     text_rules,
     timestamps,
     urls,
+    variant,
 )
 
 __all__ = [
@@ -51,6 +54,8 @@ __all__ = [
     "hashing",
     "java_patterns",
     "json_paths",
+    "json_read",
+    "json_write",
     "map_bodies",
     "maps",
     "mathematics",
@@ -66,4 +71,5 @@ __all__ = [
     "text_rules",
     "timestamps",
     "urls",
+    "variant",
 ]

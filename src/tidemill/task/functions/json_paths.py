@@ -12,7 +12,7 @@ from tidemill.formats.json.tokens import ARRAY, CONTROL_CHARACTERS, OBJECT, SING
 from tidemill.state.columns import column
 from tidemill.task.expressions import Call
 from tidemill.task.functions.json_texts import java_numbers, members, rendered, text_column, tokens_of
-from tidemill.task.functions.lists import Ints, Lists, offsets_of, put_together
+from tidemill.task.functions.lists import Ints, Lists, offsets_of, put_together, validity
 from tidemill.task.functions.registry import Value, as_array, function
 
 _HIVE = SINGLE_QUOTES | CONTROL_CHARACTERS
@@ -60,29 +60,40 @@ def _at_path(texts: pa.Array, path: str | None) -> pa.Array:
 def _json_tuple(call: Call, args: list[Value], rows: int) -> Value:
     """An array of one struct, so that it is a generator like ``inline``."""
     tokens = tokens_of(as_array(args[0], rows), _HIVE)
-    fields = [_field(tokens, arg, rows) for arg in args[1:]]
+    chosen = [_field(tokens, arg, rows) for arg in args[1:]]
+    fields = [rendered(tokens, c, lenient=False) for c in chosen]
+    broken = np.logical_or.reduce([(c >= 0) & ~validity(f) for c, f in zip(chosen, fields, strict=True)])
+    if broken.any():
+        fields = [pc.if_else(pa.array(broken), pa.scalar(None, pa.string()), f) for f in fields]
     entries = pa.StructArray.from_arrays(fields, fields=list(call.type.value_type))
     return put_together(call.type, Lists(np.ones(rows, np.bool_), np.arange(rows + 1), entries))
 
 
-def _field(tokens: Tokens, name: Value, rows: int) -> pa.Array:
+def _field(tokens: Tokens, name: Value, rows: int) -> Ints:
+    """The value of a field of each row, by a name that may differ from row to row."""
     if isinstance(name, pa.Scalar):
-        return rendered(tokens, fields_called(tokens, tokens.roots, name.as_py(), skip_nulls=True), raw=True)
+        return fields_called(tokens, tokens.roots, name.as_py(), skip_nulls=True)[0]
     names = name.dictionary_encode()
     chosen = np.full(rows, -1, np.int64)
     for number, text in enumerate(names.dictionary.to_pylist()):
         here = np.flatnonzero(pc.fill_null(pc.equal(names.indices, number), False).to_numpy(zero_copy_only=False))
-        chosen[here] = fields_called(tokens, tokens.roots[here], text, skip_nulls=True)
-    return rendered(tokens, chosen, raw=True)
+        chosen[here], _ = fields_called(tokens, tokens.roots[here], text, skip_nulls=True)
+    return chosen
 
 
-def fields_called(tokens: Tokens, objects: Ints, name: str | None, *, skip_nulls: bool) -> Ints:
-    """The token of the last value called ``name`` in each object, -1 where there is none."""
-    found = np.full(len(objects), -1, np.int64)
+def fields_called(
+    tokens: Tokens, objects: Ints, name: str | None, *, skip_nulls: bool, before: Ints | None = None
+) -> tuple[Ints, Ints]:
+    """The token of the last value called ``name`` in each object, -1 where there is none, and how many there are.
+
+    ``before`` leaves out values from a token on.
+    """
+    found, counts = np.full(len(objects), -1, np.int64), np.zeros(len(objects), np.int64)
+    bounds = np.full(len(objects), -1, np.int64) if before is None else before
     if name is not None and len(tokens.kinds):
         columns = (tokens.data, tokens.kinds, tokens.flags, tokens.starts, tokens.ends, tokens.after)
-        last_values(*columns, objects, np.frombuffer(name.encode(), np.uint8), skip_nulls, found)
-    return found
+        last_values(*columns, objects, np.frombuffer(name.encode(), np.uint8), skip_nulls, bounds, found, counts)
+    return found, counts
 
 
 @function("json_array_length")
@@ -96,7 +107,7 @@ def _json_array_length(call: Call, args: list[Value], rows: int) -> Value:
 def _json_object_keys(call: Call, args: list[Value], rows: int) -> Value:
     tokens = tokens_of(as_array(args[0], rows), _HIVE)
     counts, missing, places = _members_of(tokens, OBJECT)
-    keys = rendered(tokens, places[::2], raw=True)
+    keys = rendered(tokens, places[::2], lenient=True)
     return put_together(call.type, Lists(~missing, offsets_of(counts // 2), keys))
 
 

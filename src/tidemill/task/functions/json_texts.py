@@ -105,8 +105,11 @@ def doubles(texts: pa.Array) -> pa.Array:
     return texts.cast(pa.float64())
 
 
-def rendered(tokens: Tokens, chosen: Ints, *, raw: bool) -> pa.Array:
-    """Values as Jackson writes them, NULL for -1; a text that is the value itself without quotes where ``raw``."""
+def rendered(tokens: Tokens, chosen: Ints, *, lenient: bool) -> pa.Array:
+    """Values as Jackson writes them, NULL for -1; a text that is the value itself without quotes.
+
+    Half of a surrogate pair in that is ``?`` if ``lenient``, else the value is NULL.
+    """
     numbers = java_numbers(tokens, chosen)
     wanted = chosen.astype(np.int64)
     places = np.where(wanted < 0, 0, wanted)
@@ -118,7 +121,7 @@ def rendered(tokens: Tokens, chosen: Ints, *, raw: bool) -> pa.Array:
     while done < len(chosen):
         columns = (tokens.data, tokens.kinds, tokens.flags, tokens.starts, tokens.ends, tokens.after)
         made = (numbers.slots, numbers.data, numbers.offsets)
-        done += put_values(*columns, *made, wanted[done:], raw, out, offsets[done:])
+        done += put_values(*columns, *made, wanted[done:], lenient, out, offsets[done:])
         if done < len(chosen):
             out = np.concatenate([out, np.empty(len(out) + ROOM * int(sizes[done]) + 64, np.uint8)])
     return text_column(out[: offsets[-1]], offsets, wanted < 0)
