@@ -5,7 +5,8 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 DATA := var/nycflights13
 
-.PHONY: demo test prepare check bench data chaos fuzz statements tpch nexmark large model faults recovery shredder memory clean lock
+.PHONY: demo test prepare check bench data chaos fuzz statements damage examples tpch nexmark large model faults recovery
+.PHONY: shredder memory clean lock
 
 demo: $(STAMP) prepare data  ## the flights example, end to end
 	@rm -rf var/demo
@@ -38,6 +39,12 @@ fuzz: $(STAMP)  ## random queries against Spark and DuckDB; QUERIES=2000, TIDEMI
 
 statements: $(STAMP)  ## random statements, each with an answer or a numbered error; COUNT=5000, TIDEMILL_SEED=n repeats a run
 	TIDEMILL_STATEMENTS=$(or $(COUNT),5000) $(BIN)/python -m pytest -s tests/equivalence/test_random_statements.py
+
+damage: $(STAMP)  ## damaged files, as Spark reads them; FILES=2000, TIDEMILL_SEED=n repeats a run
+	TIDEMILL_DAMAGED_FILES=$(or $(FILES),2000) $(BIN)/python -m pytest -s tests/formats/test_damaged_files.py
+
+examples: $(STAMP)  ## random tests of formats with three times as many examples; EXAMPLES=300 per cent of what is written there
+	TIDEMILL_EXAMPLES=$(or $(EXAMPLES),100) $(BIN)/python -m pytest tests/formats
 
 tpch: $(STAMP)  ## TPC-H at a larger scale, every epoch against Spark; SCALE=0.01
 	TIDEMILL_TPCH=$(or $(SCALE),0.01) $(BIN)/python -m pytest tests/equivalence/test_tpch.py

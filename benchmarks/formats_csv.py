@@ -1,8 +1,9 @@
 """CSV to Arrow on one core, bytes in memory: against pyarrow.csv, Polars, DuckDB and Spark's reader.
 
 Run ``python -m benchmarks.formats_csv [--megabytes N] [--runs N] [--spark]``. A case's sides take turns in one process,
-each with one thread; what counts is the time of the processor, of which others on the machine take less away than of
-the clock. Spark reads the same bytes from a file with ``local[1]``, by the clock, and so does Tidemill beside it.
+each with one thread; "lines" is Tidemill with ``multiLine 'false'``. What counts is the time of the processor, of which
+others on the machine take less away than of the clock. Spark reads the same bytes from a file with ``local[1]``, by
+the clock, and so does Tidemill beside it.
 """
 
 from __future__ import annotations
@@ -134,6 +135,11 @@ def read_tidemill(case: Case) -> int:
     return tidemill.formats.open("csv", case.schema).read(case.data, case.needed).num_rows
 
 
+def read_lines(case: Case) -> int:
+    """Rows read by Tidemill, one line a row."""
+    return tidemill.formats.open("csv", case.schema, multiLine=False).read(case.data, case.needed).num_rows
+
+
 def read_pyarrow(case: Case) -> int:
     """Rows read by pyarrow.csv."""
     read = pa_csv.read_csv(
@@ -179,7 +185,8 @@ def peers() -> dict[str, Callable[[Case], int]]:
         finally:
             path.unlink()
 
-    return {"tidemill": read_tidemill, "pyarrow": read_pyarrow, "polars": read_polars, "duckdb": read_duckdb}
+    sides = {"tidemill": read_tidemill, "lines": read_lines}
+    return sides | {"pyarrow": read_pyarrow, "polars": read_polars, "duckdb": read_duckdb}
 
 
 def _duckdb_type(type_: pa.DataType) -> str:
@@ -280,10 +287,10 @@ def main() -> None:
     for case in found:
         speed = speeds(case, sides, 2 if given.small else given.runs)
         results[case.title] = speed
-        ratios = [speed["tidemill"] / speed[name] for name in ("pyarrow", "polars", "duckdb")]
+        ratios = [speed["tidemill"] / speed[name] for name in ("lines", "pyarrow", "polars", "duckdb")]
         rows.append([case.title, *(round(s) for s in speed.values()), *ratios, *shares(case)])
     table(
-        ["case", *sides, "/ pyarrow", "/ polars", "/ duckdb", "row ends", "index", "values"],
+        ["case", *sides, "/ lines", "/ pyarrow", "/ polars", "/ duckdb", "row ends", "index", "values"],
         rows,
     )
     for case in found:

@@ -17,7 +17,7 @@ from itertools import accumulate
 
 import numpy as np
 
-from tidemill.formats.csv.format import checked_columns
+from tidemill.formats.csv.format import check_types, checked_columns
 from tidemill.formats.csv.header import layout_by_position
 from tidemill.formats.csv.options import parse_options
 from tidemill.formats.csv.rows import RowBuilder
@@ -41,9 +41,10 @@ class FixedWidthFormat:
     is_text = True
 
     def validate(self, schema: Schema, options: Mapping[str, str]) -> None:
-        """Raises TM4003 for bad widths."""
+        """Raises TM4003 for bad widths, TM4004 for types of columns without a parser."""
         _widths(schema, options)
-        parse_options(_of_csv(options))
+        patterns = parse_options(_of_csv(options)).patterns
+        check_types(schema, [parser_for(field.type, patterns) for field in schema], self.name)
 
     def reader(self, schema: Schema, options: Mapping[str, str], needed: Sequence[str]) -> FixedWidthReader:
         """A reader of some columns."""

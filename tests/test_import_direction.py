@@ -123,6 +123,46 @@ def test_only_some_know_spark(path: Path) -> None:
         assert not names & (ANALYSER_NAMES - {"_jvm"} if relative == JAVA_FILE else ANALYSER_NAMES)
 
 
+def is_twin(name: str) -> bool:
+    """Whether a module says in plain Python what another one does fast, for tests."""
+    last = name.rpartition(".")[2]
+    return last in ("plain_table", "reference") or last.endswith("_reference")
+
+
+def test_only_twins_import_twins() -> None:
+    """What is tested must not be made of what it is tested against."""
+    wrong = []
+    for path in sources():
+        if not is_twin(path.stem):
+            names = [(line, n) for line, name in imports(path) for n in (name, name.rpartition(".")[0])]
+            wrong += [
+                f"{path}:{line}: {name}" for line, name in names if name.startswith("tidemill.") and is_twin(name)
+            ]
+    assert not wrong
+
+
+TWIN_OF = {
+    "csv/plain_table.py": ("csv.header", "csv.rows", "csv.buffer_index", "csv.row_ends", "csv.one_line"),
+    "csv/reference.py": ("csv", "delimiters"),
+    "generator/reference.py": ("generator.columns",),
+    "json/reference.py": ("json.columns", "json.rows", "json.walk", "json.index", "json.elements", "json.texts"),
+    "native/reference.py": ("native.rows",),
+    "orderbook/reference.py": ("orderbook.replay",),
+    "values/reference.py": ("values.columns", "values.times", "values.integers", "values.floats", "values.decimals"),
+}
+"""What twins must not be made of, below ``tidemill.formats``."""
+
+
+@pytest.mark.parametrize("twin", TWIN_OF)
+def test_twins_stand_alone(twin: str) -> None:
+    names = {name.removeprefix("tidemill.formats.") for _, name in imports(PACKAGE / "formats" / twin)}
+    forbidden = TWIN_OF[twin]
+    assert not {n for n in names if n in forbidden or n.startswith(tuple(f"{f}." for f in forbidden))} - {
+        "csv.options",
+        "csv.reference",
+    }
+
+
 def test_importing_the_package_does_not_start_spark() -> None:
     """``tidemill query`` answers simple statements without it."""
     for name in ("cli.py", "output.py", "running.py", "querying.py", "runtime/snapshot.py", "__init__.py"):

@@ -7,13 +7,14 @@ import struct
 
 import numba
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from long_form import examples
 
 from tidemill.formats import byte_masks as bm
 
 words = st.integers(0, 2**64 - 1)
-EXAMPLES = settings(max_examples=100, deadline=None)
+EXAMPLES = examples(100)
 
 
 @numba.njit

@@ -11,8 +11,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 from csv_reading import columns, read
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from long_form import examples
 from test_csv_fuzz import assert_same
 
 import tidemill.formats
@@ -143,7 +144,7 @@ some_texts = st.one_of(
 )
 
 
-@settings(max_examples=400, deadline=None)
+@examples(400)
 @given(
     st.lists(st.sampled_from(CASES), min_size=1, max_size=4),
     st.lists(st.lists(some_texts, min_size=4, max_size=4), max_size=8),
@@ -170,7 +171,7 @@ def test_any_texts_give_what_the_plain_parsers_give(cases, rows, options, quoted
     assert_same(read(data, schema, options, sizes=sizes), data, schema, options)
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(st.floats(allow_nan=False, allow_infinity=False))
 def test_percentages_are_rounded_correctly(number):
     assert one("percent", pa.float64(), f"{number!r}%" if "e" not in repr(number) else "1%") == (

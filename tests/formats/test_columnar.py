@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 from columnar_reading import read_file
 from csv_reading import columns
+from long_form import times
 
 from tidemill.errors import FormatError, TidemillError
 from tidemill.formats.columnar.lossless import lossless
@@ -295,7 +296,7 @@ def test_damaged_files_are_numbered_errors_or_the_right_number_of_rows(format_: 
     data = parquet(table, row_group_size=100, compression="none") if format_ == "parquet" else arrow(table, 100)
     schema = columns(i=pa.int64(), s=pa.string(), l=pa.list_(pa.int64()))
     failed = 0
-    for _ in range(300):
+    for _ in range(times(300)):
         changed = bytearray(data)
         for _ in range(random_.randrange(1, 5)):
             back = random_.random() < 0.5

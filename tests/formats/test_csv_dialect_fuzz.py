@@ -9,8 +9,9 @@ import json
 import numpy as np
 import pyarrow as pa
 from csv_reading import as_table, columns, read, read_in_splits
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
+from long_form import examples
 from test_csv_fuzz import assert_same
 
 from tidemill.errors import TidemillError
@@ -20,7 +21,7 @@ from tidemill.formats.delimiters import Delimiters, delimiter_table, walk_rows
 from tidemill.formats.line_ends import OPEN, scan_row_ends
 from tidemill.formats.unordered import in_order, read_unordered
 
-EXAMPLES = settings(max_examples=250, deadline=None)
+EXAMPLES = examples(250)
 SCHEMA = columns(A=pa.string(), N=pa.int32(), B=pa.string(), X=pa.float64())
 
 PIECES = [
@@ -56,6 +57,7 @@ dialects = st.fixed_dictionaries(
         "mode": st.sampled_from(["PERMISSIVE", "DROPMALFORMED"]),
         "ignoreLeadingWhiteSpace": st.just("true"),
         "ignoreTrailingWhiteSpace": st.just("true"),
+        "multiLine": st.sampled_from(["true", "false", "false"]),
     },
 )
 
@@ -108,7 +110,7 @@ def test_any_splits_give_each_row_once(file, choice, sizes):
     assert_same(read_in_splits(data, SCHEMA, options, cuts, sizes), data, SCHEMA, options)
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(files(), st.integers(1, 40), st.sampled_from([1, 3]))
 def test_buffers_in_any_order(file, size, threads):
     options, data = file
@@ -127,6 +129,9 @@ def test_buffers_in_any_order(file, size, threads):
 )
 def test_any_bytes_and_delimiters_at_all(data, separator, row_end, escape, sizes):
     options = {"sep": spelled(separator), "lineSep": spelled(row_end), **({"escape": escape} if escape else {})}
+    assume(is_possible(options))
+    assert_same(read(data, SCHEMA, options, sizes=sizes), data, SCHEMA, options)
+    options["multiLine"] = "false"
     assume(is_possible(options))
     assert_same(read(data, SCHEMA, options, sizes=sizes), data, SCHEMA, options)
 

@@ -9,13 +9,14 @@ from typing import Any
 
 import pyarrow as pa
 from csv_reading import Table, columns, read, read_in_splits
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from long_form import examples
 
 from tidemill.formats.csv.plain_table import plain_table
 from tidemill.schema import TIMESTAMP, TIMESTAMP_NTZ, Field, Schema
 
-EXAMPLES = settings(max_examples=250, deadline=None)
+EXAMPLES = examples(250)
 
 TYPES = [
     pa.bool_(),
@@ -90,8 +91,9 @@ option_sets = st.fixed_dictionaries(
         "mode": st.sampled_from(["PERMISSIVE", "DROPMALFORMED"]),
         "ignoreLeadingWhiteSpace": st.just("true"),
         "ignoreTrailingWhiteSpace": st.just("TRUE"),
-        "quote": st.sampled_from(['"', '"', "", "'", "1", "-", ":"]),
+        "quote": st.sampled_from(['"', '"', "", "'", "~", "@"]),
         "sep": st.sampled_from([",", ";", "a"]),
+        "multiLine": st.sampled_from(["true", "false", "false"]),
     },
 )
 buffer_sizes = st.one_of(st.just([1] * 4000), st.lists(st.integers(1, 100), max_size=60))
@@ -129,6 +131,7 @@ def test_any_splits_give_each_row_once(data, schema, options, choice, sizes):
 def test_any_bytes_at_all(data, sizes):
     schema = columns(a=pa.string(), b=pa.int32())
     assert_same(read(data, schema, sizes=sizes), data, schema, {})
+    assert_same(read(data, schema, {"multiLine": "false"}, sizes=sizes), data, schema, {"multiLine": "false"})
 
 
 texts = st.text(st.sampled_from("ab ,\"\n\r1é'#"), max_size=6)
@@ -149,7 +152,7 @@ def test_reads_what_the_csv_module_writes(table, crlf, sizes):
     assert list(map(list, named.rows)) == written
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(st.lists(st.tuples(lines, line_ends), min_size=1, max_size=10), schemas, st.data())
 def test_needed_columns_do_not_change_rows(rows, schema, choice):
     data = b"".join(a + b for a, b in rows)

@@ -83,6 +83,50 @@ def test_unterminated_quote_makes_the_rest_one_malformed_row():
     table = read(b'1,x\n2,"y\n3,z\n', PAIR)
     assert table.rows == ((1, "x"), (None, None))
     assert table.errors == (RowError(4, None, "unterminated_quote", b'2,"y\n3,z\n', False, 6),)
+    with pytest.raises(FormatError, match=r"unterminated_quote \(9 bytes up to the end of the file\)"):
+        read(b'1,x\n2,"y\n3,z\n', PAIR, FAIL)
+
+
+def test_one_line_a_row_recovers_at_the_next_line():
+    data = b'1,x\n2,"y\n3,"z"\r\n4,"a,b\r\n"5,c\n6,"d""\n7,"e" \n"8","f"\n9,"'
+    table = read(data, PAIR, {"multiLine": "false"})
+    assert table.rows == (
+        (1, "x"), (2, None), (3, "z"), (4, None), (None, None), (6, None), (7, None), (8, "f"), (9, None),
+    )  # fmt: skip
+    assert [(e.column, e.reason, e.raw) for e in table.errors] == [
+        ("b", "bad_quote", b'2,"y'), ("b", "bad_quote", b'4,"a,b'), (None, "too_few_fields", b'"5,c'),
+        ("a", "bad_int32", b'"5,c'), ("b", "bad_quote", b'6,"d""'), ("b", "bad_quote", b'7,"e" '),
+        ("b", "bad_quote", b'9,"'),
+    ]  # fmt: skip
+
+
+def test_carriage_returns_as_line_ends():
+    """At the end of the file one ends a row. Elsewhere they are told, in the first row; or in each, of one line."""
+    assert read(b"1,x\n2,y\r", PAIR).rows == ((1, "x"), (2, "y"))
+    assert read(b"1,x\n2,y\r", PAIR, {"escape": "\\"}).rows == ((1, "x"), (2, "y"))
+    assert read(b"1,x\n\r", PAIR).rows == ((1, "x"),)
+    found = read(b"x\ry\rz\r", columns(a=pa.string()))
+    assert found.rows == (("x\ry\rz",),)
+    assert found.errors == (RowError(0, None, "bare_carriage_return", b"x\ry\rz", False, 1),)
+    assert read(b'"x\ry"\nz\rz\n', columns(a=pa.string())).errors == ()
+    assert read(b"x\ry\r", columns(a=pa.string()), {"lineSep": "\r"}).rows == (("x",), ("y",))
+    data = b'#\r#\n1,x\n2,"y\ry"\n#\r#\n3,z\r\n4,u\rv\n'
+    lines = read(data, PAIR, {"multiLine": "false", "comment": "#"})
+    assert lines.reasons == [(None, "bare_carriage_return")] * 2
+    assert [(e.position, e.at) for e in lines.errors] == [(8, 12), (25, 28)]
+    with pytest.raises(FormatError, match="TM4010") as caught:
+        read(b"a,b\r1,x\r", PAIR, {"header": "true"})
+    assert caught.value.hint == r"carriage returns end the lines of the file: lineSep '\r' reads it"
+
+
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
+def test_a_mark_of_utf_16_is_told(encoding):
+    data = "\ufeffa,b\n1,x\n2,y\n".encode(encoding)
+    found = read(data, PAIR)
+    assert (found.errors[0].position, found.errors[0].reason) == (0, "utf16_mark")
+    with pytest.raises(FormatError, match="TM4010") as caught:
+        read(data, PAIR, {"header": "true"})
+    assert caught.value.hint == "the file begins with the mark of UTF-16: convert it to UTF-8"
 
 
 def test_unterminated_quote_in_a_comment_leaves_the_row_before_alone():

@@ -43,6 +43,39 @@ def test_a_line_end_of_two_bytes_leaves_each_of_them_to_the_text():
     assert read(b"1,x\ny\r\n2,\r\r\n", PAIR, {"lineSep": "\r\n"}).rows == ((1, "x\ny"), (2, "\r"))
 
 
+@pytest.mark.parametrize(
+    ("options", "names"),
+    [
+        ({}, [" a", "b ", "c d", "e,f", 'g"h', " i "]),
+        ({"ignoreLeadingWhiteSpace": "true"}, ["a", "b ", "c d", "e,f", 'g"h', " i "]),
+        ({"ignoreTrailingWhiteSpace": "true"}, [" a", "b", "c d", "e,f", 'g"h', " i "]),
+        ({"nullValue": "c d"}, [" a", "b ", "c d", "e,f", 'g"h', " i "]),
+    ],
+)
+def test_names_of_a_header_are_read_as_values_are(options, names):
+    schema = Schema(tuple(Field(name, pa.int32()) for name in reversed(names)))
+    data = b'\r\n a,b ,c d,"e,f","g""h"," i "\r\n1,2,3,4,5,6\n'
+    assert read(data, schema, {"header": "true", **options}).rows == ((6, 5, 4, 3, 2, 1),)
+
+
+def test_a_header_may_span_lines_or_not():
+    data = b'a,"b\nc"\n1,2\n'
+    assert read(data, columns(**{"b\nc": pa.int32()}), {"header": "true"}).rows == ((2,),)
+    assert read(data, columns(**{'"b': pa.string()}), {"header": "true", "multiLine": "false"}).rows == (
+        (None,), ("2",),
+    )  # fmt: skip
+    assert read(b'"a\'"b\n5\n', columns(**{'"a\'"b': pa.int32()}), {"header": "true"}).rows == ((5,),)
+    assert read(
+        b"a\\\"b,'c\\'d'\n5,6\n", columns(**{"c'd": pa.int32()}), {"header": "true", "escape": "\\", "quote": "'"}
+    ).rows == ((6,),)
+
+
+def test_one_line_a_row_needs_lines_that_separators_do_not_reach_into():
+    with pytest.raises(TidemillError, match="TM4003") as caught:
+        CsvFormat().validate(PAIR, {"multiLine": "false", "sep": "ab", "lineSep": "bc"})
+    assert caught.value.hint == "the end of sep must not be the beginning of lineSep: which one counts?"
+
+
 def test_escape_counts_inside_quotes_only():
     data = rb"""1,"a\"b"
 2,"a\\"
@@ -159,7 +192,9 @@ def test_header_false_and_the_plain_spellings_are_accepted():
         ("nullValues", "[1]"),
         ("nullValues", '["a\\""]'),
         ("emptyValue", "x"),
-        ("multiLine", "false"),
+        ("multiLine", "no"),
+        ("quote", "-"),
+        ("quote", "1"),
         ("ignoreSurroundingSpaces", "true"),
         ("unescapedQuoteHandling", "RAISE_ERROR"),
         ("comment", "//"),

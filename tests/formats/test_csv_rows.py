@@ -25,7 +25,7 @@ def test_both_line_ends_end_rows_and_the_last_one_may_lack():
 
 
 def test_a_carriage_return_elsewhere_is_data():
-    assert values(b'a\rb,"x\r\ny"\r\n1,2\r') == [("a\rb", "x\r\ny"), ("1", "2\r")]
+    assert values(b'1,2\na\rb,"x\r\ny"\r\n1,2\r') == [("1", "2"), ("a\rb", "x\r\ny"), ("1", "2")]
 
 
 def test_empty_lines_are_no_rows_even_with_one_column():

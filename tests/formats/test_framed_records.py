@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 from binary_reading import read_binary
 from csv_reading import columns, read
+from long_form import times
 
 from tidemill.errors import FormatError, TidemillError
 from tidemill.formats.base import RowError
@@ -119,7 +120,7 @@ def test_json_in_frames(size: int) -> None:
 def test_random_frames_equal_files_of_their_own(seed: int, dialect: dict[str, str]) -> None:
     random_ = random.Random(f"frames {seed} {dialect}")
     schema = Schema((Field("k", pa.int64(), False), Field("s", pa.string())))
-    for _ in range(150):
+    for _ in range(times(150)):
         alphabet = random_.choice([b'12,,\n"a\r', b"12,a\n", b'1,"\n', b"12,\xef\xbb\xbf\n#"])
         payloads = [
             bytes(random_.choice(alphabet) for _ in range(random_.randrange(random_.choice((1, 9, 60)))))

@@ -8,14 +8,15 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from json_reading import assert_same, comparable, read
+from long_form import examples
 
 from tidemill.formats.json.reference import MalformedError, PlainJson, parse_record, plain_table
 from tidemill.schema import TIMESTAMP, TIMESTAMP_NTZ, Field, Schema
 
-EXAMPLES = settings(max_examples=100, deadline=None)
+EXAMPLES = examples(100)
 LEAVES = [
     pa.bool_(),
     pa.int8(),
@@ -230,7 +231,7 @@ def test_any_bytes_at_all(data, sizes, multi_line):
     assert_same(read(data, schema, options, sizes=sizes), expected)
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(line_files, schemas, st.data())
 def test_needed_columns_do_not_change_rows(data, schema, choice):
     needed = choice.draw(st.lists(st.sampled_from(schema.names), unique=True))

@@ -127,6 +127,32 @@ def test_what_is_malformed_within_a_value():
     assert table.reasons == [("s", "bad_int32"), ("l", "bad_int32"), ("n", "bad_int32")]
 
 
+def test_only_the_last_value_of_a_key_is_looked_at():
+    """In maps, as in objects: what it overwrites may be of any kind, and within lists and structs too."""
+    schema = columns(
+        m=pa.map_(pa.string(), pa.int32()), l=pa.map_(pa.string(), pa.list_(pa.int32())), n=A.fields[0].type
+    )
+    data = b"""{"m":{"a":"bad","b":1,"a":2},"l":{"a":[1],"b":[2,3],"a":[]}}
+{"m":{"a":1,"b":1,"a":"bad"},"l":{"a":[],"b":[2,3],"a":[1]}}
+{"m":{"a":[],"a":{},"a":null},"l":{"a":["x"],"b":[4],"a":[5,6]}}
+{"m":{"a":1,"\\udc00":1,"\\udc00":2},"l":{"a":5,"a":[7]},"n":"bad","n":3}
+{"m":{"x":1},"l":{"a":[7],"a":5}}
+"""
+    table = read(data, schema)
+    rows = [tuple(held and dict(held) if i < 2 else held for i, held in enumerate(row)) for row in table.rows]
+    assert rows == [
+        ({"a": 2, "b": 1}, {"a": [], "b": [2, 3]}, None),
+        (None, {"a": [1], "b": [2, 3]}, None),
+        ({"a": None}, {"a": [5, 6], "b": [4]}, None),
+        (None, {"a": [7]}, 3),
+        ({"x": 1}, None, None),
+    ]
+    starts = [i for i in range(len(data)) if i == 0 or data[i - 1 : i] == b"\n"]
+    assert [(starts.index(e.position), e.column, e.reason) for e in table.errors] == [
+        (1, "m", "bad_int32"), (3, "m", "bad_utf8"), (4, "l", "bad_array"),
+    ]  # fmt: skip
+
+
 MALFORMED = [
     "", "1", "null", "[]", '[{"a":1}]', "{", '{"a"', '{"a":', '{"a":1', '{"a":1,', '{"a":1,}', "{,}", '{"a" 1}',
     "{1:2}", '{"a":1}}', '{"a":1} x', '{"a":1}{"a":2}', '{"a":[1}', '{"a":[1,]}', '{"a":01}', '{"a":+1}',
@@ -218,6 +244,18 @@ def test_malformed_arrays(data, rows, reasons):
     table = read(data, A)
     assert table.rows == rows
     assert [e.reason for e in table.errors] == reasons
+
+
+FIRST_LINES = [b"[", b"[1,2,3]", b"[]", b'[{"a":0}]', b'[{"a":0}', b'[{"a":"', b"[[[[", b'["a",', b'{"a":0}[', b"[x,"]
+
+
+@pytest.mark.parametrize("first", FIRST_LINES)
+def test_a_bracket_in_the_first_line_costs_no_other(first):
+    data = first + b"\r\n" + b"".join(b'{"a":%d}\n' % i for i in range(1, 1001))
+    table = read(data, A)
+    assert table.rows == ((None,), *((i,) for i in range(1, 1001)))
+    assert [(e.position, e.reason, e.raw) for e in table.errors] == [(0, "bad_json", first)]
+    assert read(data, A, cuts=[3, 700, 5000]) == table
 
 
 def test_multi_line_false_means_lines():
@@ -339,6 +377,13 @@ def test_a_value_within_is_told_beside_rows_that_are_null():
     [
         (b'[{"a": 1}', {}, True), (b"\xef\xbb\xbf \n [", {}, True), (b'{"a": [1]}', {}, False), (b"", {}, False),
         (b"[", {"multiLine": "false"}, False), (b" " * 100, {}, False),
+        (b'[\n  {\n    "a": 1\n  },\n  {\n    "a": 2\n  }\n]', {}, True), (b'[\n{"a":1}\n]\n', {}, True),
+        (b'[{"a":1}\n,{"a":2}\n,{"a":3}\n]', {}, True), (b'[{"a":1},\n{"a":2}\n{"a":3},\n{"a":4}]', {}, True),
+        (b'[{"a":1}]\n[{"a":2}]\n', {}, True), (b"[" + b'{"a":1},' * 10**4, {}, True),
+        (b'[{"a":' + b"1" * 2**17, {}, True), (b'[x {"a":1},{"a":2}]', {}, True),
+        (b'[{"a":1}]\n{"a":2}\n', {}, False), (b'[1,2]\n{"a":2}', {}, False), (b'[{"a":1}\n{"a":2}\n', {}, False),
+        (b'[oops\n' + b'{"a":1}\n' * 10**4, {}, False), (b'[{"a":1,"b":\n{"a":2},\n{"a":3}\n{"a":4}\n', {}, False),
+        (b'[\n{"a":1}\n{"a":2}\n', {}, False), (b"[1,\n", {}, True), (b"[1\n2\n", {}, False),
     ],
 )  # fmt: skip
 def test_the_beginning_tells_of_arrays(beginning, options, whole):

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pytest
 from binary_reading import read_binary
 from csv_reading import columns
+from long_form import times
 
 import tidemill.formats
 from tidemill.errors import FormatError, TidemillError
@@ -198,7 +199,7 @@ def _random_file(random_: random.Random, layout_bytes: int, sized_: bool, order:
 def test_random_bytes_equal_the_plain_reader(seed: int) -> None:
     random_ = random.Random(f"native {seed}")
     kinds = [n for n in TYPES if n not in ("d", "t", "n")]  # Python has no dates of arbitrary integers
-    for _ in range(150):
+    for _ in range(times(150)):
         chosen = [random_.choice(kinds) for _ in range(random_.randrange(1, 11))]
         schema = Schema(tuple(Field(f"{k}_{i}", TYPES[k], random_.random() < 0.9) for i, k in enumerate(chosen)))
         widths = [f"{f.name}:{random_.randrange(1, 9)}" for f in schema if f.name[0] in "sx" and random_.random() < 0.6]

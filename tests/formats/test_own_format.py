@@ -82,6 +82,8 @@ def test_malformed_lines_are_told() -> None:
 def test_options_are_checked() -> None:
     with pytest.raises(TidemillError, match="TM4003"):
         tidemill.formats.open("fixed_width", COLUMNS, widths="6,9,8")
+    with pytest.raises(TidemillError, match="TM4004: the column 'b' has a type that fixed_width cannot hold"):
+        tidemill.formats.open("fixed_width", "a INT, b ARRAY<INT>", widths="6,9")
     with pytest.raises(TidemillError, match="TM4005") as caught:
         tidemill.formats.open("fixed_width", COLUMNS, width="6,9,8,10")
     assert caught.value.hint == "did you mean 'widths'?"

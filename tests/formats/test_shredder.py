@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator, Sequence
 
 import pytest
+from long_form import times
 
 from tidemill.errors import FormatError
 from tidemill.formats.shredder import LARGEST, Claim, SequenceShredder, number_after
@@ -160,7 +161,7 @@ def test_sixteen_threads(seed):
 
 def test_every_order_of_few_buffers(seed):
     rng = random.Random(seed)
-    for _ in range(1500):
+    for _ in range(times(1500)):
         count = rng.randrange(7)
         buffers = [rng.choice([b"", b"\n", b"a", b"a\n", b"\nb", b"a\nb", b"a\nb\nc", b"\n\n"]) for _ in range(count)]
         order = rng.sample(range(count), count)

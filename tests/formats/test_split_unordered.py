@@ -12,6 +12,7 @@ import lz4.frame
 import pyarrow as pa
 import pytest
 from csv_reading import columns
+from long_form import times
 from ranged_file import RangedFile, Split, outcome, read_cut
 
 from tidemill.errors import FormatError, TidemillError
@@ -58,7 +59,7 @@ def check_whole_outcome(format_: str, schema: Schema, options: dict[str, str], d
 
 def test_csv(seed):
     rng = random.Random(seed)
-    for _ in range(600):
+    for _ in range(times(600)):
         data = b"".join(rng.choices(PIECES, k=rng.randrange(80)))
         data = rng.choice([b"", b"", b"", b"\xef\xbb\xbf"]) + data
         options: dict[str, str] = {}
@@ -80,7 +81,7 @@ def test_csv(seed):
 
 def test_json_lines_and_arrays(seed):
     rng = random.Random(seed)
-    for _ in range(300):
+    for _ in range(times(300)):
         lines = [
             rng.choice([b'{"a": "x", "b": 1}', b'{"b": "x"}', b"", b"{", b'{"a": "\\n[,"}', b'{"b": 3000000000}', b" "])
             for _ in range(rng.randrange(30))

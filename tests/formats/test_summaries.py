@@ -8,8 +8,9 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from long_form import examples
 
 from tidemill.formats.csv.reference import plain_rows
 from tidemill.formats.delimiters import Delimiters, delimiter_table
@@ -23,7 +24,7 @@ from tidemill.formats.summaries import (
     summarise,
 )
 
-EXAMPLES = settings(max_examples=300, deadline=None)
+EXAMPLES = examples(300)
 BEHIND_MARK = 3
 
 rules = st.sampled_from(

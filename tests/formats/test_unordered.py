@@ -13,8 +13,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from csv_reading import Table, as_table, columns, feed_split
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from long_form import examples
 
 from tidemill.errors import FormatError
 from tidemill.formats.base import RowReader, Rows
@@ -27,7 +28,7 @@ from tidemill.formats.summaries import Automaton
 from tidemill.formats.unordered import Part, UnorderedReader, in_order, read_unordered
 from tidemill.schema import Field, Schema
 
-EXAMPLES = settings(max_examples=200, deadline=None)
+EXAMPLES = examples(200)
 
 SCHEMA = columns(a=pa.string(), b=pa.int32())
 QUOTED = b'1,2\n"a\n,""b",3\r\nx"y,4\n' * 3 + b'"c,\n\n",5\n,\n'

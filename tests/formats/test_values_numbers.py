@@ -12,13 +12,14 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from column_parsing import MALFORMED, parse, parse_plainly
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from long_form import examples
 
 from tidemill.formats.values.eisel_lemire import nearest_double_of
 from tidemill.formats.values.floats import nearest_double
 
-EXAMPLES = settings(max_examples=300, deadline=None)
+EXAMPLES = examples(300)
 INTEGERS = [pa.int8(), pa.int16(), pa.int32(), pa.int64()]
 number_like = st.text("0123456789+-.eE_ xNaInfity", max_size=24).map(str.encode)
 digits = st.from_regex(r"[+-]?[0-9]{1,45}", fullmatch=True).map(str.encode)

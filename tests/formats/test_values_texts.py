@@ -8,15 +8,16 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from column_parsing import MALFORMED, parse, parse_plainly
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from long_form import examples
 
 from tidemill.formats.csv.reference import plain_text
 from tidemill.formats.values.columns import parser_for
 from tidemill.formats.values.field_text import TextRules
 from tidemill.schema import TIMESTAMP, TIMESTAMP_NTZ
 
-EXAMPLES = settings(max_examples=300, deadline=None)
+EXAMPLES = examples(300)
 
 
 def test_booleans():

@@ -10,7 +10,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from unittest import mock
@@ -255,7 +255,13 @@ def test_what_may_lie_in_a_new_root(spark: SparkSession, tmp_path: Path) -> None
     """A disk that was just formatted and mounted, and a buffer made before."""
     for name in ("lost+found", "buffer", ".snapshots"):
         (tmp_path / "root" / name).mkdir(parents=True)
-    Mill(tmp_path / "root", spark=spark, settings=Settings(master="local[2]", partitions=2)).close()
+    settings = Settings(master="local[2]", partitions=2)
+    (tmp_path / "in").mkdir()
+    with closing(Mill(tmp_path / "root", spark=spark, settings=settings)) as mill:
+        mill.sql(f"CREATE TABLE t (a INT) USING csv OPTIONS (path '{tmp_path}/in/*.csv')")
+    with closing(Mill(tmp_path / "root", spark=spark, settings=settings)) as mill:
+        assert mill.sql("SHOW TABLES").count() == 1  # type: ignore[union-attr]
+    assert {"lost+found", "buffer", ".snapshots"} < {path.name for path in (tmp_path / "root").iterdir()}
 
 
 @contextmanager

@@ -44,6 +44,12 @@ class RowError:
     at: int | None = None
     line: int | None = None
 
+    @property
+    def described(self) -> str:
+        """The reason, for messages: with how many bytes of the file it costs, where these are not one row's."""
+        taken = f" ({len(self.raw)} bytes up to the end of the file)" if self.reason == "unterminated_quote" else ""
+        return self.reason + taken
+
     def moved(self, by: int) -> RowError:
         """The same in a file that has so many bytes before what was read."""
         return replace(self, position=self.position + by, at=None if self.at is None else self.at + by)
@@ -208,7 +214,7 @@ class WholeByBeginning(Protocol):
         ...
 
 
-BEGINNING_BYTES = 4096
+BEGINNING_BYTES = 1 << 16
 """How much of a file is looked at for :class:`WholeByBeginning`."""
 
 

@@ -150,11 +150,9 @@ def field_bounds(buf, marks, width, begin, row, field, crlf, starts, ends):
     if count > 0:
         starts[0] = item_at(marks, at - 1) + 1 if at > 0 else begin
     if crlf and field == width - 1:
-        size = np.int64(buf.size)
         for i in range(count):
             end = np.int64(ends[i])
-            # The end of the file without a newline ends a row too, and a carriage return before it is data there.
-            if end < size and end > 0 and byte_at(buf, end - 1) == _CARRIAGE_RETURN:
+            if end > 0 and byte_at(buf, end - 1) == _CARRIAGE_RETURN:
                 ends[i] = end - 1
 
 

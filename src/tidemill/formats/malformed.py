@@ -113,6 +113,6 @@ def fail_fast(mode: Mode, errors: Sequence[RowError], hint: str = "mend the file
         where += f", at byte {first.at}"
     raise MalformedRowError(
         first.position,
-        got=f"{where}: {first.reason}: {first.raw.decode('utf-8', 'replace')}",
+        got=f"{where}: {first.described}: {first.raw.decode('utf-8', 'replace')}",
         hint=f"{hint}, or use mode PERMISSIVE or DROPMALFORMED",
     )

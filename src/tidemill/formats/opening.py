@@ -7,13 +7,14 @@ from typing import Any, overload
 import pyarrow as pa
 
 from tidemill.formats import standalone
+from tidemill.formats.base import Format
 from tidemill.formats.inferred import InferringFormat, open_inferring
 from tidemill.formats.standalone import OpenFormat
 from tidemill.schema import Schema
 
 
 @overload
-def open_format(name: str, schema: Schema | pa.Schema | str, **options: Any) -> OpenFormat: ...
+def open_format(name: str | Format, schema: Schema | pa.Schema | str, **options: Any) -> OpenFormat: ...
 
 
 @overload
@@ -21,7 +22,7 @@ def open_format(name: str, schema: None = None, **options: Any) -> InferringForm
 
 
 def open_format(
-    name: str, schema: Schema | pa.Schema | str | None = None, **options: Any
+    name: str | Format, schema: Schema | pa.Schema | str | None = None, **options: Any
 ) -> OpenFormat | InferringFormat:
     """A format for use without a mill: :func:`tidemill.formats.standalone.open_format`.
 
@@ -35,5 +36,5 @@ def open_format(
     {'a': [1], '_rescued_data': [None]}
     """
     if schema is None:
-        return open_inferring(name, options)
+        return open_inferring(name if isinstance(name, str) else name.name, options)
     return standalone.open_format(name, schema, **options)

@@ -151,13 +151,13 @@ class OpenFormat:
         return tuple(columns)
 
 
-def open_format(name: str, schema: Schema | pa.Schema | str, **options: Any) -> OpenFormat:
+def open_format(name: str | Format, schema: Schema | pa.Schema | str, **options: Any) -> OpenFormat:
     """A format by its name, for use without a mill; also ``tidemill.formats.open``.
 
     Parameters
     ----------
-    name : str
-        As written in ``USING``.
+    name : str or Format
+        As written in ``USING``; or the format itself, to try one that no package offers yet.
     schema : Schema, pyarrow.Schema or str
         The columns; as a text in Spark's notation.
     **options
@@ -178,16 +178,15 @@ def open_format(name: str, schema: Schema | pa.Schema | str, **options: Any) -> 
     >>> tidemill.formats.open("csv", "a BIGINT, b STRING", sep="|").read(b"1|x\\n2|y\\n").to_pydict()
     {'a': [1, 2], 'b': ['x', 'y']}
     """
-    format_ = lookup(name)
+    format_ = lookup(name) if isinstance(name, str) else name
     given = given_options(options)
     for option in given:
         if option in INFERENCE_OPTIONS:
             raise bad_option(
                 option, given[option], "it is about columns that are inferred: leave out the schema, or it"
             )
-    check_own_options(
-        name, given, format_.option_names | CODEC_OPTIONS | READ_OPTIONS | CONNECTION_OPTIONS | options_of_all().keys()
-    )
+    common = CODEC_OPTIONS | READ_OPTIONS | CONNECTION_OPTIONS | options_of_all().keys()
+    check_own_options(format_.name, given, format_.option_names | common)
     return OpenFormat(format_, *rescuing(_schema(schema), given, inferred=False))
 
 

@@ -7,6 +7,7 @@ import numpy.typing as npt
 
 from tidemill.formats.csv.general_index import index_delimited
 from tidemill.formats.csv.index import MARK_SLACK, find_marks, regular_rows, walk_fields
+from tidemill.formats.csv.one_line import without_open_quotes
 from tidemill.formats.csv.options import CsvOptions
 from tidemill.formats.field_index import FieldOffsets, MarkedFields, Offsets
 from tidemill.formats.line_ends import NO_BYTE, Bytes
@@ -34,6 +35,9 @@ def index_buffer(
         For each field of the file its row in ``starts`` and ``ends``, or -1 when it is not needed.
     """
     comment = options.comment
+    text = data
+    if quotes and not options.multi_line:
+        data = without_open_quotes(data, begin, options)
     if options.delimiters is None:
         width = slot_of.size
         marks, line_ends, returns = _marks(data, begin, options, row_ends, width, quotes)
@@ -42,7 +46,7 @@ def index_buffer(
         if regular_rows(data, begin, marks, line_ends, comment, width, row_starts):
             skipped = int(np.searchsorted(row_starts[:lines], skip_before)) if skip_before else 0
             return MarkedFields(
-                data=data,
+                data=text,
                 marks=marks,
                 width=width,
                 begin=begin,

@@ -25,8 +25,9 @@ from tidemill.schema import Schema, type_to_ddl
 class CsvFormat:
     r"""Rows of separated fields, one line each.
 
-    **Rows.** ``\n`` and ``\r\n`` end a row, the end of the file too. An empty line is no row. Inside quotes
-    line ends and separators are data. ``sep`` and ``lineSep`` may have several bytes and match left to right.
+    **Rows.** ``\n`` and ``\r\n`` end a row, the end of the file too. An empty line is no row. Inside quotes line ends
+    and separators are data; with ``multiLine 'false'`` each line is a row, and a quote that it leaves open stays open.
+    ``sep`` and ``lineSep`` may have several bytes and match left to right.
 
     **Text.** A field that opens with a quote must be a quoted text with inner quotes doubled, else it is
     malformed (``bad_quote``, or the code of its type). Quotes further inside an unquoted field are data. A
@@ -50,9 +51,12 @@ class CsvFormat:
     **Malformed rows.** Reasons: ``too_few_fields`` (the missing ones are NULL), ``too_many_fields`` (the
     others are ignored), ``bad_<type>``, ``bad_utf8``, ``bad_quote`` (NULL), ``unterminated_quote`` (the rest
     of the file is one row of NULLs), ``null_in_not_null`` (NULL or malformed in a NOT NULL column; the row is
-    dropped), ``quote_in_comment`` (a comment spans lines because a quote in it is not closed). PERMISSIVE
-    keeps rows, DROPMALFORMED drops each row with an error, FAILFAST raises TM4020. Which rows are kept never
-    depends on the columns a query needs; PERMISSIVE reports bad values only of needed and NOT NULL columns.
+    dropped), ``quote_in_comment`` (a comment spans lines because a quote in it is not closed),
+    ``bare_carriage_return`` (the first row of a file, with ``multiLine 'false'`` any row, has a carriage return that
+    is not before a newline: where these are the line ends, ``lineSep '\r'`` reads them), ``utf16_mark`` (the first row
+    of a file in UTF-16). PERMISSIVE keeps rows, DROPMALFORMED drops each row with an error, FAILFAST raises TM4020.
+    Which rows are kept never depends on the columns a query needs; PERMISSIVE reports bad values only of needed and
+    NOT NULL columns. What Spark's reader does otherwise is listed in ``docs/differences-from-spark.md``.
     """
 
     name = "csv"
@@ -69,14 +73,7 @@ class CsvFormat:
                 got=str(parsed.max_columns),
                 hint=f"the table has {len(schema)} columns",
             )
-        for field, parser in zip(schema, _parsers(schema, options, parsed), strict=True):
-            if parser is None:
-                raise TidemillError(
-                    "TM4004",
-                    f"the column {field.name!r} has a type that csv cannot hold",
-                    got=type_to_ddl(field.type),
-                    hint="use string, or a format with nested types",
-                )
+        check_types(schema, _parsers(schema, options, parsed), self.name)
 
     def reader(self, schema: Schema, options: Mapping[str, str], needed: Sequence[str]) -> RowReader:
         """See :meth:`tidemill.formats.base.Format.reader`."""
@@ -150,10 +147,23 @@ def _parsers(schema: Schema, options: Mapping[str, str], parsed: CsvOptions) -> 
     return column_parsers(schema, {name.lower(): value for name, value in options.items()}, parsed.patterns)
 
 
+def check_types(schema: Schema, parsers: Sequence[ColumnParser | None], format_: str) -> None:
+    """TM4004 for the first column whose type has no parser."""
+    for field, parser in zip(schema, parsers, strict=True):
+        if parser is None:
+            raise TidemillError(
+                "TM4004",
+                f"the column {field.name!r} has a type that {format_} cannot hold",
+                got=type_to_ddl(field.type),
+                hint="use string, or a format with nested types",
+            )
+
+
 def checked_columns(
     schema: Schema, options: CsvOptions, needed: Sequence[str], parsers: Sequence[ColumnParser | None]
 ) -> tuple[CheckedColumn[ColumnParser], ...]:
-    """The needed columns, then those that decide whether a row is kept."""
+    """The needed columns, then those that decide whether a row is kept. TM4004 for a type without a parser."""
+    check_types(schema, parsers, "this format")
     ordinal_of = {name: i for i, name in enumerate(schema.names)}
     order = [ordinal_of[name] for name in needed]
     for ordinal, field in enumerate(schema):
@@ -163,6 +173,6 @@ def checked_columns(
     for ordinal in order:
         field = schema.fields[ordinal]
         parser = parsers[ordinal]
-        assert parser is not None, "validated before"
+        assert parser is not None, "just checked"
         columns.append(CheckedColumn(ordinal, field, parser))
     return tuple(columns)

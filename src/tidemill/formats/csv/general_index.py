@@ -38,11 +38,11 @@ def index_delimited(
     return int(rows), int(broken)
 
 
-def delimited_row_end(data: Bytes, begin: int, rules: Delimiters) -> int:
-    """Offset of the line end behind the row at ``begin``, or -1."""
+def delimited_row_end(data: Bytes, begin: int, rules: Delimiters) -> tuple[int, bool]:
+    """Offset of the line end behind the row at ``begin``, or -1; and whether the buffer then ends inside quotes."""
     table = delimiter_table(rules)
-    stop, _ = walk_row_end(data, begin, table.following, table.actions, table.guide, table.open)
-    return int(stop) + 1 - len(rules.row_end) if stop >= 0 else -1
+    stop, state = walk_row_end(data, begin, table.following, table.actions, table.guide, table.open)
+    return int(stop) + 1 - len(rules.row_end) if stop >= 0 else -1, int(state) in table.open_at_end
 
 
 @kernel
@@ -121,10 +121,10 @@ def index_delimited_fields(
                 field_start = i
                 continue
             text_end = i - end_size
-            if strips and text_end > text_start and byte_at(buf, text_end - 1) == CARRIAGE_RETURN:
-                text_end -= 1
         else:
             text_end = size
+        if strips and text_end > text_start and byte_at(buf, text_end - 1) == CARRIAGE_RETURN:
+            text_end -= 1
         if text_end > text_start and line_start >= skip_before:
             if byte_at(buf, text_start) == comment:
                 if _holds(buf, text_start, text_end, row_end):

@@ -3,14 +3,27 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
 
 from tidemill.errors import FormatError, nearest
+from tidemill.formats.csv.buffer_index import index_buffer
 from tidemill.formats.csv.options import CsvOptions
-from tidemill.formats.csv.reference import plain_rows, plain_text
+from tidemill.formats.csv.row_ends import UTF16_MARKS, bare_return, row_end
+from tidemill.formats.csv.spellings import plain_texts
 from tidemill.formats.inference.naming import header_columns
-from tidemill.formats.values.field_text import TRIM_LEADING, TRIM_TRAILING
+from tidemill.formats.line_ends import BYTE_ORDER_MARK
+from tidemill.formats.values.columns import parser_for
+from tidemill.formats.values.field_text import NULL, TextRules
 from tidemill.schema import Schema
+
+_NO_TEXT = np.empty(0, np.uint8)
+
+
+_SHOWN = 500
+"""Characters of a header that an error shows."""
 
 
 @dataclass(frozen=True)
@@ -78,8 +91,8 @@ def layout_by_header(schema: Schema, options: CsvOptions, header: bytes, file_si
             raise FormatError(
                 "TM4010",
                 f"the header line lacks the column {column!r}",
-                got=", ".join(names),
-                hint=nearest(column, names) if names else "the file has no header line",
+                got=", ".join(names)[:_SHOWN],
+                hint=_why(header, options) or (nearest(column, names) if names else "the file has no header line"),
             )
         if occurrences[column.lower()] > 1:
             raise FormatError(
@@ -91,27 +104,48 @@ def layout_by_header(schema: Schema, options: CsvOptions, header: bytes, file_si
     return Layout(len(names), tuple(index[column.lower()] for column in schema.names), line.stop if line else 0)
 
 
+def _why(header: bytes, options: CsvOptions) -> str:
+    """Why the first line is no header, if its bytes tell."""
+    if header[:2] in UTF16_MARKS:
+        return "the file begins with the mark of UTF-16: convert it to UTF-8"
+    stop, _ = row_end(np.frombuffer(header, np.uint8), 0, options.lines)
+    if bare_return(header[: stop if stop >= 0 else len(header)].removesuffix(b"\r"), options) >= 0:
+        return "carriage returns end the lines of the file: lineSep '\\r' reads it"
+    return ""
+
+
 def read_header(data: bytes, options: CsvOptions) -> Header | None:
     """The first line of a file that is neither empty nor a comment; None when there is none in its first bytes."""
-    rules = options.general
-    lines = plain_rows(
-        data, rules.separator, rules.quote, options.comment, bool(rules.leading), rules.escape, rules.row_end
+    buffer = np.frombuffer(data, np.uint8)
+    strips = options.general.strips_return
+    begin = len(BYTE_ORDER_MARK) if data.startswith(BYTE_ORDER_MARK) else 0
+    while begin < len(data):
+        stop, inside = row_end(buffer, begin, options.lines)
+        behind = len(data) if stop < 0 else stop + len(options.general.row_end)
+        line = data[begin : stop if stop >= 0 else len(data)]
+        if strips and not inside:
+            line = line.removesuffix(b"\r")
+        if line and line[0] != options.comment:
+            return Header(_names(line, options), behind)
+        begin = behind
+    return None
+
+
+def _names(line: bytes, options: CsvOptions) -> tuple[str, ...]:
+    """The texts of the fields of a line, as those of a row, but none is NULL; with wrong quotes as they are written."""
+    data = np.frombuffer(line, np.uint8)
+    plain = replace(options, null_text=b"", null_texts=(b"",), not_finite=())
+    count = int(index_buffer(data, 0, plain, 1, True, 0, np.array([-1], np.int32)).field_counts[0])
+    fields = index_buffer(data, 0, plain, 1, True, 0, np.arange(count, dtype=np.int32))
+    texts, places = plain_texts(data, fields, plain, [pa.binary()] * count)
+    offsets, written = places.offsets(), fields.offsets()
+    parser = parser_for(pa.binary())
+    assert parser is not None
+    parsed = parser.parse(
+        texts, offsets.starts[:, 0].copy(), offsets.ends[:, 0].copy(), TextRules(plain.quote, plain.trim, _NO_TEXT)
     )
-    line = next((row for row in lines if not row.comment), None)
-    if line is None:
-        return None
-    return Header(tuple(_name(field, options) for field in line.fields), line.stop)
-
-
-def _name(field: bytes, options: CsvOptions) -> str:
-    try:
-        text, _ = plain_text(
-            field,
-            options.quote,
-            bool(options.trim & TRIM_LEADING),
-            bool(options.trim & TRIM_TRAILING),
-            options.general.escape,
-        )
-    except ValueError:
-        text = field
-    return text.decode("utf-8", "replace")
+    names = [b"" if name is None else name for name in parsed.array.to_pylist()]
+    if parsed.status is not None:
+        for i in np.flatnonzero(parsed.status > NULL).tolist():
+            names[i] = line[written.starts[i, 0] : written.ends[i, 0]]
+    return tuple(name.decode("utf-8", "replace") for name in names)

@@ -131,6 +131,7 @@ def find_marks(buf, begin, separator, quote, leading, marks, line_ends):
     if size > begin and (carry != 0 or byte_at(buf, size - 1) != NEWLINE):
         marks[count] = size
         line_ends[lines] = size
+        returns += np.int64(carry == 0 and byte_at(buf, size - 1) == CARRIAGE_RETURN)
         count += 1
         lines += 1
     return count, lines, returns
@@ -212,7 +213,7 @@ def walk_fields(buf, begin, marks, comment, skip_before, slot_of, starts, ends, 
             field_start = at + 1
             continue
         text_end = at
-        if at < size and at > text_start and byte_at(buf, at - 1) == CARRIAGE_RETURN:
+        if at > text_start and byte_at(buf, at - 1) == CARRIAGE_RETURN:
             text_end -= 1
         if text_end > text_start and line_start >= skip_before:
             if byte_at(buf, text_start) == comment:

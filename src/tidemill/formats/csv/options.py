@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tidemill.formats.delimiters import Delimiters
-from tidemill.formats.line_ends import NO_BYTE, LineRules
+from tidemill.formats.line_ends import NO_BYTE, PLAIN_LINES, LineRules
 from tidemill.formats.malformed import Mode, parse_mode
 from tidemill.formats.options import bad_option, flag, positive, time_patterns
 from tidemill.formats.values.chosen import OVERRIDE_OPTIONS
@@ -16,7 +16,6 @@ from tidemill.formats.values.columns import TimePatterns
 from tidemill.formats.values.field_text import TRIM_LEADING, TRIM_TRAILING
 
 _ONLY = {
-    "multiline": ("multiLine", ("true",), "a newline inside quotes is always data"),
     "emptyvalue": ("emptyValue", ("",), "set nullValue or nullValues: then an empty text in quotes is not NULL"),
     "ignoresurroundingspaces": (
         "ignoreSurroundingSpaces",
@@ -56,6 +55,7 @@ OPTION_NAMES = frozenset(
         "encoding",
         "linesep",
         "maxcolumns",
+        "multiline",
     }
     | _ONLY.keys()
     | OVERRIDE_OPTIONS
@@ -88,6 +88,8 @@ class CsvOptions:
         Everything that stands for NULL, ``null_text`` first.
     not_finite : tuple of (bytes, bytes)
         Further names of numbers that are not finite, and what each means.
+    multi_line : bool
+        A line end inside quotes is data; else every line end ends a row, and a quote that it leaves open is text.
     """
 
     header: bool
@@ -102,11 +104,19 @@ class CsvOptions:
     delimiters: Delimiters | None = None
     null_texts: tuple[bytes, ...] = (b"",)
     not_finite: tuple[tuple[bytes, bytes], ...] = ()
+    multi_line: bool = True
 
     @property
     def lines(self) -> LineRules | Delimiters:
         """What decides where lines end."""
+        if not self.multi_line:
+            return PLAIN_LINES if self.general.strips_return else self.plain_lines
         return self.delimiters or LineRules(self.separator, self.quote, self.trim & TRIM_LEADING)
+
+    @property
+    def plain_lines(self) -> Delimiters:
+        """Every line end ends a row."""
+        return Delimiters(b"", self.general.row_end, NO_BYTE, NO_BYTE, 0)
 
     @property
     def general(self) -> Delimiters:
@@ -135,6 +145,9 @@ def parse_options(options: Mapping[str, str]) -> CsvOptions:
     if given.get("encoding", "utf-8").lower() not in ("utf-8", "utf8"):
         raise bad_option("encoding", given["encoding"], "only UTF-8 is supported")
     null_texts = _null_texts(given, delimiters)
+    multi_line = flag(given, "multiLine", True)
+    if not multi_line and _overlap(delimiters.separator, delimiters.row_end):
+        raise bad_option("multiLine", "false", "the end of sep must not be the beginning of lineSep: which one counts?")
     one_byte = len(delimiters.separator) == 1 and delimiters.separator.isascii()
     plain = one_byte and delimiters.row_end == b"\n" and delimiters.escape == NO_BYTE
     return CsvOptions(
@@ -150,7 +163,13 @@ def parse_options(options: Mapping[str, str]) -> CsvOptions:
         delimiters=None if plain else delimiters,
         null_texts=null_texts,
         not_finite=tuple((given[name].encode(), meaning) for name, meaning in _NOT_FINITE.items() if given.get(name)),
+        multi_line=multi_line,
     )
+
+
+def _overlap(first: bytes, second: bytes) -> bool:
+    """Whether the end of one text is the beginning of another."""
+    return any(second.startswith(first[i:]) for i in range(len(first)))
 
 
 _NOT_FINITE = {"nanvalue": b"NaN", "positiveinf": b"Infinity", "negativeinf": b"-Infinity"}
@@ -164,6 +183,10 @@ def _delimiters(given: Mapping[str, str], leading: int) -> tuple[Delimiters, int
     separator = _bytes(name, given.get(name, ","), _MOST_SEPARATOR)
     row_end = _bytes("lineSep", given.get("linesep", "\n"), _MOST_ROW_END)
     quote = _character("quote", given.get("quote", '"')) if given.get("quote", '"') else NO_BYTE
+    if quote != NO_BYTE and (chr(quote).isalnum() or chr(quote) in "+-.:"):
+        raise bad_option(
+            "quote", given["quote"], "no letter, digit or sign of a number: a value must not begin like a quoted text"
+        )
     comment = _character("comment", given["comment"]) if given.get("comment") else NO_BYTE
     escape = NO_BYTE
     if "escape" in given and (given["escape"] or quote != NO_BYTE):

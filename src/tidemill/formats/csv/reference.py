@@ -47,12 +47,14 @@ def plain_rows(
     trim_leading: bool = False,
     escape: int = NO_BYTE,
     row_end: bytes = b"\n",
+    multi_line: bool = True,
 ) -> Iterator[PlainRow]:
     """The rows of a whole file in order, comments among them, empty lines left out.
 
     A quote opens a field at its beginning (with ``trim_leading`` also behind blanks), and again right behind the
     quote that closed it, as a doubled quote does; elsewhere it is text. With an escape, which counts inside quotes
-    only, a quote does not open again.
+    only, a quote does not open again. Unless ``multi_line``, every line
+    end ends a row, and a quote that it leaves open is text.
     """
     between = bytes([separator]) if isinstance(separator, int) else separator
     position = 0
@@ -61,7 +63,9 @@ def plain_rows(
         begins: list[int] = []
         begin = i = position + len(BYTE_ORDER_MARK) * (position == 0 and data.startswith(BYTE_ORDER_MARK))
         inside, may_open = False, True
-        while i < len(data) and (inside or not data.startswith(row_end, i)):
+        line_end = -1 if multi_line else data.find(row_end, position)
+        cut = len(data) if line_end < 0 else line_end
+        while i < cut and (inside or not data.startswith(row_end, i, cut)):
             if inside:
                 if data[i] == escape:
                     i += 1
@@ -69,7 +73,7 @@ def plain_rows(
                     inside, may_open = False, escape == NO_BYTE
             elif may_open and data[i] == quote:
                 inside = True
-            elif data.startswith(between, i):
+            elif data.startswith(between, i, cut):
                 fields.append(data[begin:i])
                 begins.append(begin)
                 i += len(between)
@@ -79,9 +83,10 @@ def plain_rows(
             else:
                 may_open = may_open and trim_leading and data[i] in b" \t"
             i += 1
-        i = min(i, len(data))
+        i = min(i, cut)
         field = data[begin:i]
-        if i < len(data) and row_end == b"\n":
+        inside = inside and multi_line
+        if not inside and row_end == b"\n":
             field = field.removesuffix(b"\r")
         fields.append(field)
         begins.append(begin)

@@ -23,7 +23,7 @@ from tidemill.formats.csv.rows import ReadRows, RowBuilder
 from tidemill.formats.csv.spellings import plain_texts
 from tidemill.formats.inference.naming import header_columns
 from tidemill.formats.json.leftovers import json_text
-from tidemill.formats.line_ends import BYTE_ORDER_MARK, NO_BYTE, OPEN, Bytes, find_row_end
+from tidemill.formats.line_ends import BYTE_ORDER_MARK, NO_BYTE, OPEN, Bytes, LineRules, find_row_end
 from tidemill.formats.malformed import Flaws, Mode
 from tidemill.formats.rescue.new_columns import NewColumnsError, new_names
 from tidemill.formats.rescue.object_texts import Pieces, pieces_of, pieces_of_bytes, write_objects
@@ -31,7 +31,7 @@ from tidemill.formats.rescue.options import RescueRules
 from tidemill.formats.rescue.parting import Rescue
 from tidemill.formats.values.chosen import column_parsers
 from tidemill.formats.values.columns import ColumnParser, parser_for
-from tidemill.formats.values.field_text import NULL, TRIM_LEADING, VALID
+from tidemill.formats.values.field_text import NULL, VALID
 from tidemill.schema import Field, Schema
 
 Texts: TypeAlias = "pa.Array[Any]"
@@ -243,15 +243,15 @@ def _gathered(builder: RowBuilder, read: ReadRows, rows: npt.NDArray[np.int64]) 
     starts = read.fields.row_starts[rows].astype(np.int64)
     if read.position == 0 and starts[0] == 0 and read.data[:3].tobytes() == BYTE_ORDER_MARK:
         starts[0] = len(BYTE_ORDER_MARK)
-    options = builder.options
+    lines = builder.lines
     ends = np.empty_like(starts)
-    if options.delimiters is None:
-        quote = options.quote if read.fields.has_quotes else NO_BYTE
-        find_row_ends(read.data, starts, options.separator, quote, options.trim & TRIM_LEADING, ends)
+    if isinstance(lines, LineRules):
+        quote = lines.quote if read.fields.has_quotes else NO_BYTE
+        find_row_ends(read.data, starts, lines.separator, quote, lines.leading, ends)
     else:
         for i, start in enumerate(starts.tolist()):
-            stop = delimited_row_end(read.data, start, options.delimiters)
-            ends[i] = read.data.size if stop < 0 else stop + len(options.delimiters.row_end)
+            stop, _ = delimited_row_end(read.data, start, lines)
+            ends[i] = read.data.size if stop < 0 else stop + len(lines.row_end)
     data: Bytes = gather(read.data, starts, ends)
     return data
 

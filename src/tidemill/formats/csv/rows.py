@@ -14,9 +14,9 @@ import pyarrow as pa
 from tidemill.formats.base import RowError, Rows
 from tidemill.formats.checked_columns import CheckedColumn, make_batch
 from tidemill.formats.csv.buffer_index import index_buffer
-from tidemill.formats.csv.general_index import delimited_row_end
 from tidemill.formats.csv.header import Layout
 from tidemill.formats.csv.options import CsvOptions
+from tidemill.formats.csv.row_ends import UTF16_MARKS, bare_return, holds, row_end, rows_with_returns
 from tidemill.formats.csv.spellings import plain_texts
 from tidemill.formats.delimiters import Delimiters
 from tidemill.formats.field_index import FieldOffsets, MarkedFields
@@ -24,15 +24,13 @@ from tidemill.formats.line_ends import (
     BYTE_ORDER_MARK,
     CARRIAGE_RETURN,
     NO_BYTE,
-    OPEN,
     Bytes,
     LineRules,
-    find_row_end,
 )
 from tidemill.formats.malformed import Flaw, Flaws, Mode, check_size, fail_fast, first_bad_byte
 from tidemill.formats.row_filter import WORTHWHILE, RowFilter
 from tidemill.formats.values.columns import ColumnParser, ParsedColumn, parse_marked
-from tidemill.formats.values.field_text import NULL, TRIM_LEADING, VALID, TextRules
+from tidemill.formats.values.field_text import NULL, VALID, TextRules
 from tidemill.schema import Field
 
 Fields: TypeAlias = FieldOffsets | MarkedFields
@@ -127,6 +125,8 @@ class RowBuilder:
     def build(self, data: Bytes, position: int, row_ends: int, quotes: bool, unterminated: bool) -> Rows:
         """See :meth:`tidemill.formats.line_split.LineBuilder.build`."""
         check_size(data.size, position)
+        if not self.options.multi_line and self.options.quote != NO_BYTE:
+            quotes = bool(holds(data, self.options.quote))  # who finds lines does not look for quotes
         fields = self.index(data, position, row_ends, quotes)
         if unterminated and self._reaches_end(data, position, fields):
             fields = fields.offsets()
@@ -144,7 +144,8 @@ class RowBuilder:
             parsed = self.parse(texts, plain, rules)
         else:
             parsed, kept = self._parse_wanted(self.filter, texts, plain, rules)
-        flaws = self._flaws(fields, parsed, unterminated)
+        flaws = [f for f in self.line_flaws(data, position, fields) if f.rows.size]
+        flaws += self._flaws(fields, parsed, unterminated)
         arrays = [p.array for p in parsed[: self.needed]]
         if self.rescue is not None:
             read = ReadRows(data, position, fields, texts, plain, parsed, rules)
@@ -226,21 +227,42 @@ class RowBuilder:
         skip_before = max(0, min(self.layout.data_start - position, data.size))
         return index_buffer(data, begin, self.options, row_ends, quotes, skip_before, slot_of)
 
+    def line_flaws(self, data: Bytes, position: int, fields: Fields) -> list[Flaws]:
+        """What is wrong with rows as a whole beside the number of their fields, whatever columns are needed.
+
+        A format of other lines may define it, with reasons of its own: ``Flaws(rows, -1, None, "bad_checksum")``.
+
+        Parameters
+        ----------
+        data : ndarray of uint8
+            A buffer of complete rows.
+        position : int
+            Absolute offset of its first byte.
+        fields : FieldOffsets or MarkedFields
+            What :meth:`index` found in it; ``rows`` are places in its ``row_starts``.
+        """
+        flaws = []
+        if position == 0 and fields.row_starts.size and fields.row_starts[0] == 0:
+            first = np.array([0])
+            if data[:2].tobytes() in UTF16_MARKS:
+                flaws.append(Flaws(first, -1, None, "utf16_mark"))
+            elif self.options.multi_line and bare_return(self.raw(data, 0, 0), self.options) >= 0:
+                flaws.append(Flaws(first, -1, None, "bare_carriage_return"))
+        if not self.options.multi_line:
+            flaws.append(Flaws(rows_with_returns(data, fields, self.options), -1, None, "bare_carriage_return"))
+        return flaws
+
     def _reaches_end(self, data: Bytes, position: int, fields: Fields) -> bool:
         """Whether the last row is what the file ends in, and not a comment behind it."""
         if not fields.row_starts.size:
             return False
-        return self._row_end(data, position, int(fields.row_starts[-1])) < 0
+        return self._row_end(data, position, int(fields.row_starts[-1]))[0] < 0
 
-    def _row_end(self, data: Bytes, position: int, start: int) -> int:
-        """Offset of the line end behind the row at ``start``, or -1."""
+    def _row_end(self, data: Bytes, position: int, start: int) -> tuple[int, bool]:
+        """Offset of the line end behind the row at ``start``, or -1; and whether the buffer then ends inside quotes."""
         marked = position == 0 and start == 0 and data[:3].tobytes() == BYTE_ORDER_MARK
         begin = len(BYTE_ORDER_MARK) if marked else start
-        options = self.options
-        if options.delimiters is not None:
-            return delimited_row_end(data, begin, options.delimiters)
-        stop, _ = find_row_end(data, begin, options.separator, options.quote, options.trim & TRIM_LEADING, OPEN)
-        return int(stop)
+        return row_end(data, begin, self.lines)
 
     def _clear_last_row(self, fields: FieldOffsets) -> None:
         """Nothing can be trusted in a row whose quotes do not close: all its columns become missing."""
@@ -301,6 +323,10 @@ class RowBuilder:
         start = int(fields.row_starts[flaw.row])
         if flaw.reason == "too_few_fields":
             return position + start + len(raw)
+        if flaw.reason == "bare_carriage_return":
+            return position + start + bare_return(raw, self.options)
+        if flaw.ordinal < 0 and flaw.reason not in ("unterminated_quote", "too_many_fields"):
+            return position + start
         if flaw.ordinal < 0:
             number = self.layout.width
             row = data[start : start + len(raw)]
@@ -314,9 +340,11 @@ class RowBuilder:
 
     def raw(self, data: Bytes, position: int, start: int) -> bytes:
         """The row at an offset of a buffer, without its line end."""
-        stop = self._row_end(data, position, start)
+        stop, inside = self._row_end(data, position, start)
         if stop < 0:
-            return bytes(data[start:])
+            stop = data.size
+            if inside:
+                return bytes(data[start:])
         if stop > start and data[stop - 1] == CARRIAGE_RETURN and self.options.general.strips_return:
             stop -= 1
         return bytes(data[start:stop])

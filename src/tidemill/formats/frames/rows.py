@@ -18,9 +18,12 @@ import pyarrow as pa
 from tidemill.formats.base import RowError, RowReader, Rows
 from tidemill.formats.byte_masks import kernel
 from tidemill.formats.checked_columns import make_batch
+from tidemill.formats.csv.row_ends import find_bare_returns
 from tidemill.formats.line_ends import BYTE_ORDER_MARK, CARRIAGE_RETURN
 from tidemill.formats.malformed import Mode, fail_fast
 from tidemill.formats.sized_records import Bytes, Places
+
+_NO_PLACES = np.empty(0, np.int64)
 
 
 @kernel
@@ -72,6 +75,8 @@ class FrameBuilder:
         join_frames(data, starts, sizes, self.separator[0] if self.separator else -1, joined, places)
         if self.separator and starts.size and _marked(data, starts, sizes):
             return None
+        if self.separator == b"\n" and find_bare_returns(joined, _NO_PLACES):
+            return None  # in the first row of a file it is told
         rows = self._read(joined)
         begun = np.zeros(joined.size + 1, np.bool_)
         begun[rows.positions] = True
@@ -122,9 +127,9 @@ class FrameBuilder:
 
 
 def _marked(data: Bytes, starts: Places, sizes: Places) -> bool:
-    """Whether a frame begins with a byte order mark, which only the first byte of a file may."""
-    long = starts[sizes >= len(BYTE_ORDER_MARK)]
-    return bool(np.any(data[long] == BYTE_ORDER_MARK[0]))
+    """Whether a frame begins with a byte order mark, which only the first byte of a file may, or as UTF-16 does."""
+    first = data[starts[sizes >= 2]]
+    return bool(np.any((first == BYTE_ORDER_MARK[0]) | (first >= 0xFE)))
 
 
 def _concatenated(parts: Sequence[Rows]) -> Rows:

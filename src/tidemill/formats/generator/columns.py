@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from decimal import Decimal
 
 import numpy as np
@@ -9,27 +10,36 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidemill.formats.generator.reference import ALPHABET, BITS, GOLDEN, LETTERS, MASK, NULLS, key_of, null_below
 from tidemill.formats.generator.settings import Shape
 
 Words = npt.NDArray[np.uint64]
 
-_GOLDEN = np.uint64(GOLDEN)
-_LETTERS = np.frombuffer(ALPHABET, np.uint8)
-_SHIFTS = np.arange(LETTERS, dtype=np.uint64) * np.uint64(BITS)
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+_NULLS = 0xA0761D6478BD642F
+_MASK = (1 << 64) - 1
+_LETTERS = np.frombuffer(b"abcdefghijklmnopqrstuvwxyz234567", np.uint8)
+_BITS, _LETTERS_OF_WORD = 5, 12
+_SHIFTS = np.arange(_LETTERS_OF_WORD, dtype=np.uint64) * np.uint64(_BITS)
 
 
 def column_of(shape: Shape, seed: int, rows: Words) -> pa.Array:
     """The values of some rows, by their numbers."""
     if pa.types.is_null(shape.type):
         return pa.nulls(len(rows))
-    key = key_of(seed, shape.name)
+    key = _key_of(seed, shape.name)
     values = _values(shape, seed, key, rows)
-    threshold = null_below(shape)
+    threshold = int(shape.null_rate * (1 << 64))
     if threshold == 0:
         return values
-    nulls = np.ones(len(rows), bool) if threshold > MASK else _words(key ^ NULLS, rows) < np.uint64(threshold)
+    nulls = np.ones(len(rows), bool) if threshold > _MASK else _words(key ^ _NULLS, rows) < np.uint64(threshold)
     return values.take(pa.array(np.arange(len(rows)), mask=nulls))
+
+
+def _key_of(seed: int, name: str) -> int:
+    """The number that stands for a column, or a part of one."""
+    digest = hashlib.blake2b(name.encode(), digest_size=8).digest()
+    word = np.array([(seed & _MASK) ^ int.from_bytes(digest, "little")], np.uint64)
+    return int(_mixed(word)[0])
 
 
 def _values(shape: Shape, seed: int, key: int, rows: Words) -> pa.Array:
@@ -48,10 +58,10 @@ def _values(shape: Shape, seed: int, key: int, rows: Words) -> pa.Array:
     if pa.types.is_floating(type_):
         numbers = shape.least + (words >> np.uint64(11)).astype(np.float64) * 2.0**-53 * (shape.most - shape.least)
         return pa.array(numbers).cast(type_, safe=False)
-    count = min(shape.most - shape.least, MASK - 1)
+    count = min(shape.most - shape.least, _MASK - 1)
     words = words % np.uint64(count + 1)
     if not pa.types.is_decimal(type_):
-        return _stored(type_, words + np.uint64(shape.least & MASK))
+        return _stored(type_, words + np.uint64(shape.least & _MASK))
     return _decimals(type_, words, max((shape.most - shape.least) // count, 1) if count else 1, shape.least)
 
 
@@ -77,7 +87,7 @@ def _sequence(shape: Shape, rows: Words) -> pa.Array:
     counts = rows % np.uint64(shape.wrap) if shape.wrap else rows
     if shape.step:
         counts = (counts.astype(np.float64) * shape.step).astype(np.uint64)
-    numbers = counts + np.uint64(shape.least & MASK)
+    numbers = counts + np.uint64(shape.least & _MASK)
     if type_ == pa.string():
         return pa.array(numbers.view(np.int64)).cast(type_)
     return _stored(type_, numbers)
@@ -100,11 +110,11 @@ def _decimals(type_: pa.DataType, words: Words, step: int, least: int) -> pa.Arr
 def _texts(shape: Shape, key: int, rows: Words) -> pa.Array:
     """Texts of one length: letters, or random bytes."""
     text = shape.type == pa.string()
-    numbers = np.arange(-(-shape.length // (LETTERS if text else 8)), dtype=np.uint64)
+    numbers = np.arange(-(-shape.length // (_LETTERS_OF_WORD if text else 8)), dtype=np.uint64)
     first = _mixed(np.uint64(key) + rows * _GOLDEN)
     words = _mixed(first[:, None] + numbers * _GOLDEN)
     if text:
-        data = _LETTERS[(words[:, :, None] >> _SHIFTS) & np.uint64((1 << BITS) - 1)]
+        data = _LETTERS[(words[:, :, None] >> _SHIFTS) & np.uint64((1 << _BITS) - 1)]
     else:
         data = words.astype("<u8").view(np.uint8)
     data = np.ascontiguousarray(data.reshape(len(rows), -1)[:, : shape.length])

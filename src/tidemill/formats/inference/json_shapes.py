@@ -10,10 +10,14 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from tidemill.formats.inference.naming import spelling
-from tidemill.formats.values.reference import plain_value
+from tidemill.formats.line_ends import NO_BYTE
+from tidemill.formats.options import time_patterns
+from tidemill.formats.values.columns import parser_for
+from tidemill.formats.values.field_text import VALID, TextRules
 from tidemill.schema import TIMESTAMP
 
 _MOST_DIGITS = 38
@@ -173,6 +177,8 @@ def seen_of(rows: Iterable[bytes], timestamps: bool = False, pattern: str | None
         Texts that are timestamps are TIMESTAMP, by ``pattern`` if it is given; else STRING as all others.
     """
     shapes: Counter[Any] = Counter()
+    rows = list(rows)
+    moments = _timestamps_of(rows, pattern) if timestamps else frozenset()
 
     def shape(value: Any) -> Any:
         if value is None:
@@ -180,7 +186,7 @@ def seen_of(rows: Iterable[bytes], timestamps: bool = False, pattern: str | None
         if isinstance(value, str):
             if not value:
                 return _Kind.NULL
-            return _Kind.TIMESTAMP if timestamps and _is_timestamp(value, pattern) else _Kind.STRING
+            return _Kind.TIMESTAMP if value in moments else _Kind.STRING
         if isinstance(value, bool):
             return _Kind.BOOLEAN
         if isinstance(value, list):
@@ -212,9 +218,29 @@ def _double(text: str) -> Any:
     return _Kind.DOUBLE
 
 
-def _is_timestamp(text: str, pattern: str | None) -> bool:
-    try:
-        plain_value(TIMESTAMP, text.encode("utf-8", "surrogatepass"), pattern)
-    except ValueError:
-        return False
-    return True
+def _timestamps_of(rows: list[bytes], pattern: str | None) -> frozenset[str]:
+    """All texts in some records that are timestamps."""
+    texts: set[str] = set()
+
+    def collect(value: Any) -> None:
+        if isinstance(value, str):
+            texts.add(value)
+        elif isinstance(value, list):
+            for part in value:
+                collect(part)
+
+    def fields(pairs: list[tuple[str, Any]]) -> None:
+        for _, value in pairs:
+            collect(value)
+
+    decode = json.JSONDecoder(object_pairs_hook=fields, parse_int=_integer).decode
+    for row in rows:
+        decode(without_depths(row).decode("utf-8", "replace"))
+    written = [text.encode("utf-8", "surrogatepass") for text in texts]
+    ends = np.cumsum([0, *map(len, written)]).astype(np.int32)
+    parser = parser_for(TIMESTAMP, time_patterns({} if pattern is None else {"timestampformat": pattern}))
+    assert parser is not None
+    data = np.frombuffer(b"".join(written), np.uint8)
+    parsed = parser.parse(data, ends[:-1].copy(), ends[1:].copy(), TextRules(NO_BYTE, 0, np.empty(0, np.uint8)))
+    found = [parsed.status is None or parsed.status[i] == VALID for i in range(len(written))]
+    return frozenset(text for text, is_one in zip(texts, found, strict=True) if is_one)

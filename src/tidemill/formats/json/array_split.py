@@ -1,7 +1,7 @@
 """Reads a file of arrays of objects, or of objects that span lines.
 
 Where such a file can be cut is known only to who has read it from its first byte. With ``multiLine 'true'`` it is one
-split; where nothing but its first byte tells what it is, the split that begins there has all of it, every other none;
+split; where nothing but its first bytes tell what it is, the split that begins there has all of it, every other none;
 so whoever cuts files looks at their first bytes (:class:`tidemill.formats.base.WholeByBeginning`).
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tidemill.formats.base import RowError, Rows
+from tidemill.formats.base import BEGINNING_BYTES, RowError, Rows
 from tidemill.formats.json.elements import OUTSIDE, scan_elements
 from tidemill.formats.json.index import Bytes
 from tidemill.formats.json.rows import RecordBuilder
@@ -18,11 +18,28 @@ from tidemill.formats.malformed import check_size
 
 _NOTHING = np.empty(0, np.uint8)
 _NOTHING.flags.writeable = False
+_BLANKS = b" \t\r\n"
 
 
 def begins_array(beginning: bytes) -> bool:
-    """Whether the first byte of a file that is no white space opens an array."""
-    return beginning.removeprefix(BYTE_ORDER_MARK).lstrip(b" \t\r\n").startswith(b"[")
+    """Whether a file is an array of objects, by its first ``BEGINNING_BYTES``: not if it may be lines as well.
+
+    A ``[`` at the beginning does not tell: the first line may be malformed. Commas at the ends of lines, or at their
+    beginnings, and lines that begin with ``]`` speak for an array; lines that are an object from brace to brace speak
+    against one. Where neither are more, it is one if the bracket is followed by an object or another bracket, or all
+    is one line.
+    """
+    text = beginning[:BEGINNING_BYTES].removeprefix(BYTE_ORDER_MARK).strip(_BLANKS)
+    if not text.startswith(b"["):
+        return False
+    lines = [line for line in (line.strip(_BLANKS) for line in text.split(b"\n")) if line]
+    if len(lines) > 1 and len(beginning) >= BEGINNING_BYTES:
+        lines.pop()  # it may go on
+    for_array = sum(line.endswith(b",") or line.startswith((b",", b"]")) for line in lines)
+    for_lines = sum(line.startswith(b"{") and line.endswith(b"}") for line in lines)
+    if for_array != for_lines:
+        return for_array > for_lines
+    return len(lines) == 1 or text[1:].lstrip(_BLANKS)[:1] in (b"{", b"[", b"]", b"")
 
 
 class ArraySplitReader:

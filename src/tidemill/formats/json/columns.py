@@ -121,15 +121,17 @@ def _map(type_: pa.DataType, node: Node, values: Build) -> Build:
         found_keys, found = keys(index, places), values(index, places)
         valid = kinds == OBJECT
         wrong = _misfits(kinds, OBJECT, "bad_map")
+        # What another value of its key overwrites is not malformed either.
+        lengths, last = _last_of_each(lengths, found_keys.array)
+        if last is not None:
+            found_keys, found = _only(found_keys, last), _only(found, last)
+            places = last if places is None else places[last]
         wrong += _owners(lengths, [*found_keys.wrong, *found.wrong])
         spoilt = np.union1d(_rows_of(found_keys), _spoilt(index, below, places, found))
         key_array, value_array = found_keys.array, found.array
         if spoilt.size:
             lengths, valid, kept = _without(lengths, valid, spoilt)
             key_array, value_array = key_array.take(pa.array(kept)), value_array.take(pa.array(kept))
-        lengths, last = _last_of_each(lengths, key_array)
-        if last is not None:
-            key_array, value_array = key_array.take(last), value_array.take(last)
         entries_type = pa.struct([type_.key_field, type_.item_field])
         entries: pa.Array[Any] = pa.Array.from_buffers(
             entries_type, len(key_array), [None], children=[key_array, value_array]
@@ -179,12 +181,25 @@ def _without(lengths: Ints, valid: Mask, spoilt: npt.NDArray[np.int64]) -> tuple
     return (lengths * stays).astype(np.int32), valid & stays, np.flatnonzero(np.repeat(stays, lengths))
 
 
-def _last_of_each(lengths: Ints, keys: pa.Array[Any]) -> tuple[Ints, pa.Array[Any] | None]:
-    """Of entries of one key in one map the last value, in the place of the first; None when there are none."""
+def _only(built: Built, chosen: npt.NDArray[np.int64]) -> Built:
+    """Some values, in the order given, each at most once."""
+    place = np.full(len(built.array), -1, np.int64)
+    place[chosen] = np.arange(chosen.size)
+    wrong = [(np.sort(place[rows][place[rows] >= 0]), reason) for rows, reason in built.wrong]
+    return Built(built.array.take(pa.array(chosen)), [(rows, reason) for rows, reason in wrong if rows.size])
+
+
+def _last_of_each(lengths: Ints, keys: pa.Array[Any]) -> tuple[Ints, npt.NDArray[np.int64] | None]:
+    """Of entries of one key in one map the last one, in the place of the first; None when there are no two.
+
+    A malformed key, which is NULL, is like no other.
+    """
     if not len(keys):
         return lengths, None
     owners = np.repeat(np.arange(lengths.size), lengths)
-    codes = pc.dictionary_encode(keys).indices.to_numpy(zero_copy_only=False).astype(np.int64)
+    codes: npt.NDArray[np.int64] = pc.fill_null(pc.dictionary_encode(keys).indices, -1).to_numpy().astype(np.int64)
+    odd = np.flatnonzero(codes < 0)
+    codes[odd] = len(keys) + odd
     pairs = owners * (int(codes.max()) + 1) + codes
     _, first = np.unique(pairs, return_index=True)
     if first.size == pairs.size:
@@ -192,7 +207,7 @@ def _last_of_each(lengths: Ints, keys: pa.Array[Any]) -> tuple[Ints, pa.Array[An
     _, backwards = np.unique(pairs[::-1], return_index=True)
     order = np.argsort(first)
     last = (pairs.size - 1 - backwards)[order]
-    return np.bincount(owners[first], minlength=lengths.size).astype(np.int32), pa.array(last)
+    return np.bincount(owners[first], minlength=lengths.size).astype(np.int32), last
 
 
 def _leaf(type_: pa.DataType, node: Node | None, patterns: TimePatterns) -> Build | None:

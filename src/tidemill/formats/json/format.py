@@ -25,9 +25,10 @@ class JsonFormat:
     r"""Rows that are JSON objects.
 
     **Rows.** One object a line (``\n`` or ``\r\n``, and the end of the file); a line of white space is no row. Or, with
-    ``multiLine 'true'``, and unless that is ``'false'`` in a file whose first byte that is not white space is ``[``:
-    each element of an array of objects; outside of arrays objects may follow one another. Such a file is not cut: one
-    split reads all of it. A byte order mark at the start of the file is skipped.
+    ``multiLine 'true'``, and unless that is ``'false'`` in a file that begins with ``[`` and by its first 64 KiB is an
+    array (:func:`~tidemill.formats.json.array_split.begins_array`): each element of an array of objects; outside of
+    arrays objects may follow one another. Such a file is not cut: one split reads all of it. A byte order mark at the
+    start of the file is skipped.
 
     **Columns.** A column is the field of its name, in its case, wherever it stands in the object; or the field at the
     path that ``field.<column> 'a/b/c'`` gives (``~1`` is a ``/`` in a name, ``~0`` a ``~``). A field that is missing,

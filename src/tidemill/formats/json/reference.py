@@ -156,9 +156,11 @@ def value_of(value: PlainJson | None, type_: pa.DataType, patterns: Mapping[str,
         if value.kind != "object":
             return None, [(at, "bad_map")], True
         names: Wrong = [((*at, 0), "bad_utf8") for name, _ in value.held if name.held is None]
-        parts = [value_of(held, type_.item_type, patterns, (*at, 1)) for _, held in value.held]
+        last = {name.held: held for name, held in value.held if name.held is not None}
+        parts = [value_of(held, type_.item_type, patterns, (*at, 1)) for held in last.values()]
+        parts += [value_of(held, type_.item_type, patterns, (*at, 1)) for name, held in value.held if name.held is None]
         spoilt = bool(names) or any(part[2] for part in parts)
-        entries = {name.held: part[0] for (name, _), part in zip(value.held, parts, strict=True)}
+        entries = {name: part[0] for name, part in zip(last, parts, strict=False)}
         return None if spoilt else list(entries.items()), [*names, *(w for part in parts for w in part[1])], spoilt
     try:
         return _leaf(value, type_, patterns), [], False

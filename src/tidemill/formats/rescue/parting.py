@@ -21,6 +21,8 @@ KEPT = frozenset(
         "null_in_not_null",
         "too_few_fields",
         "unterminated_quote",
+        "bare_carriage_return",
+        "utf16_mark",
     }
 )
 """Reasons of what cannot be held by a text, or makes a row malformed though it can."""

@@ -422,4 +422,4 @@ def _described(path: str, error: RowError) -> str:
     if error.column is not None:
         where += f", column {error.column!r}"
     raw = error.raw[:_SHOWN].decode("utf-8", "replace") + ("…" if len(error.raw) > _SHOWN else "")
-    return f"{path}, {where}: {error.reason}: {raw!r}"
+    return f"{path}, {where}: {error.described}: {raw!r}"
