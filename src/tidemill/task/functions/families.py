@@ -15,6 +15,7 @@ from tidemill.task.functions import (
     rounding,
     strings,
     structs,
+    subqueries,
     text_positions,
     timestamps,
 )
@@ -34,6 +35,7 @@ __all__ = [
     "rounding",
     "strings",
     "structs",
+    "subqueries",
     "text_positions",
     "timestamps",
 ]
