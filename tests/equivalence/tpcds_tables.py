@@ -39,7 +39,7 @@ _SIZES = {
     "web_page": 6,
     "web_site": 4,
 }
-_SALES = {"store_sales": 1600, "catalog_sales": 1100, "web_sales": 900}
+_SALES = {"store_sales": 2000, "catalog_sales": 1400, "web_sales": 1100}
 _INVENTORY = 900
 _RETURNED = 0.35
 _NULLS = 0.03
@@ -87,6 +87,31 @@ _OTHER_VALUES: dict[str, list[Any]] = {
     "p_channel_event": ["N", "Y"],
 }
 
+_MADE_FOR: dict[str, tuple[dict[str, Any], ...]] = {
+    "item": (
+        {"i_category": "Women", "i_class": "maternity"},
+        {"i_category": "Women", "i_color": "powder", "i_units": "Ounce", "i_size": "medium", "i_manufact_id": 738},
+        {"i_category": "Jewelry", "i_manufact_id": 128},
+        {"i_category": "Men", "i_color": "floral", "i_units": "N/A", "i_size": "petite", "i_manufact_id": 738},
+        {"i_color": "peach", "i_category": "Music"},
+        {"i_color": "burlywood", "i_current_price": 70},
+        {"i_current_price": 75, "i_manufact_id": 129},
+    ),
+    "store": ({"s_county": "Williamson County", "s_state": "TN", "s_number_employees": 250, "s_city": "Fairview"},) * 2,
+    "customer_address": ({"ca_city": "Edgewood"}, {"ca_state": "GA"}, {"ca_state": "IL"}, {"ca_city": "Midway"}),
+    "household_demographics": (
+        {"hd_buy_potential": ">10000", "hd_dep_count": 4, "hd_vehicle_count": 3},
+        {"hd_buy_potential": "Unknown", "hd_dep_count": 1, "hd_vehicle_count": 2, "hd_income_band_sk": 6},
+        {"hd_buy_potential": ">10000", "hd_dep_count": 2, "hd_vehicle_count": 1},
+    ),
+    "customer_demographics": (
+        {"cd_gender": "M", "cd_marital_status": "S", "cd_education_status": "College"},
+        {"cd_gender": "F", "cd_marital_status": "W", "cd_education_status": "Unknown"},
+        {"cd_gender": "M", "cd_marital_status": "M", "cd_education_status": "Advanced Degree"},
+    ),
+}
+"""Rows that queries with several conditions ask for: the first of their tables, which have most of the sales."""
+
 
 def tpcds_changes(seed: int, epochs: int, scale: float = 1.0) -> Changes:
     """The 24 tables in about ``epochs`` epochs of changes; facts are ``scale`` times as many as usual."""
@@ -130,7 +155,7 @@ class _Maker:
     def __init__(self, random: np.random.Generator, sizes: dict[str, int]) -> None:
         self.random = random
         self.sizes = sizes
-        self.pools = {**constants()}
+        self.pools = {column: sorted(set(pool), key=str) for column, pool in constants().items()}
         for column, values in _OTHER_VALUES.items():
             pool = self.pools.setdefault(column, [])
             pool += [decimal.Decimal(str(v)) if isinstance(v, int | float) else v for v in values]
@@ -191,17 +216,28 @@ def _tables(random: np.random.Generator, scale: float) -> dict[str, pa.Table]:
         found[name] = _table(schemas()[name], _sales(maker, name, schemas()[name], rows))
         returns = name.replace("sales", "returns")
         found[returns] = _table(schemas()[returns], _returns(maker, found[name], schemas()[returns]))
-    days = [_sk(d) for d in maker.days(int(_INVENTORY * scale))]
-    found["inventory"] = _table(
-        schemas()["inventory"],
-        {
-            "inv_date_sk": days,
-            "inv_item_sk": maker.keys("item", len(days), holes=False),
-            "inv_warehouse_sk": maker.keys("warehouse", len(days)),
-            "inv_quantity_on_hand": maker.holes(random.integers(0, 600, len(days)).tolist()),
-        },
-    )
+    found["inventory"] = _table(schemas()["inventory"], _inventory(maker, int(_INVENTORY * scale)))
     return {name: found[name] for name in schemas()}
+
+
+def _inventory(maker: _Maker, rows: int) -> dict[str, list[Any]]:
+    """Half of it in the first two months of 2001, where the quantities of an item vary much."""
+    random = maker.random
+    early = random.random(rows) < 0.5
+    days = [
+        datetime.date(2001, 1, 1) + datetime.timedelta(days=int(random.integers(59))) if e else d
+        for d, e in zip(maker.days(rows), early, strict=True)
+    ]
+    items = np.where(early, random.integers(1, 9, rows), maker.keys("item", rows, holes=False))
+    quantities = np.where(
+        early & (random.random(rows) < 0.7), random.integers(0, 9, rows), random.integers(0, 600, rows)
+    )
+    return {
+        "inv_date_sk": [_sk(d) for d in days],
+        "inv_item_sk": items.tolist(),
+        "inv_warehouse_sk": maker.keys("warehouse", rows),
+        "inv_quantity_on_hand": maker.holes(quantities.tolist()),
+    }
 
 
 def _table(schema: pa.Schema, columns: dict[str, list[Any]]) -> pa.Table:
@@ -234,6 +270,9 @@ def _dimension(maker: _Maker, name: str, schema: pa.Schema, rows: int) -> dict[s
             columns[field.name] = maker.keys(_dimension_of(short), rows)
         else:
             columns[field.name] = maker.column(field.name, field.type, rows)
+    for row, made in enumerate(_MADE_FOR.get(name, ())):
+        for column, value in made.items():
+            columns[column][row] = value
     if name == "income_band":
         columns["ib_lower_bound"] = [i * 10000 + (i > 0) for i in range(rows)]
         columns["ib_upper_bound"] = [(i + 1) * 10000 for i in range(rows)]
@@ -301,25 +340,33 @@ _SPECIAL: dict[str, Callable[[], dict[str, list[Any]]]] = {"date_dim": _date_dim
 
 
 def _sales(maker: _Maker, name: str, schema: pa.Schema, rows: int) -> dict[str, list[Any]]:
+    """Rows of orders, most of few rows, some of 17: customer, place and day are those of the order."""
     random = maker.random
-    days = maker.days(rows)
+    sizes = np.where(random.random(rows) < 0.03, 17, random.integers(1, 4, rows))
+    order = np.repeat(np.arange(rows), sizes)[:rows]
+    orders = int(order[-1]) + 1
+    days = maker.days(orders)
     columns: dict[str, list[Any]] = {}
     for field in schema:
         short = field.name.split("_", 1)[1]
+        if short.endswith(("item_sk", "promo_sk", "warehouse_sk")):
+            columns[field.name] = maker.keys(_dimension_of(short), rows, holes=short != "item_sk")
+            continue
         if short == "sold_date_sk":
-            columns[field.name] = maker.holes([_sk(d) for d in days])
+            values = maker.holes([_sk(d) for d in days])
         elif short == "ship_date_sk":
-            late = random.integers(1, 130, rows)
-            columns[field.name] = maker.holes([_sk(d) + int(n) for d, n in zip(days, late, strict=True)])
+            late = random.integers(1, 130, orders)
+            values = maker.holes([_sk(d) + int(n) for d, n in zip(days, late, strict=True)])
         elif short == "sold_time_sk":
-            hours = random.choice([7, 8, 9, 10, 11, 12, 13, 19, 20], rows) * 3600 + random.integers(0, 6, rows) * 600
-            columns[field.name] = maker.holes(hours.tolist())
-        elif short.endswith("item_sk"):
-            columns[field.name] = maker.keys("item", rows, holes=False)
+            hours = random.choice([7, 8, 9, 10, 11, 12, 13, 19, 20], orders) * 3600
+            values = maker.holes((hours + random.integers(0, 6, orders) * 600).tolist())
         elif short.endswith("_sk"):
-            columns[field.name] = maker.keys(_dimension_of(short), rows)
+            values = maker.keys(_dimension_of(short), orders)
         elif short in ("ticket_number", "order_number"):
-            columns[field.name] = random.integers(1, rows // 4, rows).tolist()
+            values = list(range(1, orders + 1))
+        else:
+            continue
+        columns[field.name] = [values[i] for i in order]
     prefix = schema.names[0].split("_")[0]
     return columns | _money(maker, prefix, schema, rows)
 

@@ -19,5 +19,6 @@ WHERE ctr1.ctr_total_return >
   AND s_store_sk = ctr1.ctr_store_sk
   AND s_state = 'TN'
   AND ctr1.ctr_customer_sk = c_customer_sk
-ORDER BY c_customer_id
+ORDER BY c_customer_id,
+         1
 LIMIT 100

@@ -14,5 +14,6 @@ GROUP BY dt.d_year,
          item.i_brand_id
 ORDER BY dt.d_year,
          sum_agg DESC,
-         brand_id
+         brand_id,
+         1, 2, 3, 4
 LIMIT 100

@@ -21,5 +21,6 @@ WHERE a.ca_address_sk = c.c_current_addr_sk
 GROUP BY a.ca_state
 HAVING count(*) >= 10
 ORDER BY cnt NULLS FIRST,
-         a.ca_state NULLS FIRST
+         a.ca_state NULLS FIRST,
+         1, 2
 LIMIT 100

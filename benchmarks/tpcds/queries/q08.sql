@@ -423,5 +423,6 @@ WHERE ss_store_sk = s_store_sk
   AND d_year = 1998
   AND (SUBSTRING(s_zip, 1, 2) = SUBSTRING(V1.ca_zip, 1, 2))
 GROUP BY s_store_name
-ORDER BY s_store_name
+ORDER BY s_store_name,
+         1, 2
 LIMIT 100

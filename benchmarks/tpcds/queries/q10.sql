@@ -61,5 +61,6 @@ ORDER BY cd_gender,
          cd_credit_rating,
          cd_dep_count,
          cd_dep_employed_count,
-         cd_dep_college_count
+         cd_dep_college_count,
+         1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14
 LIMIT 100

@@ -76,5 +76,6 @@ WHERE t_s_secyear.customer_id = t_s_firstyear.customer_id
 ORDER BY t_s_secyear.customer_id NULLS FIRST,
          t_s_secyear.customer_first_name NULLS FIRST,
          t_s_secyear.customer_last_name NULLS FIRST,
-         t_s_secyear.customer_preferred_cust_flag NULLS FIRST
+         t_s_secyear.customer_preferred_cust_flag NULLS FIRST,
+         1, 2, 3, 4
 LIMIT 100

@@ -23,5 +23,6 @@ ORDER BY i_category,
          i_class,
          i_item_id,
          i_item_desc,
-         revenueratio
+         revenueratio,
+         1, 2, 3, 4, 5, 6, 7
 LIMIT 100

@@ -130,5 +130,6 @@ GROUP BY ROLLUP (channel,
 ORDER BY channel NULLS FIRST,
          i_brand_id NULLS FIRST,
          i_class_id NULLS FIRST,
-         i_category_id NULLS FIRST
+         i_category_id NULLS FIRST,
+         1, 2, 3, 4, 5, 6
 LIMIT 100

@@ -23,5 +23,6 @@ WHERE cs_bill_customer_sk = c_customer_sk
   AND d_qoy = 2
   AND d_year = 2001
 GROUP BY ca_zip
-ORDER BY ca_zip NULLS FIRST
+ORDER BY ca_zip NULLS FIRST,
+         1, 2
 LIMIT 100

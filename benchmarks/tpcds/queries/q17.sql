@@ -43,5 +43,6 @@ GROUP BY i_item_id,
          s_state
 ORDER BY i_item_id NULLS FIRST,
          i_item_desc NULLS FIRST,
-         s_state NULLS FIRST
+         s_state NULLS FIRST,
+         1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15
 LIMIT 100

@@ -45,5 +45,6 @@ GROUP BY ROLLUP (i_item_id,
 ORDER BY ca_country NULLS FIRST,
     ca_state NULLS FIRST,
     ca_county NULLS FIRST,
-    i_item_id NULLS FIRST
+    i_item_id NULLS FIRST,
+         1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11
 LIMIT 100

@@ -26,5 +26,6 @@ ORDER BY ext_price DESC,
          i_brand,
          i_brand_id,
          i_manufact_id,
-         i_manufact
+         i_manufact,
+         1, 2, 3, 4, 5
 LIMIT 100

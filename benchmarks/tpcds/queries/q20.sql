@@ -23,5 +23,6 @@ ORDER BY i_category NULLS FIRST,
          i_class NULLS FIRST,
          i_item_id NULLS FIRST,
          i_item_desc NULLS FIRST,
-         revenueratio NULLS FIRST
+         revenueratio NULLS FIRST,
+         1, 2, 3, 4, 5, 6, 7
 LIMIT 100

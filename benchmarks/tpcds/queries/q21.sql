@@ -26,5 +26,6 @@ WHERE (CASE
            ELSE NULL
        END) BETWEEN 2.000/3.000 AND 3.000/2.000
 ORDER BY w_warehouse_name NULLS FIRST,
-         i_item_id NULLS FIRST
+         i_item_id NULLS FIRST,
+         1, 2, 3, 4
 LIMIT 100

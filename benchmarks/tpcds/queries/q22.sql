@@ -14,5 +14,6 @@ ORDER BY qoh NULLS FIRST,
          i_product_name NULLS FIRST,
          i_brand NULLS FIRST,
          i_class NULLS FIRST,
-         i_category NULLS FIRST
+         i_category NULLS FIRST,
+         1, 2, 3, 4, 5
 LIMIT 100

@@ -80,5 +80,6 @@ FROM
             c_first_name) sq3
 ORDER BY c_last_name NULLS FIRST,
          c_first_name NULLS FIRST,
-         sales NULLS FIRST
+         sales NULLS FIRST,
+         1, 2, 3
 LIMIT 100

@@ -36,5 +36,6 @@ GROUP BY i_item_id ,
 ORDER BY i_item_id ,
          i_item_desc ,
          s_store_id ,
-         s_store_name
+         s_store_name,
+         1, 2, 3, 4, 5, 6, 7
 LIMIT 100

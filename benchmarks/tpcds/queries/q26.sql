@@ -19,5 +19,6 @@ WHERE cs_sold_date_sk = d_date_sk
        OR p_channel_event = 'N')
   AND d_year = 2000
 GROUP BY i_item_id
-ORDER BY i_item_id
+ORDER BY i_item_id,
+         1, 2, 3, 4, 5
 LIMIT 100

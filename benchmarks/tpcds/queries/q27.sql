@@ -56,5 +56,6 @@ FROM
                     avg(agg4) agg4
    FROM results ) foo
 ORDER BY i_item_id NULLS FIRST,
-         s_state NULLS FIRST
+         s_state NULLS FIRST,
+         1, 2, 3, 4, 5, 6, 7
 LIMIT 100

@@ -45,5 +45,6 @@ ORDER BY c_customer_id NULLS FIRST,
          c_login NULLS FIRST,
          c_email_address NULLS FIRST,
          c_last_review_date_sk NULLS FIRST,
-         ctr_total_return NULLS FIRST
+         ctr_total_return NULLS FIRST,
+         1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13
 LIMIT 100

@@ -62,5 +62,6 @@ FROM
    UNION ALL SELECT *
    FROM ws) tmp1
 GROUP BY i_manufact_id
-ORDER BY total_sales
+ORDER BY total_sales,
+         1, 2
 LIMIT 100

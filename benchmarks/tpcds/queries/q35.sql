@@ -56,5 +56,6 @@ ORDER BY ca_state NULLS FIRST,
          cd_marital_status NULLS FIRST,
          cd_dep_count NULLS FIRST,
          cd_dep_employed_count NULLS FIRST,
-         cd_dep_college_count NULLS FIRST
+         cd_dep_college_count NULLS FIRST,
+         1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18
 LIMIT 100

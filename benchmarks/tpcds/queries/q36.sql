@@ -54,5 +54,6 @@ ORDER BY lochierarchy DESC NULLS FIRST,
          CASE
              WHEN lochierarchy = 0 THEN i_category
          END NULLS FIRST,
-         rank_within_parent NULLS FIRST
+         rank_within_parent NULLS FIRST,
+         1, 2, 3, 4, 5
 LIMIT 100

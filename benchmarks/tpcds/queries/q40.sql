@@ -21,5 +21,6 @@ WHERE i_current_price BETWEEN 0.99 AND 1.49
 GROUP BY w_state,
          i_item_id
 ORDER BY w_state,
-         i_item_id
+         i_item_id,
+         1, 2, 3, 4
 LIMIT 100

@@ -62,5 +62,6 @@ WHERE i_manufact_id BETWEEN 738 AND 738+40
                          OR i_units = 'Bundle')
                     AND (i_size = 'medium'
                          OR i_size = 'extra large'))))) > 0
-ORDER BY i_product_name
+ORDER BY i_product_name,
+         1
 LIMIT 100

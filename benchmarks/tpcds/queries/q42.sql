@@ -15,5 +15,6 @@ GROUP BY dt.d_year,
          item.i_category
 ORDER BY sum(ss_ext_sales_price) DESC,dt.d_year,
                                       item.i_category_id,
-                                      item.i_category
+                                      item.i_category,
+         1, 2, 3, 4
 LIMIT 100

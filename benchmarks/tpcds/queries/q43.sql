@@ -45,5 +45,6 @@ ORDER BY s_store_name,
          wed_sales,
          thu_sales,
          fri_sales,
-         sat_sales
+         sat_sales,
+         1, 2, 3, 4, 5, 6, 7, 8, 9
 LIMIT 100

@@ -43,5 +43,6 @@ FROM
 WHERE asceding.rnk = descending.rnk
   AND i1.i_item_sk=asceding.item_sk
   AND i2.i_item_sk=descending.item_sk
-ORDER BY asceding.rnk
+ORDER BY asceding.rnk,
+         1, 2, 3
 LIMIT 100

@@ -37,5 +37,6 @@ WHERE ws_bill_customer_sk = c_customer_sk
 GROUP BY ca_zip,
          ca_city
 ORDER BY ca_zip,
-         ca_city
+         ca_city,
+         1, 2, 3
 LIMIT 100

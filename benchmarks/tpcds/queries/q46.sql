@@ -42,5 +42,6 @@ ORDER BY c_last_name NULLS FIRST,
          c_first_name NULLS FIRST,
          ca_city NULLS FIRST,
          bought_city NULLS FIRST,
-         ss_ticket_number NULLS FIRST
+         ss_ticket_number NULLS FIRST,
+         1, 2, 3, 4, 5, 6, 7
 LIMIT 100

@@ -97,5 +97,6 @@ FROM
 ORDER BY 1 NULLS FIRST,
          4 NULLS FIRST,
          5 NULLS FIRST,
-         2 NULLS FIRST
+         2 NULLS FIRST,
+         1, 2, 3, 4, 5
 LIMIT 100

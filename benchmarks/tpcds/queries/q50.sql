@@ -63,5 +63,6 @@ ORDER BY s_store_name,
          s_city,
          s_county,
          s_state,
-         s_zip
+         s_zip,
+         1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15
 LIMIT 100

@@ -48,5 +48,6 @@ FROM
                                          AND web.d_date = store.d_date))x)y
 WHERE web_cumulative > store_cumulative
 ORDER BY item_sk NULLS FIRST,
-         d_date NULLS FIRST
+         d_date NULLS FIRST,
+         1, 2, 3, 4, 5, 6
 LIMIT 100

@@ -15,5 +15,6 @@ GROUP BY dt.d_year,
          item.i_brand_id
 ORDER BY dt.d_year,
          ext_price DESC,
-         brand_id
+         brand_id,
+         1, 2, 3, 4
 LIMIT 100

@@ -43,5 +43,6 @@ WHERE CASE
       END > 0.1
 ORDER BY avg_quarterly_sales,
          sum_sales,
-         i_manufact_id
+         i_manufact_id,
+         1, 2, 3
 LIMIT 100

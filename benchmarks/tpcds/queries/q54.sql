@@ -53,5 +53,6 @@ FROM segments
 GROUP BY SEGMENT
 ORDER BY SEGMENT NULLS FIRST,
          num_customers NULLS FIRST,
-         segment_base
+         segment_base,
+         1, 2, 3
 LIMIT 100

@@ -12,5 +12,6 @@ WHERE d_date_sk = ss_sold_date_sk
 GROUP BY i_brand,
          i_brand_id
 ORDER BY ext_price DESC,
-         i_brand_id
+         i_brand_id,
+         1, 2, 3
 LIMIT 100

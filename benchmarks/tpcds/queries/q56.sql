@@ -69,5 +69,6 @@ FROM
    FROM ws) tmp1
 GROUP BY i_item_id
 ORDER BY total_sales  NULLS FIRST,
-         i_item_id NULLS FIRST
+         i_item_id NULLS FIRST,
+         1, 2
 LIMIT 100

@@ -66,5 +66,6 @@ WHERE ss_items.item_id=cs_items.item_id
   AND ws_item_rev BETWEEN 0.9 * ss_item_rev AND 1.1 * ss_item_rev
   AND ws_item_rev BETWEEN 0.9 * cs_item_rev AND 1.1 * cs_item_rev
 ORDER BY ss_items.item_id NULLS FIRST,
-         ss_item_rev NULLS FIRST
+         ss_item_rev NULLS FIRST,
+         1, 2, 3, 4, 5, 6, 7, 8
 LIMIT 100

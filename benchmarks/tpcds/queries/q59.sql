@@ -81,5 +81,6 @@ WHERE s_store_id1=s_store_id2
   AND d_week_seq1=d_week_seq2-52
 ORDER BY s_store_name1 NULLS FIRST,
          s_store_id1 NULLS FIRST,
-         d_week_seq1 NULLS FIRST
+         d_week_seq1 NULLS FIRST,
+         1, 2, 3, 4, 5, 6, 7, 8, 9, 10
 LIMIT 100

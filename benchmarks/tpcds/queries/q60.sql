@@ -63,5 +63,6 @@ FROM
    FROM ws) tmp1
 GROUP BY i_item_id
 ORDER BY i_item_id,
-         total_sales
+         total_sales,
+         1, 2
 LIMIT 100

@@ -41,5 +41,6 @@ GROUP BY w_substr,
          web_name
 ORDER BY 1 NULLS FIRST,
          2 NULLS FIRST,
-         3 NULLS FIRST
+         3 NULLS FIRST,
+         1, 2, 3, 4, 5, 6, 7, 8
 LIMIT 100

@@ -43,5 +43,6 @@ WHERE CASE
       END > 0.1
 ORDER BY i_manager_id,
          avg_monthly_sales,
-         sum_sales
+         sum_sales,
+         1, 2, 3
 LIMIT 100

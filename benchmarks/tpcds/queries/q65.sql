@@ -33,5 +33,6 @@ WHERE sb.ss_store_sk = sc.ss_store_sk
   AND s_store_sk = sc.ss_store_sk
   AND i_item_sk = sc.ss_item_sk
 ORDER BY s_store_name NULLS FIRST,
-         i_item_desc NULLS FIRST
+         i_item_desc NULLS FIRST,
+         1, 2, 3, 4, 5, 6
 LIMIT 100

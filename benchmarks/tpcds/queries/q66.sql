@@ -213,5 +213,6 @@ select
   ,w_country
   ,ship_carriers
        ,year_
- order by w_warehouse_name NULLS FIRST
+ order by w_warehouse_name NULLS FIRST,
+         1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31, 32, 33, 34, 35, 36, 37, 38, 39, 40, 41, 42, 43, 44
 LIMIT 100

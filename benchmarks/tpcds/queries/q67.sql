@@ -40,5 +40,6 @@ ORDER BY i_category NULLS FIRST,
          d_moy NULLS FIRST,
          s_store_id NULLS FIRST,
          sumsales NULLS FIRST,
-         rk NULLS FIRST
+         rk NULLS FIRST,
+         1, 2, 3, 4, 5, 6, 7, 8, 9, 10
 LIMIT 100

@@ -40,5 +40,6 @@ WHERE ss_customer_sk = c_customer_sk
   AND customer.c_current_addr_sk = current_addr.ca_address_sk
   AND current_addr.ca_city <> bought_city
 ORDER BY c_last_name NULLS FIRST,
-         ss_ticket_number NULLS FIRST
+         ss_ticket_number NULLS FIRST,
+         1, 2, 3, 4, 5, 6, 7, 8
 LIMIT 100

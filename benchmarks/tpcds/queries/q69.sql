@@ -47,5 +47,6 @@ ORDER BY cd_gender,
          cd_marital_status,
          cd_education_status,
          cd_purchase_estimate,
-         cd_credit_rating
+         cd_credit_rating,
+         1, 2, 3, 4, 5, 6, 7, 8
 LIMIT 100

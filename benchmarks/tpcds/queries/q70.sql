@@ -32,5 +32,6 @@ ORDER BY lochierarchy DESC ,
          CASE
              WHEN grouping(s_state)+grouping(s_county) = 0 THEN s_state
          END ,
-         rank_within_parent
+         rank_within_parent,
+         1, 2, 3, 4, 5
 LIMIT 100

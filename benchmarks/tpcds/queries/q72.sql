@@ -34,5 +34,6 @@ GROUP BY i_item_desc,
 ORDER BY total_cnt DESC NULLS FIRST,
          i_item_desc NULLS FIRST,
          w_warehouse_name NULLS FIRST,
-         d1.d_week_seq NULLS FIRST
+         d1.d_week_seq NULLS FIRST,
+         1, 2, 3, 4, 5, 6
 LIMIT 100

@@ -60,5 +60,6 @@ WHERE t_s_secyear.customer_id = t_s_firstyear.customer_id
                 WHEN t_s_firstyear.year_total > 0 THEN t_s_secyear.year_total / t_s_firstyear.year_total
                 ELSE NULL
             END
-ORDER BY 1 NULLS FIRST
+ORDER BY 1 NULLS FIRST,
+         1, 2, 3
 LIMIT 100

@@ -71,5 +71,6 @@ WHERE curr_yr.i_brand_id=prev_yr.i_brand_id
   AND prev_yr.d_year=2002-1
   AND CAST(curr_yr.sales_cnt AS DECIMAL(17,2))/CAST(prev_yr.sales_cnt AS DECIMAL(17,2))<0.9
 ORDER BY sales_cnt_diff,
-         sales_amt_diff
+         sales_amt_diff,
+         1, 2, 3, 4, 5, 6, 7, 8, 9, 10
 LIMIT 100

@@ -51,5 +51,6 @@ ORDER BY channel NULLS FIRST,
          col_name NULLS FIRST,
          d_year NULLS FIRST,
          d_qoy NULLS FIRST,
-         i_category NULLS FIRST
+         i_category NULLS FIRST,
+         1, 2, 3, 4, 5, 6, 7
 LIMIT 100

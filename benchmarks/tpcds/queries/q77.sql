@@ -91,5 +91,6 @@ GROUP BY ROLLUP (channel,
                  id)
 ORDER BY channel NULLS FIRST,
          id NULLS FIRST,
-         returns_ DESC
+         returns_ DESC,
+         1, 2, 3, 4, 5
 LIMIT 100

@@ -72,5 +72,6 @@ ORDER BY ss_sold_year,
          other_chan_qty,
          other_chan_wholesale_cost,
          other_chan_sales_price,
-         ratio
+         ratio,
+         1, 2, 3, 4, 5, 6, 7, 8, 9, 10
 LIMIT 100

@@ -34,5 +34,6 @@ ORDER BY c_last_name  NULLS FIRST,
          c_first_name  NULLS FIRST,
          SUBSTRING(s_city,1,30)  NULLS FIRST,
          profit NULLS FIRST,
-         ss_ticket_number
+         ss_ticket_number,
+         1, 2, 3, 4, 5, 6
 LIMIT 100

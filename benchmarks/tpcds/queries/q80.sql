@@ -82,5 +82,6 @@ FROM
 GROUP BY ROLLUP (channel,
                  id)
 ORDER BY channel NULLS FIRST,
-         id NULLS FIRST
+         id NULLS FIRST,
+         1, 2, 3, 4, 5
 LIMIT 100

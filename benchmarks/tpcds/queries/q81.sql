@@ -51,5 +51,6 @@ ORDER BY c_customer_id,
          ca_country,
          ca_gmt_offset ,
          ca_location_type,
-         ctr_total_return
+         ctr_total_return,
+         1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16
 LIMIT 100

@@ -18,5 +18,6 @@ WHERE i_current_price BETWEEN 62 AND 62+30
 GROUP BY i_item_id,
          i_item_desc,
          i_current_price
-ORDER BY i_item_id
+ORDER BY i_item_id,
+         1, 2, 3
 LIMIT 100

@@ -66,5 +66,6 @@ FROM sr_items ,
 WHERE sr_items.item_id=cr_items.item_id
   AND sr_items.item_id=wr_items.item_id
 ORDER BY sr_items.item_id NULLS FIRST,
-         sr_item_qty NULLS FIRST
+         sr_item_qty NULLS FIRST,
+         1, 2, 3, 4, 5, 6, 7, 8
 LIMIT 100

@@ -14,5 +14,6 @@ WHERE ca_city = 'Edgewood'
   AND cd_demo_sk = c_current_cdemo_sk
   AND hd_demo_sk = c_current_hdemo_sk
   AND sr_cdemo_sk = cd_demo_sk
-ORDER BY c_customer_id NULLS FIRST
+ORDER BY c_customer_id NULLS FIRST,
+         1, 2
 LIMIT 100

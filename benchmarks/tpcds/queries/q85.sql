@@ -53,5 +53,6 @@ GROUP BY r_reason_desc
 ORDER BY SUBSTRING(r_reason_desc,1,20) ,
          avg(ws_quantity) ,
          avg(wr_refunded_cash) ,
-         avg(wr_fee)
+         avg(wr_fee),
+         1, 2, 3, 4
 LIMIT 100

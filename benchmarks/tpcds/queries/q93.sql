@@ -15,5 +15,6 @@ FROM
      AND r_reason_desc = 'reason 28') t
 GROUP BY ss_customer_sk
 ORDER BY sumsales NULLS FIRST,
-         ss_customer_sk NULLS FIRST
+         ss_customer_sk NULLS FIRST,
+         1, 2
 LIMIT 100

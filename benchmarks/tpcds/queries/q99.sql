@@ -40,5 +40,6 @@ GROUP BY w_substr ,
          cc_name
 ORDER BY w_substr  NULLS FIRST,
          sm_type  NULLS FIRST,
-        cc_name_lower NULLS FIRST
+        cc_name_lower NULLS FIRST,
+         1, 2, 3, 4, 5, 6, 7, 8
 LIMIT 100
