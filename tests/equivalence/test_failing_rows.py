@@ -48,14 +48,17 @@ class _Tables:
             return (self._next, 10 + self._next, self._rng.randrange(1, 9))
         return (self._next, self._rng.randrange(1, 5), self._rng.randrange(1, 9), str(self._rng.randrange(3)))
 
-    def bad(self, name: str) -> tuple[object, ...]:
-        """A row that fails in some views, or makes others fail."""
-        self._next += 1
+    def bad(self, name: str, epoch: int) -> list[tuple[object, ...]]:
+        """Rows that fail in some views, or make others fail: division by 0, sums of 0, a key given twice."""
+        self._next += 4
+        ids = [self._next - i for i in range(3)]
+        first = 1 + epoch // 2
         if name == "u":
-            return (self._next, self._rng.randrange(1, 4), self._rng.randrange(1, 9))
-        key, text = self._rng.randrange(1, 5), self._rng.choice(("x", "2"))
-        value = self._rng.choice((0, -sum(int(str(r[2])) for r in self.rows["t"] if r[1] == key)))
-        return (self._next, key, value, text)
+            return [(ids[0], first, 5), (ids[1], first, 8), (ids[2], self._rng.randrange(1, 4), 9)]
+        key = self._rng.choice(self.rows["t"])[1]
+        total = sum(int(str(r[2])) for r in self.rows["t"] if r[1] == key)
+        value, text = (0, "x") if epoch == 1 else (-total, "2")
+        return [(ids[0], key, value, text), (ids[1], 9, self._rng.choice((0, 1)), self._rng.choice(("x", "1")))]
 
     def change(self, epoch: int, inserted: dict[str, list[tuple[object, ...]]], deleted: set[object]) -> None:
         """Write a file a table; ``deleted`` are ids."""
@@ -121,7 +124,7 @@ def test_in_error_as_long_as_spark_is(
         gone = {r[0] for r in rng.sample(tables.rows["t"][1:], 1)}
         if epoch % 2:
             for name in _COLUMNS:
-                more = [tables.bad(name) for _ in range(2 if epoch == 1 else rng.randrange(3))]
+                more = tables.bad(name, epoch)
                 inserted[name] += more
                 bad += more
         else:
