@@ -48,6 +48,72 @@ REFUSED = {
         "TM2104",
         "several rows",
     ),
+    "limit of a subquery": (
+        VIEW + "SELECT u.k, l.x FROM u, LATERAL (SELECT x FROM t WHERE t.k = u.k LIMIT 2) l",
+        "TM2105",
+        "LIMIT or OFFSET in a correlated subquery",
+    ),
+    "limit of a scalar subquery": (
+        VIEW + "SELECT k, (SELECT x FROM t WHERE t.k = u.k LIMIT 1) AS x FROM u",
+        "TM2105",
+        "LIMIT or OFFSET in a correlated subquery",
+    ),
+    "limit by a constant": (
+        VIEW + "SELECT k, (SELECT x FROM t WHERE t.k = u.k ORDER BY 'a' LIMIT 1) AS x FROM u",
+        "TM2105",
+        "row_number",
+    ),
+    "limit of a partition's order": (
+        VIEW + "SELECT x FROM (SELECT k, x FROM t SORT BY k) LIMIT 3",
+        "TM2105",
+        "LIMIT 3",
+    ),
+    "limit of a sorted join": (
+        VIEW + "SELECT t.x FROM (SELECT * FROM t ORDER BY x) t JOIN u ON t.k = u.k LIMIT 3",
+        "TM2105",
+        "LIMIT 3",
+    ),
+    "limit of a sorted union": (
+        VIEW + "(SELECT k FROM t ORDER BY x) UNION ALL (SELECT k FROM u) LIMIT 3",
+        "TM2105",
+        "LIMIT 3",
+    ),
+    "number without order": (
+        VIEW + "SELECT k, x, row_number() OVER (PARTITION BY k ORDER BY NULL) AS r FROM t",
+        "TM2105",
+        "row_number, at line 1, column 14 of the query",
+    ),
+    "lag without order": (VIEW + "SELECT x, lag(x) OVER (ORDER BY (SELECT 1)) AS r FROM t", "TM2105", "lag"),
+    "first without order": (
+        VIEW + "SELECT first_value(x) OVER (PARTITION BY k) AS f FROM t",
+        "TM2105",
+        "first_value",
+    ),
+    "rows without order": (
+        VIEW + "SELECT sum(x) OVER (PARTITION BY k ROWS 1 PRECEDING) AS s FROM t",
+        "TM2105",
+        "a frame of ROWS",
+    ),
+    "list in an order": (
+        VIEW + "SELECT k, collect_list(x) AS l FROM (SELECT k, x FROM t ORDER BY s) GROUP BY k",
+        "TM2105",
+        "collect_list over rows in an order, at line 1, column 11",
+    ),
+    "list in a descending order": (
+        VIEW + "SELECT collect_list(x) AS l FROM (SELECT x FROM t ORDER BY x DESC LIMIT 3)",
+        "TM2105",
+        "collect_list over rows in an order",
+    ),
+    "list in the order of a partition": (
+        VIEW + "SELECT k, array_agg(x) AS l FROM (SELECT k, x FROM t DISTRIBUTE BY k SORT BY x) GROUP BY k",
+        "TM2105",
+        "collect_list over rows in an order",
+    ),
+    "list of elements in an order": (
+        VIEW + "SELECT collect_list(e) AS l FROM (SELECT explode(array(x)) AS e FROM (SELECT x FROM t ORDER BY k))",
+        "TM2105",
+        "collect_list over rows in an order",
+    ),
     "window of distinct": (
         VIEW + "SELECT count(DISTINCT x) OVER (PARTITION BY k) AS c FROM t",
         "TM2004",

@@ -12,6 +12,8 @@ from typing import Any
 import pyarrow as pa
 
 from tidemill.errors import TidemillError
+from tidemill.plan.catalyst_invoked import invoked, invoked_name
+from tidemill.plan.catalyst_json import JSON_RULES
 from tidemill.plan.catalyst_nested import NESTED_RULES, nested_literal
 from tidemill.plan.catalyst_places import passing
 from tidemill.plan.catalyst_rules import (
@@ -67,7 +69,7 @@ def translate(node: JsonTree, inputs: Mapping[int, int]) -> Expression:
 
 def _shown(node: JsonTree) -> str:
     if node.name in ("StaticInvoke", "Invoke"):
-        return str(node.fields.get("functionName"))
+        return invoked_name(node)
     return node.name
 
 
@@ -383,5 +385,7 @@ _RULES: dict[str, Rule] = {
     "ShiftRightUnsigned": fixed("shift_right_unsigned"),
     **TIME_RULES,
     **NESTED_RULES,
+    **JSON_RULES,
+    "StaticInvoke": invoked, "Invoke": invoked,
     "UnscaledValue": fixed("unscaled_value", _LONG), "MakeDecimal": _make_decimal,
 }  # fmt: skip

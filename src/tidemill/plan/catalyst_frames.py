@@ -10,14 +10,16 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any
 
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from tidemill.errors import TidemillError
+from tidemill.plan.statement_words import no_query
 from tidemill.schema import Schema
 
 _PYTHON = re.compile(
@@ -34,6 +36,13 @@ def struct(spark: SparkSession, schema: Schema) -> StructType:
     assert jvm is not None
     text = jvm.org.apache.spark.sql.types.StructType.fromDDL(schema.to_ddl()).json()
     return StructType.fromJson(json.loads(text))
+
+
+def check_reads(session: SparkSession, text: str) -> None:
+    """TM2024 for ``WITH ... INSERT`` and ``FROM ... INSERT``; what cannot be parsed is for the analyser to tell."""
+    with suppress(PySparkException):
+        if "plans.logical.Insert" in session._jsparkSession.sessionState().sqlParser().parsePlan(text).toJSON():
+            raise no_query(text)
 
 
 def unreadable_frame(spark: SparkSession, name: str, columns: StructType, mark: str) -> DataFrame:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from tidemill.plan.catalyst_lambdas import LAMBDA_RULES
 from tidemill.plan.catalyst_rules import Rule, Translator, call, constant_value, fixed, only, type_of, unsupported
 from tidemill.plan.catalyst_tree import JsonTree
 from tidemill.schema import type_to_ddl
@@ -139,48 +140,6 @@ def _sort_array(node: JsonTree, to: Translator) -> Expression:
     return call("sort_array", (value,), value.type, value.nullable, ascending=bool(ascending))
 
 
-_DEFAULT_ORDER = (
-    "LambdaFunction If And IsNull V IsNull V Literal If IsNull V Literal If IsNull V Literal If LessThan V V Literal "
-    "If GreaterThan V V Literal Literal V V"
-)
-
-
-def _shape(node: JsonTree) -> str:
-    name = "V" if node.name == "NamedLambdaVariable" else node.name
-    return " ".join([name, *(_shape(child) for child in node.children)])
-
-
-def _array_sort(node: JsonTree, to: Translator) -> Expression:
-    if _shape(node.children[1]) != _DEFAULT_ORDER:
-        raise unsupported("array_sort with a function", "array_sort(array) without one is understood")
-    value = to.arg(node, 0)
-    return call("sort_array", (value,), value.type, value.nullable, ascending=True, nulls_last=True)
-
-
-def _transform(node: JsonTree, to: Translator) -> Expression:
-    """Catalyst itself normalises the floats of a join key so; keys of Tidemill need no help."""
-    if _shape(node.children[1]) == "LambdaFunction KnownFloatingPointNormalized NormalizeNaNAndZero V V":
-        return to.arg(node, 0)
-    raise _lambda(node)
-
-
-def _filter(node: JsonTree, to: Translator) -> Expression:
-    """``array_compact`` is a filter with a function of its own."""
-    if _shape(node.children[1]) == "LambdaFunction IsNotNull V V":
-        return call("array_compact", (to.arg(node, 0),), to.arg(node, 0).type)
-    raise _lambda(node)
-
-
-def _lambda(node: JsonTree) -> Exception:
-    return unsupported(
-        f"{node.name} with a function", "functions with x -> ... are not supported: explode the array and aggregate"
-    )
-
-
-def _refused(node: JsonTree, to: Translator) -> Expression:
-    raise _lambda(node)
-
-
 def _sequence(node: JsonTree, to: Translator) -> Expression:
     args = to.args(node)
     if not pa.types.is_integer(args[0].type):
@@ -210,17 +169,6 @@ def _array_join(node: JsonTree, to: Translator) -> Expression:
     return call("array_join", to.args(node), pa.string())
 
 
-def _array_insert(node: JsonTree, to: Translator) -> Expression:
-    """``array_append`` and ``array_prepend`` arrive as this."""
-    array, position, value = to.arg(node, 0), to.arg(node, 1), to.arg(node, 2)
-    one = call("array", (value,), array.type, False)
-    if position == Literal(-1, _INT) and not node.fields.get("legacyNegativeIndex"):
-        return call("array_concat", (array, one), array.type)
-    if position == Literal(1, _INT):
-        return call("array_concat", (one, array), array.type)
-    raise unsupported("array_insert", "array_append and array_prepend are understood")
-
-
 def _array_prepend(node: JsonTree, to: Translator) -> Expression:
     array, value = to.arg(node, 0), to.arg(node, 1)
     one = call("array", (value,), array.type, False)
@@ -232,11 +180,6 @@ def _map_entries(type_: pa.DataType) -> pa.DataType:
     return pa.list_(pa.struct([pa.field("key", type_.key_type), pa.field("value", type_.item_type)]))
 
 
-_LAMBDAS = (
-    "ArrayExists", "ArrayForAll", "ArrayAggregate", "MapFilter", "TransformKeys", "TransformValues", "MapZipWith",
-    "ZipWith",
-)  # fmt: skip
-
 NESTED_RULES: dict[str, Rule] = {
     "CreateArray": _create_array, "CreateNamedStruct": _create_struct, "CreateMap": _create_map,
     "GetStructField": _struct_field, "GetArrayStructFields": _field_of_elements, "GetArrayItem": _array_item,
@@ -245,12 +188,11 @@ NESTED_RULES: dict[str, Rule] = {
     "ArraysOverlap": fixed("arrays_overlap", _BOOL, True),
     "ArrayMin": _list_of("array_min", lambda t: t.value_type),
     "ArrayMax": _list_of("array_max", lambda t: t.value_type),
-    "StringSplit": _split, "SortArray": _sort_array, "ArraySort": _array_sort, "ArrayTransform": _transform,
-    "ArrayFilter": _filter, "Sequence": _sequence, "ArrayDistinct": fixed("array_distinct"),
+    "StringSplit": _split, "SortArray": _sort_array, "Sequence": _sequence, "ArrayDistinct": fixed("array_distinct"),
     "ArrayJoin": _array_join, "Slice": fixed("slice"), "ArrayRemove": fixed("array_remove"),
     "Flatten": _list_of("flatten", lambda t: t.value_type), "ArrayRepeat": _list_of("array_repeat", pa.list_),
     "ArrayUnion": fixed("array_union"), "ArrayIntersect": fixed("array_intersect"),
-    "ArrayExcept": fixed("array_except"), "ArrayInsert": _array_insert,
+    "ArrayExcept": fixed("array_except"),
     "ArrayAppend": _array_prepend, "ArrayPrepend": _array_prepend,
     "MapKeys": _list_of("map_keys", lambda t: pa.list_(t.key_type)),
     "MapValues": _list_of("map_values", lambda t: pa.list_(t.item_type)),
@@ -258,5 +200,5 @@ NESTED_RULES: dict[str, Rule] = {
     "MapConcat": fixed("map_concat"), "MapSort": fixed("map_sort"), "KnownNotContainsNull": lambda n, to: to.arg(n, 0),
     "Concat": _of_lists("array_concat", only("concat", (pa.types.is_string, pa.types.is_binary))),
     "Reverse": _of_lists("array_reverse", only("reverse", (pa.types.is_string,))),
-    **dict.fromkeys(_LAMBDAS, _refused),
+    **LAMBDA_RULES,
 }  # fmt: skip

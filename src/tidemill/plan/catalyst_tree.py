@@ -44,6 +44,15 @@ def tree(nodes: list[dict[str, Any]]) -> JsonTree:
     return build()
 
 
+def trees(field: Any) -> list[JsonTree]:
+    """The expressions of a field: lists of them are lists of pre-order lists, a single one is one pre-order list."""
+    if not field:
+        return []
+    if isinstance(field[0], dict):
+        return [tree(field)]
+    return [tree(e) for e in field]
+
+
 def read_expression(expression: Any) -> JsonTree:
     """The tree of a Java ``Expression``, with the fields that its JSON leaves out."""
     nodes = json.loads(expression.toJSON())

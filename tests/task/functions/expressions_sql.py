@@ -70,6 +70,57 @@ cast(map('a', i) as map<string,string>) | coalesce(if(b, array(i), null), array(
 if(b, struct(i), named_struct("i", i2)) | case when b then map('a', i) when b2 then map('b', i2) end
 array(i) is null | if(b, array(s), null) is not null | array(cast(null as int)) | if(b, array(), array(i))
 try_cast(array(sn) as array<int>) | array(dec, dec) | array(dt, dt2, null) | struct(ts, tn, bin, dec2)""",
+    "lambdas": """
+transform(array(i, i2, null), x -> x) | transform(array(i8, i16), x -> cast(x as bigint) * 2 + l % 10)
+transform(array(s, s2, null), x -> upper(x) || sn) | transform(array(i, i2, 7), (x, k) -> k) | transform(array(s), x -> 1)
+transform(array(i, i2, 7), (x, k) -> if(k = 1, x, null)) | transform(if(b, array(i, i2), null), x -> x is null)
+transform(array(array(i, i2), array(i), null, array()), a -> transform(a, y -> y is null or size(a) = 1 or i > 1))
+transform(array(array(d), array(d2, 0.5D)), (a, k) -> transform(a, (y, n) -> y + k * 10 + n - d))
+transform(array(array(i8, 1Y)), a -> aggregate(a, 0, (acc, y) -> acc + y * size(a), acc -> acc + size(a)))
+transform(array(i, i2), x -> struct(x as v, s as t)).v | transform(array(struct(i as a, s as b)), x -> x.b)
+transform(array(1, 2), x -> x + 1) | transform(array(i, i2), x -> map(1, x)) | filter(array(i, i2, null, 3), x -> x > 1)
+filter(array(i, i2, null, 3), x -> x > l) | filter(array(s, s2, null), x -> x like '%a%') | filter(array(i, 1), x -> b)
+filter(array(i, i2, 5, 6), (x, k) -> k % 2 = 0) | filter(array(i, null), x -> null) | filter(if(b, array(d), null), x -> x > d2)
+filter(array(array(i, i2), array(1)), a -> exists(a, y -> y = 1)) | exists(array(i, i2, null), x -> x > 1)
+exists(array(i, i2), x -> x = l) | exists(array(i), x -> x is null) | exists(if(b, array(i), null), x -> true)
+exists(array(i, i2), x -> null) | exists(split(s, 'a'), x -> x = s2) | forall(array(i, i2, null), x -> x > -2)
+forall(array(i, i2), x -> x <=> i) | forall(array(i), x -> null) | forall(if(b2, array(i, i2), null), x -> x > i)
+forall(filter(array(i, i2), x -> x > 100000), x -> false) | exists(filter(array(i), x -> false), x -> true)
+exists(array(1, 0), x -> 1 / x > 0) | forall(array(2, 0), x -> 1 / x > 0.7) | forall(array(d, d2), x -> x > 0 and x < d)
+aggregate(array(i8, i16, 3), 0L, (a, x) -> a + x) | aggregate(array(i8, i16, null), 0L, (a, x) -> a + coalesce(x, l % 7))
+aggregate(split(s, 'a'), '', (a, x) -> concat(a, '-', x), a -> length(a)) | reduce(array(d, d2), 0.0D, (a, x) -> a + x)
+aggregate(if(b, array(i), null), 0L, (a, x) -> a + x) | aggregate(array(d, d2), d, (a, x) -> greatest(a, x))
+aggregate(array_repeat(1, abs(i8 % 6)), 0, (a, x) -> a + x, a -> a * 10) | aggregate(array(s, s2), array(''), (a, x) -> concat(a, array(x)))
+aggregate(array(d, d2), named_struct('n', 0, 't', 0.0D), (a, x) -> named_struct('n', a.n + 1, 't', a.t + x), a -> a.t / a.n)
+aggregate(array(array(i8, 1Y), array(i16)), 0L, (a, x) -> a + aggregate(x, 0L, (b, y) -> b + y * 2))
+zip_with(array(i8, i16), array(i8), (x, y) -> x <=> y) | zip_with(array(s, s2), array(d, d2, 1.0D), (x, y) -> struct(y, x))
+zip_with(if(b, array(i), null), array(i2), (x, y) -> coalesce(x, y)) | zip_with(array(s), split(s2, 'a'), (x, y) -> concat(x, y, sn))
+zip_with(array(), array(i), (x, y) -> y) | map_filter(map('a', i, 'b', i2), (k, v) -> v > 1 or k = 'b')
+map_filter(if(b, map(1, s), null), (k, v) -> v is not null) | map_filter(map(1, s, 2, s2), (k, v) -> v < sn)
+transform_keys(map('a', i, 'b', i2), (k, v) -> k || 'x') | transform_keys(map(1, s, 2, s2), (k, v) -> k * 2 + 10)
+transform_keys(if(b, map(1, s), null), (k, v) -> coalesce(s2, 'none')) | transform_values(map('a', i, 'b', i2), (k, v) -> v is null)
+transform_values(map(1, s, 2, s2), (k, v) -> concat(k, v, sn)) | transform_values(if(b, map(1, d), null), (k, v) -> v + d2)
+transform_values(map('a', array(i, i2)), (k, v) -> transform(v, x -> k || x))
+map_zip_with(map('a', i8, 'b', i16), map('b', d, 'c', d2), (k, v, w) -> struct(k, v, w))
+map_zip_with(map(0.0D, s), map(-0.0D, s2, 1.0D, sn), (k, v, w) -> concat_ws('-', v, w)) | map_zip_with(map(1, s), if(b, map(2, s2), null), (k, v, w) -> v)
+map_zip_with(if(b, map(1, 2, 3, 4), map(3, i)), if(b2, map(3, i2), map(1, 1, 4, l)), (k, v, w) -> coalesce(v, w, k))
+array_sort(array(i, i2, 3, 5, -1), (x, y) -> case when x > y then -1 when x < y then 1 else 0 end)
+array_sort(array(i8, i16, null, 3, 7, -9), (x, y) -> case when x is null and y is null then 0 when x is null then -1 when y is null then 1 when x % 3 < y % 3 then -1 when x % 3 > y % 3 then 1 else 0 end)
+array_sort(array(s, s2, 'b', 'zzz', sn), (x, y) -> coalesce(length(x), 0) - coalesce(length(y), 0))
+array_sort(split(s, 'a'), (x, y) -> if(x < y, 1, if(x > y, -1, 0))) | array_sort(if(b, array(3, 1, 2), null), (x, y) -> y - x)
+array_sort(array(struct(i as a, s as b), struct(i2 as a, s2 as b), named_struct('a', 5, 'b', 'c')), (x, y) -> case when x.b < y.b or x.b is null then -1 when x.b > y.b then 1 else 0 end).a
+array_sort(array(3, 1, 2), (x, y) -> if(b, x - y, y - x)) | array_sort(sequence(1, 140), (x, y) -> (x * 7 % 11) - (y * 7 % 11))
+array_sort(array(i8, i16, 3, 3, i, 1, 2, i2, 9, 8, 7, 6, 5), (x, y) -> if(x % 5 < y % 5, -1, 1)) | array_sort(array(struct(d as a, 1 as b), struct(d2 as a, 2 as b), struct(0.5D as a, 3 as b)), (x, y) -> if(x.a < y.a, -1, 1))
+arrays_zip(array(i, i2), array(s)) | arrays_zip(array(i), if(b, array(s, s2), null)) | arrays_zip(array(i), array(s, s2), array(d))
+arrays_zip(split(s, 'a')) | arrays_zip(array(i), array(s))[0].`1` | map_from_entries(array(struct('a', i as v), struct('b', i2 as v)))
+map_from_entries(array(struct(1, s as v), if(b, struct(2, s2 as v), null))) | map_from_entries(if(b, array(struct(1, s)), null))
+map_from_entries(arrays_zip(array(1, 2), array(s, s2))) | str_to_map('a:1,b:2,c') | str_to_map(concat('k', sn), '1', 'E')
+str_to_map(if(b, 'x=1&y=2=3&z=', s), '&', '=') | str_to_map(concat(s, ';z'), 'zzz', 'a') | str_to_map('a1b22c', '[0-9]+', 'x')
+array_insert(array(i, i2), 2, 7) | array_insert(array(i, i2), i8 % 5 + 6, i) | array_insert(array(s, s2), -1, 'z')
+array_insert(array(s, s2), -2, sn) | array_insert(array(s, s2), i8 % 5 - 5, sn) | array_insert(if(b, array(i), null), 3, i2)
+array_insert(array(d), if(b, 1, null), d2) | array_append(if(b, array(i), null), i2) | array_append(array(s), null)
+array_prepend(array(s), null) | named_struct('a', i, 'b', transform(array(i), x -> x)) | map_concat(map(1, s), map(2, s2), map(3, sn))
+map_keys(transform_keys(map(1, s, 2, s2), (k, v) -> k + 1)) | map_contains_key(map(1, s, 2, s2), i)""",
     "logic": """
 b and b2 | b or b2 | not b | b and null | b or null | not (b and b2) | b is null | b is not null | b is true
 b is not false | b is unknown | i > 0 and s = 'a' | i > 0 or d > 1 | (b or i > 1) and not b2 | s is null or s = ''
@@ -186,7 +237,17 @@ FAILURES: list[tuple[str, str]] = [
     ("TM3004", "slice(array(i), i2, 1)"),
     ("TM3004", "slice(array(i), 1, i2)"), ("TM3004", "sequence(1, i8, -1)"), ("TM3004", "sequence(1, i8, 0)"),
     ("TM3004", "sequence(1, l)"), ("TM3004", "map(i, 1, i2, 2)"), ("TM3004", "map(s, 1)"),
-    ("TM3004", "map_from_arrays(array(1), array(i, i2))"), ("TM3003", "cast(array(s) as array<int>)"),
+    ("TM3004", "map_from_arrays(array(1), array(i, i2))"), ("TM3004", "transform_keys(map(1, s, 2, s2), (k, v) -> 1)"),
+    ("TM3004", "transform_keys(map(1, s), (k, v) -> v)"), ("TM3004", "map_from_entries(array(struct(i as k, 1), struct(i2 as k, 2)))"),
+    ("TM3004", "map_from_entries(array(struct(s, 1)))"), ("TM3004", "str_to_map(concat(s, ';', s2), ';', 'a')"),
+    ("TM3004", "map_concat(map(1, i), map(1, i2))"), ("TM3010", "array_insert(array(i), i8, i2)"),
+    ("TM3001", "transform(array(1, i2), x -> 1 div x)"), ("TM3001", "filter(array(i), x -> 1 div i2 > x)"),
+    ("TM3001", "exists(array(-1, 0), x -> 1 / x > 0)"), ("TM3001", "forall(array(2, 0), x -> 1 / x > 0)"),
+    ("TM3002", "aggregate(array(i, i2), 0, (a, x) -> a + x)"), ("TM3001", "aggregate(array(1, 0), 0L, (a, x) -> a + x, a -> a div i2)"),
+    ("TM3001", "zip_with(array(1), array(i2), (x, y) -> x % y)"), ("TM3002", "map_filter(map(1, i), (k, v) -> v + i2 > 1)"),
+    ("TM3002", "transform_values(map(1, i), (k, v) -> v * i2)"), ("TM3002", "map_zip_with(map(1, i), map(1, i2), (k, v, w) -> v + w)"),
+    ("TM3004", "array_sort(array(s, s2), (x, y) -> if(x is null or y is null, null, 0))"),
+    ("TM3002", "array_sort(array(i, i2), (x, y) -> x - y)"), ("TM3003", "cast(array(s) as array<int>)"),
     ("TM3001", "i / 0"), ("TM3001", "i div i2"), ("TM3001", "i % 0"), ("TM3001", "pmod(i, 0)"), ("TM3001", "dec / 0"),
     ("TM3001", "dec % 0"), ("TM3001", "dec div 0"), ("TM3001", "case when i2 = 0 then i / i2 else 1 end"),
     ("TM3001", "i2 = 0 and i % i2 = 1"), ("TM3001", "coalesce(cast(null as int), i / 0)"),

@@ -12,8 +12,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidemill.errors import TidemillError
-from tidemill.task.expressions import Call, Expression, Literal, Ref, references, remap
+from tidemill.task.expressions import Call, Expression, Literal, Ref, Variable, references, remap
 from tidemill.task.functions import families  # noqa: F401  (registers every function)
+from tidemill.task.functions.bodies import Body
 from tidemill.task.functions.registry import FUNCTIONS, Function, Value, as_array, lookup
 
 _CONDITIONAL = frozenset({"and", "or", "if", "case", "coalesce", "in"})
@@ -76,6 +77,8 @@ def _value(expression: Expression, batch: pa.RecordBatch) -> Value:
         return batch.column(expression.index)
     if isinstance(expression, Literal):
         return pa.scalar(expression.value, expression.type)
+    if isinstance(expression, Variable):
+        raise TidemillError("TM2900", "a variable is outside the function that binds it", got=str(expression))
     match expression.function:
         case "and":
             return _and_or(expression, batch, stop=False)
@@ -91,9 +94,15 @@ def _value(expression: Expression, batch: pa.RecordBatch) -> Value:
     return spec.kernel(expression, _arguments(spec, expression, batch), batch.num_rows)
 
 
+def _bodies(call: Call, batch: pa.RecordBatch) -> list[Value]:
+    """The bodies of a call, to be evaluated over elements."""
+    pairs = zip(call.args[call.plain :], call.option("binds"), strict=True)
+    return [Body(body, numbers, batch, evaluate, can_fail(body)) for body, numbers in pairs]
+
+
 def _arguments(spec: Function, call: Call, batch: pa.RecordBatch) -> list[Value]:
     """The arguments in order; of a strict function, each only where the ones before it are not NULL."""
-    order = list(range(len(call.args)))
+    order = list(range(call.plain))
     if spec.order == "right":
         order.reverse()
     values: dict[int, Value] = {}
@@ -107,7 +116,8 @@ def _arguments(spec: Function, call: Call, batch: pa.RecordBatch) -> list[Value]
             values[position] = evaluate_where(arg, batch, reached)
         else:
             values[position] = _value(arg, batch)
-    return [values[position] for position in range(len(call.args))]
+    found = [values[position] for position in range(call.plain)]
+    return [*found, *_bodies(call, batch)] if spec.bodies else found
 
 
 def evaluate_where(expression: Expression, batch: pa.RecordBatch, mask: pa.BooleanArray) -> Value:
