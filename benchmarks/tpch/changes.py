@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
@@ -80,9 +80,10 @@ class Changes:
         """Number of the last epoch."""
         return max(int(e.epochs[-1]) for e in self.events.values() if len(e.epochs))
 
-    def size(self, epoch: int) -> int:
-        """Changes in an epoch, over all tables."""
-        return sum(int(np.count_nonzero(e.epochs == epoch)) for e in self.events.values())
+    def size(self, epoch: int, names: Collection[str] | None = None) -> int:
+        """Changes in an epoch, over all tables, or those of some names."""
+        events = self.events.values() if names is None else [self.events[n] for n in names]
+        return sum(int(np.count_nonzero(e.epochs == epoch)) for e in events)
 
     def of(self, name: str, epoch: int) -> tuple[pa.Table, np.ndarray]:
         """Changed rows of a table in an epoch with their weights."""

@@ -330,8 +330,9 @@ class Mill:
     def status(self) -> list[tuple[str, str, int, str]]:
         """For each view its name, status, birth epoch and detail.
 
-        Status is ``fresh``, ``filling`` (it waits for history), ``failed``, or ``stopped``: an error has ended the
-        background epochs, see :meth:`start`.
+        Status is ``fresh``, ``filling`` (it waits for history), ``failing`` (as long as some row is there that makes an
+        expression fail), ``failed`` (for good), or ``stopped``: an error has ended the background epochs, see
+        :meth:`start`.
         """
         return self._background.statuses(self._open().snapshot().status())
 

@@ -142,6 +142,7 @@ class MemoryContext:
         self._states: dict[str, TableState] = {}
         self.splits: list[SplitResult] = []
         self.failures: dict[int, EvaluationError] = {}
+        self.failing_rows: list[tuple[int, int, EvaluationError | None]] = []
 
     def runs(self, table: StateTable, everywhere: bool = False) -> list[Rows]:
         """Sealed runs of a table, oldest first."""
@@ -177,6 +178,10 @@ class MemoryContext:
     def failed(self, step: int, error: EvaluationError) -> None:
         """Note the first failure of a step."""
         self.failures.setdefault(step, error)
+
+    def failing(self, step: int, weight: int, error: EvaluationError | None) -> None:
+        """Note rows that a step left out."""
+        self.failing_rows.append((step, weight, error))
 
     def seal(self) -> None:
         """End the epoch: what was written becomes readable."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -65,12 +66,22 @@ class Oracle:
                 continue
             self._answered.pop(name, None)
             changed.add(name.lower())
-            frames[name] = self._session.sql(with_sorted_lists(query))
+            frames[name] = _named_apart(self._session.sql(with_sorted_lists(query)))
             frames[name].createOrReplaceTempView(name)
         with ThreadPoolExecutor(2) as threads:  # most of the time goes into Spark's own planning
             found = list(threads.map(DataFrame.toArrow, frames.values()))
         self._answered |= {name: (views[name], answer) for name, answer in zip(frames, found, strict=True)}
         return {name: self._answered[name][1] for name in views}
+
+
+def _named_apart(frame: DataFrame) -> DataFrame:
+    """With numbers behind the names of columns that Spark's SELECT names alike, as a view has them."""
+    seen: Counter[str] = Counter()
+    names = []
+    for name in frame.columns:
+        names.append(f"{name}_{seen[name]}" if seen[name] else name)
+        seen[name] += 1
+    return frame if names == frame.columns else frame.toDF(*names)
 
 
 def _serialized(rows: pa.Table) -> pa.Buffer:

@@ -175,7 +175,6 @@ def test_refused_dataframes(small: Mill, tmp_path: Path, spark: SparkSession) ->
             other.rdd.toDF("k int"),
         ],
         "TM2105": [t.select(sf.rand().alias("r")), t.limit(2), t.select(sf.current_timestamp().alias("n"))],
-        "TM2005": [t.join(small.table("t").alias("o"), sf.expr("t.k = o.k"))],
         "TM2103": [t.sample(0.5)],
     }
     for number, frames in cases.items():

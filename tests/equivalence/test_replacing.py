@@ -212,9 +212,9 @@ def test_a_failed_view_is_mended(small: Mill) -> None:
     small.sql("CREATE MATERIALIZED VIEW v AS SELECT k, cast(6 / i AS INT) AS i FROM t")
     small.sql("CREATE MATERIALIZED VIEW w AS SELECT sum(i) AS s FROM v")
     list(small.drain())
-    assert [s for _, s, _, _ in small.status()] == ["failed", "failed"]
+    assert [s for _, s, _, _ in small.status()] == ["failing", "failing"]
     assert "in the row (2, 0)" in small.status()[0][3]
-    with pytest.raises(TidemillError, match=r"TM1033[^$]*in the row \(2, 0\)"):
+    with pytest.raises(TidemillError, match=r"TM1039[^$]*in the row \(2, 0\)"):
         small.sql("SELECT max(s) FROM w")
     with pytest.raises(TidemillError, match=r"TM2036[^$]*views that read it: v"):
         small.sql("SELECT * FROM t")

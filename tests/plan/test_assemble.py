@@ -16,6 +16,7 @@ from tidemill.plan.explain import explain
 from tidemill.plan.rules import rewrite
 from tidemill.schema import Field, Schema
 from tidemill.task.program import (
+    Calculate,
     GroupChanges,
     GroupPartial,
     JoinChanges,
@@ -85,12 +86,21 @@ def test_one_scan_a_table_with_the_columns_of_all_views(views: Views) -> None:
 
 def test_a_stored_aggregate_needs_no_exchange(views: Views) -> None:
     views.add("v", "SELECT k, count(*) AS c, sum(n) AS s, avg(x) AS a FROM t GROUP BY k")
-    views.add("w", "SELECT sum(n) + 1 AS s FROM t")
+    views.add("w", "SELECT sum(x) + 1 AS s FROM t")
     views.add("m", "SELECT k, min(n) AS m, max(s) AS x FROM a GROUP BY k")
     program = views.program()
     assert program.supersteps == 1
     assert count(program, StoreKeyed) == 3
     assert count(program, GroupChanges) == 0
+
+
+def test_a_projection_that_can_fail_is_computed_for_changed_groups(views: Views) -> None:
+    views.add("v", "SELECT k, 1 / sum(n) AS q FROM t GROUP BY k")
+    views.add("w", "SELECT k, sum(n) AS s FROM t GROUP BY k")
+    program = views.program()
+    assert count(program, GroupChanges) == 1 and count(program, StoreKeyed) == 0
+    checks = [s for i, s in enumerate(program.steps) if not any(i == u.step for o in program.steps for u in o.inputs)]
+    assert [s.views for s in checks if isinstance(s.operation, Calculate)] == [{"v"}]
 
 
 def test_extremes_under_deletes_and_distinct_need_one_exchange(views: Views) -> None:

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import pyarrow as pa
-import pytest
 from operator_runs import INT, changes, pairs, run
 
-from tidemill.errors import EvaluationError
 from tidemill.task.build import build
 from tidemill.task.expressions import Call, Literal, Ref
 from tidemill.task.program import Calculate
@@ -42,6 +40,10 @@ def test_a_projection_to_no_columns_keeps_the_rows() -> None:
     assert calculated(Calculate(POSITIVE, ()), "+2 1 5 | + 2 0") == {(): 2}
 
 
-def test_a_row_that_fails_is_a_numbered_error() -> None:
-    with pytest.raises(EvaluationError, match="TM300"):
-        calculated(Calculate(None, (SUM,)), f"+ {2**63 - 1} 1")
+def test_a_row_that_fails_is_left_out() -> None:
+    context, most = MemoryContext(), 2**63 - 1
+    operation = Calculate(POSITIVE, (SUM,))
+    found = changes(run(build(0, operation), context, [(pairs(f"+ 1 2 | +3 {most} 1 | - {most} 4 | + 2 2"), 0)]))
+    assert found == {(3,): 1, (4,): 1}
+    ((step, weight, error),) = context.failing_rows
+    assert (step, weight) == (0, 2) and error is not None and error.number == "TM3002"

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
-import pytest
 from operator_runs import changes, run
 
-from tidemill.errors import EvaluationError
 from tidemill.schema import TIMESTAMP
 from tidemill.task.build import build
 from tidemill.task.expressions import Call, Literal, Ref
@@ -64,5 +62,8 @@ def test_nothing_and_failures() -> None:
     assert rows_of(explode, [pa.array([None, []], pa.list_(TIMESTAMP))], [1, 1]) == {}
     call = Call("sequence", (Ref(0, INT), Literal(1, INT), Literal(1, INT)), pa.list_(INT), True)
     failing = Explode(call, (), position=False, spread=False, outer=False)
-    with pytest.raises(EvaluationError, match="TM3004"):
-        rows_of(failing, [pa.array([1, 5], INT)], [1, 1])
+    delta = Delta(batch_of([pa.array([1, 5, 5], INT)], 3), np.array([1, 1, 2], np.int64))
+    context = MemoryContext()
+    assert changes(run(build(0, failing), context, [(delta, 0)])) == {(1,): 1}
+    ((step, weight, error),) = context.failing_rows
+    assert (step, weight) == (0, 3) and error is not None and error.number == "TM3004"

@@ -1,4 +1,4 @@
-"""The row that made an expression fail is named, whatever the batch."""
+"""Rows that make an expression fail are left out, counted and named, whatever the batch."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tidemill.schema import Field, Schema
 from tidemill.task.accumulators import Accumulator, Result
 from tidemill.task.build import build
 from tidemill.task.expressions import Call, Ref
-from tidemill.task.failing_row import with_row
+from tidemill.task.failing_row import MOST_FAILING, with_row
 from tidemill.task.program import Calculate, ReadPlan
 from tidemill.task.read_view import read_view
 from tidemill.task.streams import Delta, batch_of
@@ -23,12 +23,28 @@ MOST = 2**63 - 1
 
 @pytest.mark.parametrize("before", [0, 1, 2, 7])
 @pytest.mark.parametrize("after", [0, 1, 4])
-def test_the_first_row_that_fails(before: int, after: int) -> None:
-    text = " | ".join(["+ 1 NULL"] * before + [f"- {MOST} 2"] + [f"+ {MOST} 3"] * after)
+def test_rows_that_fail_are_left_out(before: int, after: int) -> None:
+    text = " | ".join(["+ 1 2"] * before + [f"- {MOST} 2"] + [f"+ {MOST} 3", "+ 4 5"] * after)
+    operator, context = build(0, SUM), MemoryContext()
+    operator.begin(context)
+    operator.add_input(pairs(text), 0)
+    output = operator.get_output()
+    found = [] if output is None else output.item.batch.column(0).to_pylist()  # type: ignore[union-attr]
+    assert found == [3] * before + [9] * after
+    assert [step for step, _, _ in context.failing_rows] == [0]
+    ((_, weight, error),) = context.failing_rows
+    assert weight == after - 1
+    if after:
+        assert error is not None and error.number == "TM3002" and f"in the row ({MOST}, 3)" in error.got
+    else:
+        assert error is None
+
+
+def test_many_rows_that_fail_end_the_view() -> None:
     operator = build(0, SUM)
     operator.begin(MemoryContext())
-    with pytest.raises(EvaluationError, match=rf"TM3002[^$]*in the row \({MOST}, 2\)"):
-        operator.add_input(pairs(text), 0)
+    with pytest.raises(EvaluationError, match="TM3002"):
+        operator.add_input(pairs(" | ".join([f"+ {MOST} 2"] * (MOST_FAILING + 1))), 0)
 
 
 def test_values_are_shortened() -> None:

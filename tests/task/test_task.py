@@ -205,7 +205,7 @@ def test_a_pipeline_drains_before_its_consumer() -> None:
     assert merged(VIEW, context) == [(1, 5, 1), (5, 1, 1)]
 
 
-def test_a_row_that_fails_stops_its_step_and_no_other(tmp_path: Path) -> None:
+def test_a_row_that_fails_is_left_out_by_its_step_and_no_other(tmp_path: Path) -> None:
     failing = program(
         (ScanStep(SOURCE, ("k", "v")), (), 0),
         (Calculate(None, (PLUS, Ref(1, INT))), (0,), 0),
@@ -219,11 +219,12 @@ def test_a_row_that_fails_stops_its_step_and_no_other(tmp_path: Path) -> None:
     task.add_split(0, split_of(tmp_path, "-5,5\n"))
     assert drain(task) == []
     context.seal()
-    assert list(context.failures) == [1]
-    assert context.failures[1].number.startswith("TM3")
+    assert context.failures == {}
+    ((step, weight, error),) = context.failing_rows
+    assert (step, weight) == (1, 1) and error is not None and error.number.startswith("TM3")
     assert merged(VIEW, context) == [(-5, 5, 1), (-1, 1, 1), (1, 2, 1)]
-    context.failures.clear()
+    context.failing_rows.clear()
     task.begin(context)
     task.add_split(0, split_of(tmp_path, "-2,3\n"))
     drain(task)
-    assert context.failures == {}, "the next epoch begins afresh"
+    assert context.failing_rows == [], "the next epoch begins afresh"

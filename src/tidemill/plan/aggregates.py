@@ -6,7 +6,7 @@ import pyarrow as pa
 
 from tidemill.errors import TidemillError
 from tidemill.plan.algebra import Aggregate
-from tidemill.task.accumulators import OF_GROUP, Accumulator, AggregateLayout, Multiset, Result
+from tidemill.task.accumulators import OF_GROUP, ONLY, Accumulator, AggregateLayout, Multiset, Result
 
 _MOMENTS = {
     "var_samp": "moments2",
@@ -52,6 +52,10 @@ def layout(aggregate: Aggregate, append_only: bool) -> AggregateLayout:
             results.append(Result(name, field.type, call.type, keep(again), 0))
             continue
         distinct = call.distinct and name not in ("min", "max")
+        if name == ONLY:
+            value = keep(Accumulator("max", call.argument, recomputed=not append_only))
+            results.append(Result(name, field.type, call.type, value, 0))
+            continue
         if call.others:
             several = keep(Accumulator("count", call.argument, True, others=call.others))
             results.append(Result(name, field.type, call.type, several, several))

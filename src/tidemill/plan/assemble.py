@@ -33,7 +33,7 @@ from tidemill.plan.algebra import (
     children,
     summed,
 )
-from tidemill.plan.calculations import calculation, finishing
+from tidemill.plan.calculations import calculation, finishing, finishing_can_fail
 from tidemill.plan.codec import fingerprint
 from tidemill.plan.demand import Demand
 from tidemill.plan.event_time import EventTimes, Lag
@@ -168,7 +168,8 @@ class Assembler:
         the top an epoch must have run.
         """
         _, top = finishing(self.views[name].root)
-        below = summed(top) if isinstance(top, Aggregate) else (top,)
+        stored = isinstance(top, Aggregate) and not finishing_can_fail(self.views[name].root)
+        below = summed(top) if isinstance(top, Aggregate) and stored else (top,)
         return any(self._gives_first_row(node) for node in below)
 
     def _gives_first_row(self, node: Node) -> bool:
@@ -203,6 +204,8 @@ class Assembler:
         _, top = finishing(view.root)
         if not isinstance(top, Aggregate):
             return self.add(StoreRows(_view_table(view)), (self.rows(view.root, view.born),), view.born)
+        if finishing_can_fail(view.root):
+            self._keep(self.rows(view.root, view.born).step)  # nobody reads it: failing groups are counted
         if (top, view.born) in self._demand.changing:
             return self.rows(top, view.born).step
         partial = self._partial(top, view.born)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from tidemill.plan.algebra import Aggregate, Filter, Node, Project
+from tidemill.task.accumulators import ONLY
+from tidemill.task.functions.evaluate import can_fail
 from tidemill.task.program import Calculate
 
 
@@ -25,3 +27,16 @@ def calculation(node: Node) -> tuple[Calculate, Node]:
     if isinstance(node.child, Filter):
         return Calculate(node.child.condition, node.expressions), node.child.child
     return Calculate(None, node.expressions), node.child
+
+
+def finishing_can_fail(root: Node) -> bool:
+    """Whether what is applied to a stored aggregate when a view is read can fail for a group.
+
+    Such a view looks at the groups that change in an epoch, so that it is known to be in error. A sum that does not
+    fit its type is left to the reader: to look for it would cost every sum of integers a lookup.
+    """
+    steps, top = finishing(root)
+    if not isinstance(top, Aggregate):
+        return False
+    expressions = [e for s in steps for e in (s.condition, *(s.expressions or ())) if e is not None]
+    return any(map(can_fail, expressions)) or any(c.function == ONLY for c in top.calls)

@@ -197,19 +197,9 @@ class Catalyst:
             node = catalyst_plan.read_plan(nodes, self._relations, self._marks)
         except TidemillError as error:
             raise catalyst_places.placed(error, text, at, *_CLAUSES) from error
-        names = tuple(frame.columns)
-        lowered = [n.lower() for n in names]
-        if len(set(lowered)) < len(names):
-            twice = next(n for n in lowered if lowered.count(n) > 1)
-            raise TidemillError(
-                "TM2005",
-                "two columns of a view have the same name",
-                got=twice,
-                hint="give one of them another name with AS",
-            )
         fields = node.schema.fields
         columns = tuple(Ref(i, f.type, f.nullable) for i, f in enumerate(fields))
-        return Project(node, columns, names)
+        return Project(node, columns, _distinct_names(frame.columns))
 
     def _optimized(self, execution: Any) -> Any:
         """The optimised plan with several DISTINCT aggregates left as they are, and nothing read from a cache.
@@ -264,6 +254,25 @@ def _not_decided(name: str) -> TidemillError:
         got=_CHANGING[name],
         hint=_WITHOUT_THEM.get(name, "put the value into a column of a table, or write a constant"),
     )
+
+
+def _distinct_names(names: list[str]) -> tuple[str, ...]:
+    """Names of a view's columns: of those that are alike, in any case, all but the first get a number.
+
+    Spark gives such columns in the result of a SELECT, and refuses them in CREATE VIEW, where nobody could name them.
+    A number is left out that makes a name which another column has.
+    """
+    taken = {n.lower() for n in names}
+    seen: set[str] = set()
+    found = []
+    for name in names:
+        distinct, number = name, 0
+        while distinct.lower() in seen or (number and distinct.lower() in taken):
+            number += 1
+            distinct = f"{name}_{number}"
+        seen.add(distinct.lower())
+        found.append(distinct)
+    return tuple(found)
 
 
 def _run_batches(optimizer: Any, plan: Any) -> Any:

@@ -5,24 +5,26 @@ full outer   =  left outer  +  (right anti left), padded with NULLs
 semi, anti with a residual condition
              =  semi, anti on the whole left row against the left rows that an inner join finds
 existence    =  semi with true  +  anti with false
+single       =  left outer with the greatest row and the number of rows per key, checked for each left row
 
 Semi, anti and existence joins whose condition holds for NULLs, as that of NOT IN does, are in ``null_aware_joins.py``.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
 from tidemill.errors import TidemillError
-from tidemill.plan.algebra import Join, Node, Project, SemiJoin, Union
+from tidemill.plan.algebra import Aggregate, AggregateCall, Join, Node, Project, SemiJoin, Union
 from tidemill.plan.null_aware_joins import Judged, judge_null_aware
 from tidemill.plan.null_safe_keys import merge_null_tests
 from tidemill.task.expressions import Call, Expression, Literal, Ref, references, remap
 
-_KINDS = frozenset({"Inner", "Cross", "LeftOuter", "RightOuter", "FullOuter", "LeftSemi", "LeftAnti", "ExistenceJoin"})
-_SHOWN = {"LeftSingle": "a correlated subquery that may give several rows for one row"}
+_KINDS = frozenset(
+    {"Inner", "Cross", "LeftOuter", "RightOuter", "FullOuter", "LeftSemi", "LeftAnti", "ExistenceJoin", "LeftSingle"}
+)
 
 
 @dataclass(frozen=True)
@@ -64,18 +66,17 @@ def build_join(kind: str, left: Node, right: Node, conjuncts: list[Expression]) 
         TM2104 for a kind that is not supported.
     """
     if kind not in _KINDS:
-        shown = kind in _SHOWN
         raise TidemillError(
             "TM2104",
             "this kind of join is not supported yet in a materialized view",
-            got=_SHOWN[kind] if shown else f"{kind} join",
-            hint="an aggregate in the subquery, or a left join"
-            if shown
-            else "inner, cross, outer, semi and anti joins",
+            got=f"{kind} join",
+            hint="inner, cross, outer, semi and anti joins",
         )
     if kind in ("LeftSemi", "LeftAnti", "ExistenceJoin"):
         return _judged(kind, left, right, merge_null_tests(conjuncts))
     sides = _split(left, right, merge_null_tests(conjuncts))
+    if kind == "LeftSingle":
+        return _single(sides)
     parts = [_inner(sides)]
     if kind in ("LeftOuter", "FullOuter"):
         parts.append(_unmatched_left(sides))
@@ -185,6 +186,48 @@ def _inner(sides: _Sides) -> Node:
     join = _join(sides)
     extended = len(sides.left.schema)
     return projection(join, [*_refs(join, sides.left_width), *_refs(join, sides.right_width, extended)])
+
+
+def _single(sides: _Sides) -> Node:
+    """A correlated scalar subquery: the right row of each left row, if any; several are an error.
+
+    The right rows are counted per key, so that one pair at most is made for a left row. Where there is a condition
+    beside equal keys, the pairs of each distinct left row are counted.
+    """
+    rows, keys = sides.right, sides.right_keys
+    left_keys, null_safe = sides.left_keys, sides.null_safe
+    first = 0
+    if sides.residual is not None:
+        width = len(sides.left.schema)
+        every = tuple(range(width))
+        distinct = Aggregate(sides.left, every, (), sides.left.schema.names)
+        rows = _join(replace(sides, left=distinct))
+        keys, left_keys, null_safe, first = every, every, (True,) * width, width
+    fields = rows.schema.fields
+    values = range(first, first + sides.right_width)
+    if any(pa.types.is_map(fields[i].type) for i in values):
+        raise TidemillError(
+            "TM2104",
+            "a correlated subquery that gives a map must give one row at most",
+            got="a subquery that may give several rows for one row",
+            hint="an aggregate in the subquery, or a left join",
+        )
+    calls = [AggregateCall("count", None, pa.int64(), False)]
+    calls += [AggregateCall("max", i, fields[i].type, True) for i in values]
+    names = tuple(f"column{i}" for i in range(len(keys) + len(calls)))
+    grouped = Aggregate(rows, keys, tuple(calls), names)
+    positions = tuple(range(len(keys)))
+    pairs = _Sides(sides.left, grouped, left_keys, positions, null_safe, None, len(sides.left.schema), len(names))
+    joined = _inner(pairs)
+    at = len(sides.left.schema) + len(keys)
+    count = Ref(at, pa.int64(), False)
+    checked: list[Expression] = [
+        Call("only_row", (Ref(at + 1 + i, fields[v].type, True), count), fields[v].type, True)
+        for i, v in enumerate(values)
+    ]
+    found = projection(joined, [*_refs(joined, sides.left_width), *checked])
+    nulls: list[Expression] = [Literal(None, fields[v].type) for v in values]
+    return Union((found, _with_literals(_semi(pairs, anti=True), sides.left_width, nulls)))
 
 
 def _semi(sides: _Sides, anti: bool) -> Node:

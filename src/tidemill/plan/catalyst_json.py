@@ -11,7 +11,6 @@ from tidemill.task.expressions import Call, Expression
 from tidemill.task.functions.variant import VARIANT
 
 
-
 def _get_json_object(node: JsonTree, to: Translator) -> Expression:
     return call("get_json_object", to.args(node), pa.string(), True)
 

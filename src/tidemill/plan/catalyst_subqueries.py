@@ -1,22 +1,38 @@
 """Scalar subqueries and EXISTS without correlation: columns of a cross join with the one row that each gives.
 
 Catalyst turns ``EXISTS (q)`` into ``(SELECT true FROM q LIMIT 1) IS NOT NULL``. Of rows that are all alike it does not
-matter which one is taken, and the greatest of at most one value is that value, or NULL where there is none.
+matter which one is taken, and the greatest of at most one value is that value, or NULL where there is none. Where a
+subquery may give several rows they are counted, and more than one make the view fail as long as they are there.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 
 import pyarrow as pa
 
 from tidemill.errors import TidemillError
-from tidemill.plan.algebra import Aggregate, AggregateCall, Filter, Node, Project, Scan, SortKey, TopRows, Union
+from tidemill.plan.algebra import (
+    Aggregate,
+    AggregateCall,
+    Filter,
+    Join,
+    Node,
+    Project,
+    Scan,
+    SemiJoin,
+    SortKey,
+    TopRows,
+    Union,
+    Window,
+)
 from tidemill.plan.catalyst_joins import build_join, projection
 from tidemill.plan.catalyst_places import passing
 from tidemill.plan.catalyst_tree import JsonTree
 from tidemill.plan.catalyst_tree import tree as read_tree
 from tidemill.plan.codec import spark_type
+from tidemill.task.accumulators import ONLY
 from tidemill.task.expressions import Expression, Literal, Ref
 
 ONE_ROW = Scan("", ())
@@ -40,7 +56,7 @@ def with_subqueries(
     Raises
     ------
     TidemillError
-        TM2103 for a subquery that is correlated or may give several rows, and for a query without FROM or subquery.
+        TM2103 for a subquery that is correlated, and for a query without FROM or subquery.
     """
     node, found = child, dict(inputs)
 
@@ -101,6 +117,27 @@ def at_most_one_row(node: Node) -> bool:
     return gives_one_row(node) or (isinstance(node, TopRows) and (node.limit == 1 or at_most_one_row(node.child)))
 
 
+def most_rows(node: Node) -> int | None:
+    """How many rows there are at most, whatever the input; None where there is no bound."""
+    match node:
+        case Project() | Filter() | Window():
+            return most_rows(node.child)
+        case Aggregate():
+            return most_rows(node.child) if node.keys else 1
+        case SemiJoin():
+            return most_rows(node.left)
+        case TopRows():
+            below = most_rows(node.child)
+            return below if node.limit is None else node.limit if below is None else min(below, node.limit)
+        case Join() | Union():
+            sides = (node.left, node.right) if isinstance(node, Join) else node.children
+            bounds = [b for b in map(most_rows, sides) if b is not None]
+            if len(bounds) < len(sides):
+                return None
+            return math.prod(bounds) if isinstance(node, Join) else sum(bounds)
+    return None
+
+
 def rows_alike(node: Node) -> bool:
     """Whether there is at most one row, or all rows are the same constants."""
     return _constants(node) is not None or at_most_one_row(node)
@@ -119,13 +156,16 @@ def _constants(node: Node) -> tuple[Expression, ...] | None:
 
 
 def some_rows(node: Node, limit: int | None, offset: int) -> Node:
-    """LIMIT where all rows are alike: Catalyst drops an ORDER BY that orders nothing.
+    """LIMIT where all rows are alike, or are never more: Catalyst drops an ORDER BY that orders nothing.
 
     Raises
     ------
     TidemillError
         TM2105 where the rows differ.
     """
+    most = most_rows(node)
+    if not offset and limit is not None and most is not None and most <= limit:
+        return node
     if not rows_alike(node):
         raise TidemillError(
             "TM2105",
@@ -137,24 +177,25 @@ def some_rows(node: Node, limit: int | None, offset: int) -> Node:
 
 
 def one_value(node: Node) -> Node:
-    """The value of a scalar subquery, in one row.
+    """The value of a scalar subquery, in one row; where there may be several rows their number is checked.
 
     Raises
     ------
     TidemillError
-        TM2103 when there may be several rows.
+        TM2103 for a map that is not an aggregate's.
     """
     if gives_one_row(node):
         return node
     type_ = node.schema.fields[0].type
-    if not at_most_one_row(node) or pa.types.is_map(type_):
+    if pa.types.is_map(type_):
         raise TidemillError(
             "TM2103",
-            "a scalar subquery must give one row at most",
+            "a scalar subquery that gives a map must give one row at most",
             got="a query that may give several rows",
-            hint="an aggregate without GROUP BY, or ORDER BY with LIMIT 1",
+            hint="an aggregate without GROUP BY",
         )
-    return _greatest(projection(node, [Ref(0, type_, True)]))
+    value = projection(node, [Ref(0, type_, True)])
+    return _greatest(value, "max" if at_most_one_row(node) else ONLY)
 
 
 def exists_of(plan: JsonTree) -> JsonTree | None:
@@ -191,6 +232,6 @@ def _is_true(project: JsonTree) -> bool:
     return value.name == "Literal" and value.fields["value"] == "true" and value.fields["dataType"] == "boolean"
 
 
-def _greatest(node: Node) -> Node:
+def _greatest(node: Node, function: str = "max") -> Node:
     type_ = node.schema.fields[0].type
-    return Aggregate(node, (), (AggregateCall("max", 0, type_, True),), ("max0",))
+    return Aggregate(node, (), (AggregateCall(function, 0, type_, True),), (f"{function}0",))

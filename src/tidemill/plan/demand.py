@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from tidemill.plan.algebra import Aggregate, Node, Scan, children, summed
-from tidemill.plan.calculations import finishing
+from tidemill.plan.calculations import finishing, finishing_can_fail
 from tidemill.task.program import TableSource
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class Demand:
         for view in self._views.values():
             self._note_columns(view.root)
             _, top = finishing(view.root)
-            if isinstance(top, Aggregate):
+            if isinstance(top, Aggregate) and not finishing_can_fail(view.root):
                 self._note_below(top, view.born)
             else:
                 self._note_changes(top, view.born)

@@ -11,6 +11,7 @@ from tidemill.plan import codec
 from tidemill.plan.algebra import Node, relations
 from tidemill.plan.assemble import ViewDefinition
 from tidemill.plan.statements import CreateTable
+from tidemill.runtime.failing_rows import FailingRows
 from tidemill.runtime.tables import ERRORS_SUFFIX, FILES_SUFFIX, STATUS_SUFFIX, Table, new_table, table_from_json
 from tidemill.schema import Schema
 
@@ -20,7 +21,7 @@ NEXT = " (replacement)"
 
 @dataclass(frozen=True)
 class View:
-    """A view as created; ``failure`` is set once a row has made one of its expressions fail.
+    """A view as created; ``failure`` is set once it has failed for good, ``failing`` says whether rows fail now.
 
     ``whole_since`` is the first epoch at which it stands for all rows admitted; None while it is being filled.
     ``refused`` says why the last attempt to replace it was given up. ``sizes`` are the bytes that the tables it reads
@@ -38,6 +39,7 @@ class View:
     properties: Mapping[str, str] = field(default_factory=dict)
     refused: str | None = None
     sizes: Mapping[str, int | None] = field(default_factory=dict)
+    failing: FailingRows = field(default_factory=FailingRows)
 
     def definition(self) -> ViewDefinition:
         """What the assembler needs."""
@@ -147,6 +149,34 @@ class Catalog:
         failed = replace(self.views[name], failure=failure, failed_at=epoch)
         return replace(self, views={**self.views, name: failed})
 
+    def with_failing(self, found: Mapping[str, tuple[int, str]], epoch: int, horizon: int) -> Catalog:
+        """With what an epoch added to the weight of failing rows, by the (inner) names of views."""
+
+        def noted(views: Mapping[str, View]) -> dict[str, View]:
+            return {
+                n: replace(v, failing=v.failing.after(*found[v.name], epoch, horizon)) if v.name in found else v
+                for n, v in views.items()
+            }
+
+        return replace(self, views=noted(self.views), pending=noted(self.pending)) if found else self
+
+    def in_error(self, name: str, epoch: int | None = None) -> tuple[int, str] | None:
+        """Since when rows make a view fail, or one that it reads, as of an epoch, and the error; None if none do."""
+        views = self.views if epoch is None else self.views_at(epoch)
+        view = views.get(name)
+        if view is None:
+            return None
+        found = [view.failing.at(epoch)]
+        found += [self.in_error(n, epoch) for n in relations(view.root) if n in views and n != name]
+        return min((f for f in found if f is not None), default=None)
+
+    def newly_in_error(self, epoch: int) -> dict[str, str]:
+        """Views that rows make fail since an epoch, with the error."""
+        if all(v.failing.since != epoch for v in self.views.values()):
+            return {}
+        found = {n: self.in_error(n) for n in self.views}
+        return {n: error[1] for n, error in found.items() if error is not None and error[0] == epoch}
+
     def with_whole(self, names: Collection[str], epoch: int) -> Catalog:
         """With some views, or replacements, marked as standing for all rows from an epoch on."""
         views = {n: replace(v, whole_since=epoch) if v.name in names else v for n, v in self.views.items()}
@@ -200,14 +230,22 @@ class Catalog:
         return set(relations(root)) & self.everything.keys()
 
     def check_reads_no_failed(self, root: Node) -> None:
-        """TM2015 when a query reads a view that has failed."""
+        """TM2015 when a query reads a view that has failed, or is in error."""
         for name in self.views_read_by(root):
-            if self.views[name].failure is not None:
+            failing, failure = self.in_error(name), self.views[name].failure
+            if failure is not None:
                 raise TidemillError(
                     "TM2015",
                     "a view cannot read a view that has failed",
-                    got=f"{name}: {self.views[name].failure}",
+                    got=f"{name}: {failure}",
                     hint=f"DROP VIEW {name} and create it again without the expression that fails",
+                )
+            if failing is not None:
+                raise TidemillError(
+                    "TM2015",
+                    "a view cannot read a view that a row makes fail",
+                    got=f"{name}: {failing[1]}",
+                    hint="delete that row first, or use the try_ form of the function",
                 )
 
     def described(self, name: str) -> tuple[Schema, str]:
@@ -282,12 +320,14 @@ class Catalog:
 def _view_to_json(view: View) -> dict[str, Any]:
     names = ("name", "uid", "query", "born", "failure", "failed_at", "whole_since", "refused")
     plain = {n: getattr(view, n) for n in names}
-    maps = {"properties": dict(view.properties), "sizes": dict(view.sizes)}
+    maps = {"properties": dict(view.properties), "sizes": dict(view.sizes), "failing": vars(view.failing)}
     return {**plain, **maps, "root": codec.encode(view.root)}
 
 
 def _view_from_json(data: Mapping[str, Any]) -> View:
-    return View(**{**data, "root": codec.decode(data["root"])})
+    failing = dict(data.get("failing", {}))
+    failing["past"] = tuple((since, until, error) for since, until, error in failing.get("past", ()))
+    return View(**{**data, "root": codec.decode(data["root"]), "failing": FailingRows(**failing)})
 
 
 PROPERTIES: Mapping[str, tuple[str, ...]] = {"emptySum": ("null", "zero")}

@@ -35,9 +35,10 @@ from tidemill.runtime.compactor import Compactor
 from tidemill.runtime.declaration import Declaration
 from tidemill.runtime.epoch_job import EpochJobs, broadcast_program, run_certainly
 from tidemill.runtime.epoch_programs import EpochPrograms, Prepared
-from tidemill.runtime.epoch_work import failed_views, must_begin, snapshot_steps, tables_of
+from tidemill.runtime.epoch_work import must_begin, snapshot_steps, tables_of
 from tidemill.runtime.expired_state import expired_state
 from tidemill.runtime.explained import explained, explained_beside
+from tidemill.runtime.failing_rows import Failures
 from tidemill.runtime.filling import filling, without_history
 from tidemill.runtime.readers import Readers
 from tidemill.runtime.report import EpochReport, epoch_report
@@ -444,10 +445,11 @@ class Coordinator:
                 reports, again = self._run(current, splits, snapshots)
                 redone += again + 1
             ran = time.perf_counter()
-            failed = failed_views(current.program, reports)
+            failures = Failures.of(current.program, reports, self.catalog.everything)
             results = [r for report in reports for r in report.splits if r.split.path]
             self._intake.check_budgets(results)
-            written = self._seal(current, reports, results, failed)
+            written = self._seal(current, reports, results, failures)
+            failed = {**self.catalog.newly_in_error(self.version.epoch), **failures.ended}
             sealed = time.perf_counter()
             milliseconds = {"admit": (admitted - started) * 1e3, "run": (ran - admitted) * 1e3}
             milliseconds |= {"seal": (sealed - ran) * 1e3, "total": (sealed - started) * 1e3}
@@ -535,15 +537,11 @@ class Coordinator:
         return run_certainly(self._jobs, plan, current.program, splits, snapshots, small, self._intake.wrong_guesses)
 
     def _seal(
-        self,
-        current: Prepared,
-        reports: Sequence[TaskReport],
-        results: Sequence[SplitResult],
-        failed: dict[str, str],
+        self, current: Prepared, reports: Sequence[TaskReport], results: Sequence[SplitResult], failures: Failures
     ) -> list[Run]:
         """Make the epoch's runs, positions and compactions the new version."""
         epoch = self.version.epoch + 1
-        allowed = {table for step in current.program.steps for table in tables_of(step, failed)}
+        allowed = {table for step in current.program.steps for table in tables_of(step, failures.ended)}
         runs = [run for report in reports for run in report.runs if run.table in allowed]
         merged = self._compactor.take(self.version)
         outputs = [replace(r, added=epoch) for r in merged.added]
@@ -553,7 +551,7 @@ class Coordinator:
         self.version = version.forget(epoch - self.settings.history_epochs)
         self._evict()
         self._fresh.clear()
-        self._settle(failed)
+        self._settle(failures)
         self._scattered |= any(not self.store.reachable(file) for file in {run.file for run in runs})
         if self._scattered:
             self._gather()
@@ -572,18 +570,19 @@ class Coordinator:
         self._intake.at(self.version)
         self._compactor.swapped(swaps)
 
-    def _settle(self, failed: dict[str, str]) -> None:
+    def _settle(self, failures: Failures) -> None:
         """What the epoch just sealed means for the catalog: failures, views that are whole, replacements."""
         epoch = self.version.epoch
-        catalog = self._noting_whole(replacements.with_failures(self.catalog, failed, epoch))
-        swapped = catalog
-        if replacements.ready(catalog):
-            swapped = replacements.swap(catalog, epoch)
+        catalog = self.catalog.with_failing(failures.failing, epoch, self.version.horizon)
+        catalog = self._noting_whole(replacements.with_failures(catalog, failures.ended, epoch))
+        swapped = replacements.without_failing(catalog, epoch)
+        if replacements.ready(swapped):
+            swapped = replacements.swap(swapped, epoch)
             for name in catalog.pending:
                 self.catalyst.unmark(name, catalog.views[name].uid)
                 self.catalyst.register(name, swapped.views[name].root.schema)
         swapped = replacements.expire(swapped, self.version.horizon)
-        if failed or swapped is not catalog:
+        if failures.ended or swapped is not catalog:
             self._free(swapped)
             self._intake.keep_history({v.born for v in swapped.active_views()})
             self._current = None

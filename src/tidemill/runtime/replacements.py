@@ -146,6 +146,13 @@ def with_failures(catalog: Catalog, failed: Mapping[str, str], epoch: int) -> Ca
     return fail(catalog, broken, epoch) if broken else catalog
 
 
+def without_failing(catalog: Catalog, epoch: int) -> Catalog:
+    """The catalog without replacements that stand for all rows of which one makes them fail."""
+    pending = [p for p in catalog.pending.values() if p.whole_since is not None]
+    broken = {p.name: p.failing.error for p in pending if p.failing.since is not None}
+    return fail(catalog, broken, epoch) if broken else catalog
+
+
 def fail(catalog: Catalog, failed: Mapping[str, str], epoch: int) -> Catalog:
     """Without the replacements that a row made fail, and all that hang together with them.
 

@@ -52,7 +52,7 @@ class EpochReport:
         Wall time of the phases ``admit``, ``run``, ``seal`` and of the whole, ``total``.
     operators : tuple of OperatorReport
     failed : dict
-        View name to error, for views that a row made fail in this epoch.
+        View name to error, for views that a row made fail in this epoch: for good, or until that row is gone.
     tables : dict
         Rows admitted per table.
     read : tuple

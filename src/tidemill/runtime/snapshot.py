@@ -137,12 +137,14 @@ class Snapshot:
         )
 
     def status(self) -> list[tuple[str, str, int, str]]:
-        """For each view its name, status (``fresh``, ``filling``, ``failed``), birth epoch and detail."""
+        """For each view its name, status (``fresh``, ``filling``, ``failing``, ``failed``), birth epoch and detail."""
         rows = []
         for view in self.catalog.views.values():
             status, detail = "fresh", ""
             if view.failure is not None:
                 status, detail = "failed", f"epoch {view.failed_at}: {view.failure}"
+            elif (failing := self.catalog.in_error(view.name)) is not None and view.name not in self.filling:
+                status, detail = "failing", f"since epoch {failing[0]}: {failing[1]}"
             elif view.name in self.filling:
                 status, detail = "filling", f"{self.filling[view.name]} bytes remain"
             replacement = self.catalog.pending.get(view.name)
@@ -241,18 +243,33 @@ class Snapshot:
         return tables[0] if tables else _empty(self.plan(name, epoch))
 
     def change_tables(self, name: str, epoch: int) -> list[pa.Table]:
-        """As :meth:`changes`: one table, none when nothing changed, two when the columns did: old rows out, new in."""
+        """As :meth:`changes`: one table, none when nothing changed, two when the columns did: old rows out, new in.
+
+        Of epochs at which rows made the view fail there is nothing, once these have gone: the first epoch after them
+        has all changes since the last one before.
+        """
+        if epoch > 0 and self.catalog.in_error(name) is None:
+            if self.catalog.in_error(name, epoch) is not None:
+                return []
+            before = epoch - 1
+            while before >= 0 and (error := self.catalog.in_error(name, before)) is not None:
+                before = error[0] - 1
+            if before < epoch - 1:
+                return self._exchanged(name, epoch, before)
         self.check_readable(name, epoch)
         if epoch > 0:
             self.check_readable(name, epoch - 1)
             if self.view_at(name, epoch) != self.view_at(name, epoch - 1):
-                return self._exchanged(name, epoch)
+                return self._exchanged(name, epoch, epoch - 1)
         found = self._changes(name, epoch)
         return [found] if found.num_rows else []
 
-    def _exchanged(self, name: str, epoch: int) -> list[pa.Table]:
-        """The difference between a view and the one that took its place at an epoch."""
-        old, new = _with_weight(self.read(name, epoch - 1), -1), _with_weight(self.read(name, epoch), 1)
+    def _exchanged(self, name: str, epoch: int, before: int) -> list[pa.Table]:
+        """The difference between what a name stands for at an epoch and at one before: nothing before its first."""
+        new = _with_weight(self.read(name, epoch), 1)
+        if before < self.first_epoch(name) and self.version.horizon <= before:
+            return [new] if new.num_rows else []
+        old = _with_weight(self.read(name, before), -1)
         if old.schema != new.schema:
             return [_net(t) for t in (old, new) if t.num_rows]
         found = _net(pa.concat_tables([old, new]))
@@ -292,10 +309,13 @@ class Snapshot:
                 since = former.view.whole_since
             elif former.view.name == name:
                 break
-        return max(self.version.horizon, since)
+        first = max(self.version.horizon, since)
+        while first < self.version.epoch and self.catalog.in_error(name, first) is not None:
+            first += 1
+        return first
 
     def check_readable(self, name: str, epoch: int | None) -> None:
-        """TM1030 to TM1033 when a view cannot be read at an epoch."""
+        """TM1030 to TM1033, or TM1039, when a view cannot be read at an epoch."""
         view = self.view_at(name, epoch)
         if view is not None and view.failure is not None and view.whole_since is None:
             raise TidemillError(
@@ -320,6 +340,15 @@ class Snapshot:
                 got=f"{name}, epoch {view.failed_at}: {_brief(view.failure or '')}",
                 hint=f"read it as of epoch {view.failed_at - 1}, or DROP VIEW {name} and create it again without "
                 "the expression that fails",
+            )
+        failing = self.catalog.in_error(name, epoch)
+        if failing is not None:
+            raise TidemillError(
+                "TM1039",
+                "a row makes this view fail for now",
+                got=f"{name}, since epoch {failing[0]}: {_brief(failing[1])}",
+                hint="it is right again once that row is deleted or replaced; epochs before can be read, and the "
+                "try_ form of the function gives NULL instead",
             )
         first = self.first_epoch(name)
         if view is not None and view.failed_at is not None and view.whole_since is not None:

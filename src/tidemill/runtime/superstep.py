@@ -63,7 +63,10 @@ class Work:
 
 @dataclass
 class TaskReport:
-    """What one successful task attempt did."""
+    """What one successful task attempt did.
+
+    ``failing`` has for steps that left out rows which fail the weight of these, and the error of one that is new.
+    """
 
     depth: int
     partition: int
@@ -71,6 +74,7 @@ class TaskReport:
     splits: list[SplitResult] = field(default_factory=list)
     stats: dict[int, OperatorStats] = field(default_factory=dict)
     failures: dict[int, EvaluationError] = field(default_factory=dict)
+    failing: dict[int, tuple[int, EvaluationError | None]] = field(default_factory=dict)
     error: TidemillError | None = None
     spilled_bytes: int = 0
     peak_memory_bytes: int = 0
@@ -141,6 +145,10 @@ class _EpochContext:
 
     def failed(self, step: int, error: EvaluationError) -> None:
         self._report.failures.setdefault(step, error)
+
+    def failing(self, step: int, weight: int, error: EvaluationError | None) -> None:
+        before, first = self._report.failing.get(step, (0, None))
+        self._report.failing[step] = (before + weight, first or error)
 
     def seal(self) -> list[Run]:
         """Write what the epoch produced as one file."""

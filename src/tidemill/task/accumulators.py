@@ -31,6 +31,9 @@ OF_GROUP = frozenset(
 )
 """Kinds that are made of all values of a group."""
 
+ONLY = "only"
+"""The value of a scalar subquery: that of the group's only row, an error while there are several."""
+
 POWERS = {"moments2": 2, "moments3": 3, "moments4": 4}
 """Kinds that sum powers of values, with the highest power."""
 

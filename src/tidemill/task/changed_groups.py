@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TypeAlias
+
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tidemill.errors import EvaluationError
 from tidemill.state.columns import column, numbers
 from tidemill.state.keys import decode
 from tidemill.state.merge import Rows, merge
@@ -14,11 +18,14 @@ from tidemill.state.nested import is_nested
 from tidemill.state.ordering import compare_rows
 from tidemill.state.reader import TableReader
 from tidemill.task.accumulators import AggregateLayout
+from tidemill.task.failing_row import failing_rows
 from tidemill.task.finish import finish
 from tidemill.task.program import StateTable
 from tidemill.task.streams import Delta, batch_of
 
 _Bools = npt.NDArray[np.bool_]
+Report: TypeAlias = Callable[[int, EvaluationError | None], None]
+"""Takes the number of groups that fail, negative for those that did, and an error."""
 
 
 def changed_groups(
@@ -28,6 +35,7 @@ def changed_groups(
     before: TableReader,
     changed: Rows,
     single: bool,
+    failing: Report | None = None,
 ) -> Delta:
     """Old rows of changed groups with -1, new rows with +1; groups whose row stays the same are left out.
 
@@ -43,6 +51,13 @@ def changed_groups(
     single : bool
         Whether this is the one group of an aggregate without GROUP BY, which exists without rows too: its
         row is new when there was no state, and never goes away.
+    failing : callable, optional
+        Is told of groups of which a result fails; these have no row then. Without it such a group is an error.
+
+    Raises
+    ------
+    EvaluationError
+        As :func:`~tidemill.task.finish.finish`.
     """
     _, old_values = before.get(changed.keys, drop_zero=False)
     found = numbers(old_values[0]) > 0
@@ -51,8 +66,8 @@ def changed_groups(
     alive = numbers(new.values[0]) > 0
     if single:
         found, alive = np.array([bool(before)]), np.array([True])
-    was = _finished(layout, input_types, old.values, found)
-    now = _finished(layout, input_types, new.values, alive)
+    was, found = _finished(layout, input_types, old.values, found, failing and (lambda n, _: failing(-n, None)))
+    now, alive = _finished(layout, input_types, new.values, alive, failing)
     differs = (found != alive) | _differ(was, now, found & alive)
     gone, come = np.flatnonzero(found & differs), np.flatnonzero(alive & differs)
     rows = column(np.concatenate([gone, come]))
@@ -64,9 +79,32 @@ def changed_groups(
 
 
 def _finished(
+    layout: AggregateLayout,
+    input_types: tuple[pa.DataType, ...],
+    values: tuple[pa.Array, ...],
+    live: _Bools,
+    failing: Report | None,
+) -> tuple[list[pa.Array], _Bools]:
+    """Results of the live groups, NULL elsewhere, aligned with the groups; and which groups have results."""
+    try:
+        return _results(layout, input_types, values, live), live
+    except EvaluationError as error:
+        if failing is None:
+            raise
+        rows = np.flatnonzero(live)
+        compact = [v.take(column(rows)) for v in values]
+        wrong = failing_rows(
+            lambda low, high: finish(layout, input_types, [v.slice(low, high - low) for v in compact]), len(rows)
+        )
+        failing(len(wrong), error)
+        live = live.copy()
+        live[rows[wrong]] = False
+        return _results(layout, input_types, values, live), live
+
+
+def _results(
     layout: AggregateLayout, input_types: tuple[pa.DataType, ...], values: tuple[pa.Array, ...], live: _Bools
 ) -> list[pa.Array]:
-    """Results of the live groups, NULL elsewhere, aligned with the groups."""
     if live.all():
         return finish(layout, input_types, values)
     rows = np.flatnonzero(live)

@@ -1,14 +1,23 @@
-"""Which row made an expression fail: looked for only once one has."""
+"""Which rows make an expression fail: looked for only once one has.
+
+Rows that fail are left out and counted by weight, so that a view is in error as long as such a row is there, and right
+again when it has gone: what comes behind is computed from the other rows all the time.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+
+import numpy as np
+import numpy.typing as npt
 
 from tidemill.errors import EvaluationError
 from tidemill.task.streams import Delta
 
 _LONGEST = 40
 _MOST = 12
+MOST_FAILING = 4096
+"""More failing rows of one batch than this end the view: each costs about as much as a small batch."""
 
 
 def with_row(
@@ -30,6 +39,56 @@ def with_row(
     row = [c[low].as_py() for c in delta.batch.columns[:columns]] if len(delta) else []
     shown = ", ".join(_shown(value) for value in row) + (", …" if delta.batch.num_columns > columns == _MOST else "")
     return EvaluationError(error.number, error.what, f"{error.got}, in the row ({shown})", error.hint)
+
+
+def failing_rows(compute: Callable[[int, int], object], count: int) -> npt.NDArray[np.int64]:
+    """Positions of the rows, of ``count``, for which ``compute`` of a range fails; that of all is known to fail.
+
+    Raises
+    ------
+    EvaluationError
+        That of a row, when more than :data:`MOST_FAILING` fail.
+    """
+    found: list[int] = []
+    ranges = [(0, count)]
+    while ranges:
+        low, high = ranges.pop()
+        if high - low < count or count == 1:
+            try:
+                compute(low, high)
+                continue
+            except EvaluationError:
+                if len(found) == MOST_FAILING:
+                    raise
+        if high - low == 1:
+            found.append(low)
+        else:
+            middle = (low + high) // 2
+            ranges += [(middle, high), (low, middle)]
+    return np.array(found, np.int64)
+
+
+def without_failing(compute: Callable[[Delta], object], delta: Delta) -> tuple[Delta, int, EvaluationError | None]:
+    """The rows of a batch for which ``compute`` does not fail, the weight of the others, and the error of a new one.
+
+    To be called once it has failed for all of them.
+
+    Raises
+    ------
+    EvaluationError
+        When more than :data:`MOST_FAILING` rows fail.
+    """
+    rows = failing_rows(lambda low, high: compute(_part(delta, low, high)), len(delta))
+    weights = delta.explicit_weights()[rows]
+    error = None
+    if (weights > 0).any():
+        first = int(rows[np.flatnonzero(weights > 0)[0]])
+        row = _part(delta, first, first + 1)
+        try:
+            compute(row)
+        except EvaluationError as found:
+            error = with_row(found, compute, row)
+    return delta.take(np.delete(np.arange(len(delta)), rows)), int(weights.sum()), error
 
 
 def _part(delta: Delta, low: int, high: int) -> Delta:

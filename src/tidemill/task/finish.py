@@ -12,7 +12,8 @@ import pyarrow.compute as pc
 
 from tidemill.errors import EvaluationError
 from tidemill.state.columns import column, numbers
-from tidemill.task.accumulators import POWERS, AggregateLayout, Result
+from tidemill.task.accumulators import ONLY, POWERS, AggregateLayout, Result
+from tidemill.task.functions.failures import several_rows
 from tidemill.task.moments import finish_moments
 
 _TWO64 = 2.0**64
@@ -29,7 +30,7 @@ def finish(layout: AggregateLayout, input_types: tuple[pa.DataType, ...], values
     Raises
     ------
     EvaluationError
-        TM3002 when a sum does not fit its type, as Spark's ANSI mode does.
+        TM3002 when a sum does not fit its type, as Spark's ANSI mode does; TM3015 for a second row of a subquery.
     """
     offsets = layout.offsets(input_types)
     columns = []
@@ -45,6 +46,8 @@ def finish(layout: AggregateLayout, input_types: tuple[pa.DataType, ...], values
 
 
 def _finish_one(result: Result, kind: str, values: Sequence[pa.Array], counts: npt.NDArray[np.int64]) -> pa.Array:
+    if result.function == ONLY and (counts > 1).any():
+        raise several_rows(int(counts.max()))
     if kind in ("collect_list", "collect_set"):
         return _empty_for_null(values[0])
     if result.function == "count" or (len(values) == 1 and not kind.startswith("sum")):

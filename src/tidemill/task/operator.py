@@ -62,6 +62,9 @@ class Context(Protocol):
     def failed(self, step: int, error: EvaluationError) -> None:
         """Report that a row made a step fail: its views stop, nothing else does."""
 
+    def failing(self, step: int, weight: int, error: EvaluationError | None) -> None:
+        """Report rows that a step has left out because they fail: their weight, and the error of a new one."""
+
 
 @dataclass(frozen=True)
 class Output:

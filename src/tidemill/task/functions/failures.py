@@ -63,6 +63,16 @@ def failure(what: str, bad: pa.BooleanArray, *values: Value) -> EvaluationError:
     return EvaluationError("TM3004", what, got=", ".join(_shown(value, row) for value in values))
 
 
+def several_rows(count: int) -> EvaluationError:
+    """TM3015 for a scalar subquery."""
+    return EvaluationError(
+        "TM3015",
+        "a scalar subquery gives more than one row",
+        got=f"{count} rows",
+        hint="the view is right again when there is one row at most; an aggregate without GROUP BY always gives one",
+    )
+
+
 def any_true(bad: Any) -> bool:
     """Whether some row of ``bad`` is true (NULL is not)."""
     return bool(pc.any(bad).as_py())

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from tidemill.errors import EvaluationError
-from tidemill.task.failing_row import with_row
+from tidemill.task.failing_row import without_failing
 from tidemill.task.functions.evaluate import evaluate, filter_mask
 from tidemill.task.operator import HeldOutput, Operator, Output
 from tidemill.task.program import Calculate
@@ -29,7 +29,10 @@ def calculate(operation: Calculate, delta: Delta) -> Delta:
 
 
 class CalculateOperator(Operator):
-    """Stateless: what comes in goes out at once, nothing is held at a barrier."""
+    """Stateless: what comes in goes out at once, nothing is held at a barrier.
+
+    Rows that fail are left out and reported: their views are in error until they are deleted.
+    """
 
     def __init__(self, step: int, operation: Calculate) -> None:
         super().__init__(step)
@@ -41,8 +44,10 @@ class CalculateOperator(Operator):
         assert isinstance(item, Delta)
         try:
             result = calculate(self.operation, item)
-        except EvaluationError as error:
-            raise with_row(error, partial(calculate, self.operation), item) from error
+        except EvaluationError:
+            passing, weight, error = without_failing(partial(calculate, self.operation), item)
+            self.context.failing(self.step, weight, error)
+            result = calculate(self.operation, passing)
         if len(result):
             self._held.put([Output(result)])
 

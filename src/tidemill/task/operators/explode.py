@@ -9,7 +9,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from tidemill.errors import EvaluationError
 from tidemill.state.columns import column
+from tidemill.task.failing_row import without_failing
 from tidemill.task.functions.evaluate import evaluate
 from tidemill.task.functions.lists import offsets_of, take_apart
 from tidemill.task.operator import Operator, Output
@@ -30,16 +32,21 @@ class ExplodeOperator(Operator):
     def add_input(self, item: Item, port: int) -> None:
         """Hold a batch; it is exploded piece by piece, as rows are fetched.
 
-        Raises
-        ------
-        EvaluationError
-            TM3xxx when a row makes the expression fail.
+        Rows that fail are left out and reported.
         """
         assert isinstance(item, Delta)
-        array = evaluate(self.operation.argument, item.batch)
+        try:
+            array = self._argument(item)
+        except EvaluationError:
+            item, weight, error = without_failing(self._argument, item)
+            self.context.failing(self.step, weight, error)
+            array = self._argument(item)
         widened = Delta(batch_of([*item.batch.columns, array], len(item)), item.weights)
         counts = _counts(array, self.operation.outer)
         self._waiting.extend(widened.take(np.arange(a, b)) for a, b in _pieces(counts))
+
+    def _argument(self, delta: Delta) -> pa.Array:
+        return evaluate(self.operation.argument, delta.batch)
 
     def get_output(self) -> Output | None:
         """The rows of the next piece that has any."""

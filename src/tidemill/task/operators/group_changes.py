@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial as bind
+
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -113,7 +115,8 @@ class GroupChangesOperator(Operator):
     def _changes(self, changed: Rows, single: bool) -> list[Output]:
         partial = self.partial
         before = self.context.state(partial.groups).before
-        delta = changed_groups(partial.groups, partial.layout, partial.input_types, before, changed, single)
+        failing = bind(self.context.failing, self.step)
+        delta = changed_groups(partial.groups, partial.layout, partial.input_types, before, changed, single, failing)
         return [Output(delta)] if len(delta) else []
 
 

@@ -1,0 +1,20 @@
+"""What a scalar subquery gives."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tidemill.state.columns import numbers
+from tidemill.task.expressions import Call
+from tidemill.task.functions.failures import several_rows
+from tidemill.task.functions.registry import Value, as_array, function
+
+
+@function("only_row", sql=("(SELECT ... WHERE a = outer.a)",), strict=False, fails=True)
+def _only_row(call: Call, args: list[Value], rows: int) -> Value:
+    """The value, where the number beside it says that it is of one row."""
+    value, counts = args
+    found = numbers(as_array(counts, rows))
+    if (found > 1).any():
+        raise several_rows(int(np.max(found)))
+    return value
