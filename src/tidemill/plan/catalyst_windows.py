@@ -13,7 +13,9 @@ from typing import Any
 import pyarrow as pa
 
 from tidemill.errors import TidemillError
+from tidemill.plan.aggregate_reader import AggregateReader
 from tidemill.plan.algebra import AggregateCall, Node, SortKey, Window
+from tidemill.plan.catalyst_aggregates import aggregate
 from tidemill.plan.catalyst_expressions import JsonTree, translate
 from tidemill.plan.catalyst_expressions import tree as read_tree
 from tidemill.plan.catalyst_joins import projection
@@ -32,13 +34,11 @@ _RANKINGS = {
 _VALUES = {"First": "first", "Last": "last", "NthValue": "nth"}
 _MICROS_A_DAY = 86_400_000_000
 
-AggregateReader = Callable[[JsonTree, Mapping[int, int], Callable[[Expression], int]], AggregateCall]
-"""Reads an AggregateExpression; computed arguments are given to the function, which says where they are."""
+Register = Callable[[WindowCall], Expression]
+"""Gives a reference to the result of a window call."""
 
 
-def read_window(
-    tree: JsonTree, child: Node, inputs: Mapping[int, int], aggregate: AggregateReader
-) -> tuple[Node, dict[int, int]]:
+def read_window(tree: JsonTree, child: Node, inputs: Mapping[int, int]) -> tuple[Node, dict[int, int]]:
     """The algebra of a Window, and where each Catalyst attribute is in its output.
 
     Raises
@@ -68,14 +68,21 @@ def read_window(
     all_named = _trees(tree.fields["windowExpressions"])
     named = [n for n in all_named if n.children[0].name == "WindowExpression"]
     folded = [n for n in all_named if n not in named]  # Catalyst has found a constant: the count of NULL
-    calls = tuple(_call(named_.children[0], orders, inputs, aggregate) for named_ in named)
-    names = tuple(str(n.fields["name"]) for n in named)
+    width, calls = len(columns), list[WindowCall]()
+
+    def result(call: WindowCall) -> Expression:
+        calls.append(call)
+        return Ref(width + len(calls) - 1, call.type, call.nullable)
+
+    values = [_call(named_.children[0], orders, inputs, result) for named_ in named]
+    alone = len(calls) == len(values) and all(isinstance(v, Ref) for v in values)
+    names = tuple(str(n.fields["name"]) for n in named) if alone else tuple(f"window{i}" for i in range(len(calls)))
     below = projection(child, columns)
-    node = Window(below, partition, keys, calls, names) if calls else below
-    found = {int(n.fields["exprId"]["id"]): len(columns) + i for i, n in enumerate([*named, *folded])}
-    if folded:
-        kept = [Ref(i, f.type, f.nullable) for i, f in enumerate(node.schema.fields)]
-        node = projection(node, [*kept, *(translate(n.children[0], inputs) for n in folded)])
+    node = Window(below, partition, keys, tuple(calls), names) if calls else below
+    found = {int(n.fields["exprId"]["id"]): width + i for i, n in enumerate([*named, *folded])}
+    if folded or not alone:
+        kept = [Ref(i, f.type, f.nullable) for i, f in enumerate(below.schema.fields)]
+        node = projection(node, [*kept, *values, *(translate(n.children[0], inputs) for n in folded)])
     return node, {**inputs, **found}
 
 
@@ -83,17 +90,16 @@ def _trees(field: Any) -> list[JsonTree]:
     return [read_tree(e) for e in field or ()]
 
 
-def _call(
-    window: JsonTree, orders: list[JsonTree], inputs: Mapping[int, int], aggregate: AggregateReader
-) -> WindowCall:
-    """One WindowExpression: function and specification."""
+def _call(window: JsonTree, orders: list[JsonTree], inputs: Mapping[int, int], result: Register) -> Expression:
+    """One WindowExpression, over the results of calls: function and specification."""
     with passing(window):
-        return _call_of(window, orders, inputs, aggregate)
+        function = window.children[0]
+        if function.name == "AggregateExpression" and function.children[0].name not in _VALUES:
+            return _aggregated(window, orders, inputs, result)
+        return result(_call_of(window, orders, inputs))
 
 
-def _call_of(
-    window: JsonTree, orders: list[JsonTree], inputs: Mapping[int, int], aggregate: AggregateReader
-) -> WindowCall:
+def _call_of(window: JsonTree, orders: list[JsonTree], inputs: Mapping[int, int]) -> WindowCall:
     function, specification = window.children
     frame_tree = specification.children[-1]
     if function.name in _RANKINGS:
@@ -108,10 +114,14 @@ def _call_of(
     if function.name != "AggregateExpression":
         raise _refused(function.name)
     inner = function.children[0]
-    if inner.name in _VALUES:
-        if len(function.children) > 1:
-            raise _refused(f"{_VALUES[inner.name]}_value with FILTER", "use IGNORE NULLS over a CASE expression")
-        return _value(inner, frame, inputs, 0)
+    if len(function.children) > 1:
+        raise _refused(f"{_VALUES[inner.name]}_value with FILTER", "use IGNORE NULLS over a CASE expression")
+    return _value(inner, frame, inputs, 0)
+
+
+def _aggregated(window: JsonTree, orders: list[JsonTree], inputs: Mapping[int, int], result: Register) -> Expression:
+    function, specification = window.children
+    frame = _frame(specification.children[-1], orders, inputs)
     arguments: list[Expression] = []
 
     def argument(expression: Expression) -> int:
@@ -119,10 +129,14 @@ def _call_of(
             arguments.append(expression)
         return arguments.index(expression)
 
-    call = aggregate(function, inputs, argument)
-    if call.distinct:
-        raise _refused(f"{call.function}(DISTINCT ...)")
-    return WindowCall(call.function, tuple(arguments), call.type, call.nullable, frame, options=call.options)
+    def register(call: AggregateCall) -> Expression:
+        if call.distinct:
+            raise _refused(f"{call.function}(DISTINCT ...)")
+        used = () if call.argument is None else (call.argument, *call.others)
+        columns = tuple(dict.fromkeys(arguments[a] for a in used))
+        return result(WindowCall(call.function, columns, call.type, call.nullable, frame, options=call.options))
+
+    return aggregate(function, AggregateReader(inputs, argument, register, True))
 
 
 def _value(function: JsonTree, frame: Frame, inputs: Mapping[int, int], number: int) -> WindowCall:
