@@ -17,6 +17,10 @@ WEIGHT = "__weight"
 
 TIMESTAMP = pa.timestamp("us", tz="UTC")
 TIMESTAMP_NTZ = pa.timestamp("us")
+DAY_TIME = pa.duration("us")
+"""An interval of days to seconds, whichever fields it shows."""
+YEAR_MONTH = pa.duration("s")
+"""An interval of years and months. Arrow has no such type that it computes with: the unit stands for months."""
 
 _ATOMIC: dict[str, pa.DataType] = {
     "void": pa.null(),
@@ -48,7 +52,12 @@ _DDL: dict[pa.DataType, str] = {
     pa.date32(): "date",
     TIMESTAMP: "timestamp",
     TIMESTAMP_NTZ: "timestamp_ntz",
+    DAY_TIME: "interval day to second",
+    YEAR_MONTH: "interval year to month",
 }
+
+_DAY_TIME = re.compile(r"interval (day|hour|minute|second)( to (hour|minute|second))?")
+_YEAR_MONTH = re.compile(r"interval (year|month)( to month)?")
 
 _DECIMAL = re.compile(r"decimal\((\d+),\s*(-?\d+)\)")
 _SIZED_STRING = re.compile(r"(?:var)?char\(\d+\)")
@@ -72,6 +81,10 @@ def type_from_spark(spec: Any) -> pa.DataType:
             return _ATOMIC[spec]
         if match := _DECIMAL.fullmatch(spec):
             return pa.decimal128(int(match[1]), int(match[2]))
+        if _DAY_TIME.fullmatch(spec):
+            return DAY_TIME
+        if _YEAR_MONTH.fullmatch(spec):
+            return YEAR_MONTH
         if spec.startswith("string collate") or _SIZED_STRING.fullmatch(spec):
             return pa.string()
     elif spec.get("type") == "array":
@@ -98,6 +111,25 @@ def nullable_type(type_: pa.DataType) -> pa.DataType:
     if pa.types.is_struct(type_):
         return pa.struct([pa.field(f.name, nullable_type(f.type)) for f in type_])
     return type_
+
+
+def check_storable(type_: pa.DataType, *not_stored: pa.DataType) -> None:
+    """Refuse a type that is, or has within it, one that is only computed with.
+
+    Raises
+    ------
+    TidemillError
+        TM2002 naming the type.
+    """
+    if type_ in not_stored:
+        raise TidemillError(
+            "TM2002",
+            "this type cannot be stored",
+            got=type_to_ddl(type_),
+            hint="cast an interval to a number or to a text",
+        )
+    for at in range(type_.num_fields):
+        check_storable(type_.field(at).type, *not_stored)
 
 
 def type_to_ddl(type_: pa.DataType) -> str:

@@ -29,7 +29,8 @@ FORMS = (
     "dense_rank()",
     "LATERAL (SELECT max(", " LIMIT 1)", "lag(", "IGNORE NULLS",
     "explode(", "inline(", "UNPIVOT", "PIVOT (", "window(", "WITH ", "FROM q", "collect_",
-    "percentile", "min_by", "mode()", "stddev", "kurtosis", "count(DISTINCT",
+    "percentile", "min_by", "approx_count_distinct", "any_value", "covar_", "listagg(", "percentile_approx",
+    "mode()", "stddev", "kurtosis", "count(DISTINCT",
 )  # fmt: skip
 """What must occur in a long run."""
 _TRIES = 6

@@ -21,6 +21,7 @@ class CallMaker:
         self.rng = rng
         self.values = values
         self.rows = rows
+        self._any: Part | None = None
         self._total: tuple[Part, Part] | None = None
         """Partition and order of all calls that tell equal rows apart: rows are numbered in one way only."""
 
@@ -60,7 +61,7 @@ class CallMaker:
 
     def _aggregate(self) -> Value:
         rng, values = self.rng, self.values
-        form = rng.randrange(33)
+        form = rng.randrange(37)
         if form < 3:
             return Value(fixed("count(*)"), _COUNT)
         if form < 5:
@@ -138,9 +139,39 @@ class CallMaker:
             if rng.random() < 0.3:
                 return Value(fixed("regr_count({}, {})", argument.part, values.small(0).part), _COUNT)
             return Value(fixed("try_avg({})", argument.part), self.mean(argument))
+        if form > 32:
+            return self._decided_here(form)
         argument = self.summable()
         part = sql("sum(CASE WHEN {} THEN {} END)", values.condition(0), argument.part)
         return Value(Part(part.pieces), self.total(argument))
+
+    def _decided_here(self, form: int) -> Value:
+        """Functions that Spark approximates, or of which it leaves the value open: it is asked for what is meant."""
+        rng, values = self.rng, self.values
+        if form == 33:
+            part = values.column().part
+            name = "/*[*/ approx_count_distinct({}) /*=> count(DISTINCT {}) ]*/"
+            return Value(fixed(name, part, part), _COUNT)
+        if form == 34:
+            if rng.random() < 0.5:  # the same argument everywhere: several would be of one row
+                self._any = self._any or values.column().part
+                return Value(fixed("/*[*/ any_value({}) /*=> min({}) ]*/", self._any, self._any), OPAQUE)
+            argument = values.column()
+            name = "/*[*/ mode({}) /*=> mode({}, true) ]*/"
+            return Value(fixed(name, argument.part, argument.part), argument.kind)
+        if form == 35:
+            one, other = values.small(0), values.small(0)
+            name = rng.choice(("covar_pop({}, {})", "covar_samp({}, {})", "regr_sxy({}, {})", "round(corr({}, {}), 7)",
+                               "round(regr_slope({}, {}), 6)", "round(regr_r2({}, {}), 6)"))  # fmt: skip
+            return Value(fixed(name, one.part, other.part), OPAQUE)
+        argument = values.small(1)
+        name = rng.choice(("percentile_approx({}, 0.4)", "percentile_approx({}, array(0.0, 0.7, 1.0), 500)",
+                           "listagg({0}, ',') WITHIN GROUP (ORDER BY {0})",
+                           "/*[*/ min_by({0}, {0}, 2) /*=> min_by({0}, {0}, 2) ]*/",
+                           "/*[*/ max_by({0}, {0}, 3) /*=> max_by({0}, {0}, 3) ]*/"))  # fmt: skip
+        if "{0}" in name:
+            return Value(fixed(name.replace("{0}", "{}"), *[argument.part] * name.count("{0}")), OPAQUE)
+        return Value(fixed(name, argument.part), OPAQUE)
 
     def moment(self) -> Value:
         """A number of which a variance is taken."""

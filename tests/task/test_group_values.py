@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 import random
+from decimal import Decimal
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
+from tidemill.errors import EvaluationError
 from tidemill.task.accumulators import Accumulator
 from tidemill.task.group_values import of_group, scalar
 
@@ -34,6 +36,7 @@ ACCUMULATORS = [
     _percentile("percentile", _ASCENDING, True),
     _percentile("percentile_disc", _ASCENDING, True, 0.0, 0.1, 0.5, 0.9, 1.0),
     _percentile("percentile_disc", _DESCENDING, False, 1 / 3),
+    _percentile("percentile_approx", _ASCENDING, True, 0.0, 0.4, 1.0),
 ]
 
 
@@ -54,6 +57,70 @@ def test_groups_equal_one_group_in_python(number: int, seed: int) -> None:
         )
         assert found.type == accumulator.columns((pa.int32(),))[0]
         assert found.to_pylist() == [scalar(accumulator, list(v)) for v in groups]
+
+
+@pytest.mark.parametrize("limit", [0, 1, 3])
+def test_ordered_lists_equal_sorting_in_python(limit: int, seed: int) -> None:
+    rng = random.Random(seed)
+    type_ = pa.struct([("a", pa.int32()), ("b", pa.string()), ("value", pa.string())])
+    for _ in range(40):
+        flags = tuple(tuple(rng.random() < 0.5 for _ in range(2)) for _ in range(2))
+        options = (("descending", flags[0]), ("limit", limit), ("nulls_last", flags[1]))
+        accumulator = Accumulator("ordered_list", 0, rng.random() < 0.2, True, (), options)
+        rows = [
+            (group, (rng.choice((None, 1, 2)), rng.choice((None, "x", "y")), rng.choice("pqr")), rng.randrange(1, 3))
+            for group in range(4)
+            for _ in range(rng.choice((0, 1, 6)))
+        ]
+        counted = {(group, row): count for group, row, count in rows}
+        ordered = sorted(counted, key=lambda k: (k[0], [(v is not None, v or 0) for v in k[1][:1]],
+                                                 [(v is not None, v or "") for v in k[1][1:]]))  # fmt: skip
+        found = of_group(
+            accumulator,
+            np.array([group for group, _ in ordered], np.int64),
+            pa.array([dict(zip(("a", "b", "value"), row, strict=True)) for _, row in ordered], type_),
+            np.array([counted[k] for k in ordered], np.int64),
+            4,
+        )
+        for group in range(4):
+            values = [
+                dict(zip(("a", "b", "value"), row, strict=True))
+                for g, row in ordered
+                if g == group
+                for _ in range(1 if accumulator.distinct else counted[g, row])
+            ]
+            assert found[group].as_py() == scalar(accumulator, values)
+
+
+def test_products() -> None:
+    product = Accumulator("product", 0, False, True)
+    ids, weights = np.array([0, 0, 2], np.int64), np.array([2, 1, 1], np.int64)
+    found = of_group(product, ids, pa.array([-3.0, 0.5, math.inf]), weights, 3)
+    assert found.to_pylist() == [4.5, None, math.inf]
+
+
+def test_percentiles_of_dates_decimals_and_large_integers() -> None:
+    ids, weights = np.zeros(3, np.int64), np.ones(3, np.int64)
+    ends = _percentile("percentile_approx", _ASCENDING, True, 0.0, 0.5, 1.0)
+    for values in (
+        pa.array([1, 2, 3], pa.int32()).cast(pa.date32()),
+        pa.array([Decimal("1.10"), Decimal("2.20"), Decimal("9.99")], pa.decimal128(10, 2)),
+        pa.array([-5, 7, 2**63 - 1], pa.int64()),
+    ):
+        assert of_group(ends, ids, values, weights, 1)[0].as_py() == values.to_pylist()
+
+
+def test_frequencies_count_and_must_not_be_negative() -> None:
+    type_ = pa.struct([("value", pa.float64()), ("frequency", pa.int64())])
+    half = _percentile("percentile", _ASCENDING, False, 0.5)
+
+    def found(*pairs: tuple[float, int]) -> list[float]:
+        values = pa.array([{"value": v, "frequency": f} for v, f in pairs], type_)
+        return of_group(half, np.zeros(len(pairs), np.int64), values, np.ones(len(pairs), np.int64), 1).to_pylist()
+
+    assert found((1.0, 2), (3.0, 0), (7.0, 1)) == [1.0]
+    with pytest.raises(EvaluationError, match="TM3004"):
+        found((1.0, -1))
 
 
 def test_a_distinct_percentile_counts_values_once() -> None:

@@ -6,16 +6,9 @@ import pyarrow as pa
 
 from tidemill.errors import TidemillError
 from tidemill.plan.algebra import Aggregate
-from tidemill.task.accumulators import OF_GROUP, ONLY, Accumulator, AggregateLayout, Multiset, Result
-
-_MOMENTS = {
-    "var_samp": "moments2",
-    "var_pop": "moments2",
-    "stddev_samp": "moments2",
-    "stddev_pop": "moments2",
-    "skewness": "moments3",
-    "kurtosis": "moments4",
-}
+from tidemill.task.accumulators import COMOMENTS, OF_GROUP, ONLY, Accumulator, AggregateLayout, Multiset, Result
+from tidemill.task.comoments import COMOMENT_FUNCTIONS
+from tidemill.task.moments import MOMENT_FUNCTIONS
 
 
 def layout(aggregate: Aggregate, append_only: bool) -> AggregateLayout:
@@ -51,6 +44,11 @@ def layout(aggregate: Aggregate, append_only: bool) -> AggregateLayout:
             again = Accumulator(name, call.argument, call.distinct, True, call.others, call.options)
             results.append(Result(name, field.type, call.type, keep(again), 0))
             continue
+        if name in COMOMENT_FUNCTIONS:
+            present = keep(Accumulator("count", call.argument)) if field.nullable else 0
+            both = keep(Accumulator(COMOMENTS, call.argument, others=call.others))
+            results.append(Result(name, field.type, call.type, both, present))
+            continue
         distinct = call.distinct and name not in ("min", "max")
         if name == ONLY:
             value = keep(Accumulator("max", call.argument, recomputed=not append_only))
@@ -63,8 +61,8 @@ def layout(aggregate: Aggregate, append_only: bool) -> AggregateLayout:
         count = keep(Accumulator("count", call.argument, distinct)) if field.nullable or distinct else 0
         if name == "count":
             value = count
-        elif name in _MOMENTS:
-            value = keep(Accumulator(_MOMENTS[name], call.argument, distinct))
+        elif name in MOMENT_FUNCTIONS:
+            value = keep(Accumulator(MOMENT_FUNCTIONS[name], call.argument, distinct))
         elif name in ("min", "max"):
             value = keep(Accumulator(name, call.argument, recomputed=not append_only))
         else:

@@ -14,14 +14,13 @@ import pyarrow as pa
 
 from tidemill.errors import TidemillError
 from tidemill.schema import Field, Schema
+from tidemill.task.accumulators import Option
 from tidemill.task.expressions import Expression, Ref, references
 from tidemill.task.program import Comparison
 from tidemill.task.window_calls import WindowCall
 
 LATER = {"later": True}
 """Marks a field that came later: at its default it is not written, so that older plans keep their names."""
-
-Option: TypeAlias = bool | tuple[float, ...]
 
 
 def _check_references(node: str, expressions: tuple[Expression, ...], width: int) -> None:
@@ -231,7 +230,7 @@ class AggregateCall:
 
     Computed arguments and FILTER clauses become columns of a projection below. A row whose ``argument`` is NULL
     does not count. ``others`` are further columns: the rest of ``COUNT(DISTINCT a, b)``, the value of ``min_by``
-    (whose ``argument`` is the ordering). ``options`` are the constant arguments by name.
+    (whose ``argument`` is the ordering), the y of a covariance. ``options`` are the constant arguments by name.
     """
 
     function: str

@@ -1,143 +1,77 @@
 """Catalyst's aggregate expressions as calls of :class:`~tidemill.plan.algebra.AggregateCall`.
 
+Every aggregate function is declared in :data:`AGGREGATES`: its names in SQL, the rule that reads it, and what a view
+means by it where Spark leaves the value open. A rule gives an expression over the results of calls, so that a
+function may be made of others: ``approx_count_distinct`` is a count of distinct values, ``listagg`` joins a list.
+
 ``bool_and``, ``some`` and their like arrive as ``Min`` and ``Max`` of a boolean, ``count_if`` as ``Count``, ``median``
-and ``percentile_cont`` as ``Percentile``.
+and ``percentile_cont`` as ``Percentile``, ``regr_avgx`` as ``Average``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, TypeAlias
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeAlias
 
 import pyarrow as pa
 
 from tidemill.errors import TidemillError
-from tidemill.plan.algebra import AggregateCall, Option
-from tidemill.plan.catalyst_expressions import JsonTree, translate
-from tidemill.plan.catalyst_places import passing
-from tidemill.schema import type_to_ddl
+from tidemill.plan.aggregate_reader import AggregateReader, Function, unsupported
+from tidemill.plan.algebra import AggregateCall
+from tidemill.plan.catalyst_expressions import JsonTree
+from tidemill.plan.catalyst_percentiles import percentile, percentile_approx, percentile_disc
+from tidemill.plan.catalyst_rows_of_groups import by, by_several, first_or_last, listagg
+from tidemill.schema import DAY_TIME, YEAR_MONTH, type_to_ddl
 from tidemill.task.expressions import Call, Expression, Literal
 
-Place: TypeAlias = Callable[[Expression], int]
-"""Gives the position of an expression among the columns of the aggregate's input."""
+__all__ = ["AGGREGATES", "aggregate"]
 
-_NAMES = {
-    "Sum": "sum",
-    "Count": "count",
-    "Average": "avg",
-    "Min": "min",
-    "Max": "max",
-    "VarianceSamp": "var_samp",
-    "VariancePop": "var_pop",
-    "StddevSamp": "stddev_samp",
-    "StddevPop": "stddev_pop",
-    "Skewness": "skewness",
-    "Kurtosis": "kurtosis",
-    "MinBy": "min_by",
-    "MaxBy": "max_by",
-    "CollectList": "collect_list",
-    "CollectSet": "collect_set",
-    "Percentile": "percentile",
-    "PercentileDisc": "percentile_disc",
-    "Mode": "mode",
-    "BitAndAgg": "bit_and",
-    "BitOrAgg": "bit_or",
-    "BitXorAgg": "bit_xor",
-}
-_MOMENTS = frozenset({"var_samp", "var_pop", "stddev_samp", "stddev_pop", "skewness", "kurtosis"})
-_UNDECIDED = {"First": "first or any_value", "Last": "last"}
-_SHOWN = {
-    "HyperLogLogPlusPlus": "approx_count_distinct",
-    "ApproximatePercentile": "percentile_approx",
-    "Corr": "corr",
-    "CovPopulation": "covar_pop",
-    "CovSample": "covar_samp",
-    "ListAgg": "listagg",
-    "MaxMinByK": "min_by or max_by with a number of values",
-    "HistogramNumeric": "histogram_numeric",
-}
-_SUPPORTED = (
-    "sum, count, avg, min, max, variance, stddev, skewness, kurtosis, min_by, max_by, collect_list, collect_set, "
-    "percentile, median, mode with an order, bool_and, bool_or, count_if, bit_and, bit_or, bit_xor"
-)
+Rule: TypeAlias = Callable[[Function], Expression]
 
 
-def aggregate_call(node: JsonTree, inputs: Mapping[int, int], place: Place) -> AggregateCall:
-    """The call that a Catalyst ``AggregateExpression`` means.
+@dataclass(frozen=True)
+class Declaration:
+    """One aggregate function: its names in SQL, how it is read, and what it means where that is not obvious."""
+
+    sql: tuple[str, ...]
+    read: Rule
+    meaning: str = ""
+
+
+def aggregate(node: JsonTree, reader: AggregateReader) -> Expression:
+    """The value of a Catalyst ``AggregateExpression``, over the results of calls.
 
     Raises
     ------
     TidemillError
-        TM2102 for a function, or a type or option of one, that is not supported; TM2105 for a function whose value
-        the rows do not decide.
+        TM2102 for a function, or a type or option of one, that is not supported.
     """
-    with passing(node):
-        return _aggregate_call(node, inputs, place)
-
-
-def _aggregate_call(node: JsonTree, inputs: Mapping[int, int], place: Place) -> AggregateCall:
     tree = node.children[0]
-    distinct = bool(node.fields.get("isDistinct"))
-    name = _NAMES.get(tree.name)
-    if tree.name in _UNDECIDED or (name == "mode" and tree.fields.get("reverseOpt") is None):
-        raise TidemillError(
-            "TM2105",
-            "a view cannot use an aggregate whose value is not decided by its rows",
-            got=_UNDECIDED.get(tree.name, "mode without an order"),
-            hint="mode() WITHIN GROUP (ORDER BY x)" if name == "mode" else "min, max, or min_by(x, order)",
-        )
-    if name is None:
+    declared = AGGREGATES.get(tree.name)
+    if declared is None:
         raise TidemillError(
             "TM2102",
             "this aggregate function is not supported yet",
             got=_SHOWN.get(tree.name, tree.name),
-            hint=f"supported: {_SUPPORTED}",
+            hint="docs/functions.md lists the aggregate functions",
         )
-    arguments = [translate(c, inputs) for c in tree.children[: _columns(name, tree)]]
-    condition = translate(node.children[1], inputs) if len(node.children) > 1 else None
-    options = _options(name, tree)
-    if name == "count":
-        return _count(arguments, distinct, condition, place)
-    if name in ("min_by", "max_by"):
-        value, order = arguments
-        at = place(_only_where(condition, order))
-        return AggregateCall(name, at, value.type, True, False, (place(value),))
-    (value,) = arguments
-    type_ = _result_type(name, value, tree, dict(options))
-    if name in ("percentile", "percentile_disc"):
-        value = _as_double(value, distinct, tree)
-    if name == "collect_list" and distinct:
-        name, distinct = "collect_set", False
-    if name in ("collect_set", "mode", "bit_and", "bit_or"):
-        distinct = False  # means nothing to these; Spark refuses it for mode
-    at = place(_only_where(condition, value))
-    nullable = name not in ("collect_list", "collect_set")
-    return AggregateCall(name, at, type_, nullable, distinct, (), options)
+    condition = reader.translate(node.children[1]) if len(node.children) > 1 else None
+    return declared.read(Function(tree, reader, bool(node.fields.get("isDistinct")), condition))
 
 
-def _columns(name: str, tree: JsonTree) -> int:
-    """How many children are evaluated row by row."""
-    if name == "count":
-        return len(tree.children)
-    return 2 if name in ("min_by", "max_by") else 1
-
-
-def _only_where(condition: Expression | None, value: Expression) -> Expression:
-    """FILTER as a value that is NULL for the other rows; every aggregate leaves NULL out."""
-    if condition is None:
-        return value
-    return Call("case", (condition, value, Literal(None, value.type)), value.type, True)
-
-
-def _count(arguments: list[Expression], distinct: bool, condition: Expression | None, place: Place) -> AggregateCall:
-    if distinct:
+def _count(function: Function) -> Expression:
+    arguments = [function.argument(i) for i in range(len(function.tree.children))]
+    if function.distinct:
         first, *others = dict.fromkeys(arguments)
-        at = place(_only_where(condition, first))
-        return AggregateCall("count", at, pa.int64(), False, True, tuple(place(o) for o in others))
+        kept = function.place(first)
+        rest = tuple(function.reader.place(o) for o in others)
+        return function.result(AggregateCall("count", kept, pa.int64(), False, True, rest))
     value = _counted(arguments)
-    if condition is not None:
-        value = _only_where(condition, Literal(1, pa.int32()) if value is None else value)
-    return AggregateCall("count", None if value is None else place(value), pa.int64(), False)
+    if function.condition is not None:
+        value = function.only_where(Literal(1, pa.int32()) if value is None else value)
+    at = None if value is None else function.reader.place(value)
+    return function.result(AggregateCall("count", at, pa.int64(), False))
 
 
 def _counted(arguments: list[Expression]) -> Expression | None:
@@ -150,78 +84,186 @@ def _counted(arguments: list[Expression]) -> Expression | None:
     present: Expression = Call("is_not_null", (counted[0],), pa.bool_(), False)
     for other in counted[1:]:
         present = Call("and", (present, Call("is_not_null", (other,), pa.bool_(), False)), pa.bool_(), False)
-    return _only_where(present, Literal(1, pa.int32()))
+    return Call("case", (present, Literal(1, pa.int32()), Literal(None, pa.int32())), pa.int32(), True)
 
 
-def _options(name: str, tree: JsonTree) -> tuple[tuple[str, Option], ...]:
-    """The constants of a call, by name."""
-    if name in ("sum", "avg"):
-        return (("lenient", True),) if tree.fields.get("evalMode") == "TRY" else ()
-    if name in ("collect_list", "collect_set") and not tree.fields.get("ignoreNulls", True):
-        raise _unsupported(f"{name} with RESPECT NULLS", "leave RESPECT NULLS out")
-    if name == "mode":
-        return (("descending", not tree.fields["reverseOpt"]),)
-    if name not in ("percentile", "percentile_disc"):
-        return ()
-    if tree.fields.get("legacyCalculation"):
-        raise _unsupported("percentile_disc in its legacy form", "set the legacy option of Spark to false")
-    if name == "percentile" and tree.children[2].fields.get("value") != "1":
-        raise _unsupported("percentile with a frequency", "leave the third argument out")
-    constant = tree.children[1]
-    many = not isinstance(constant.fields.get("dataType"), str)
-    listed = constant.fields.get("nested") if many else [constant.fields.get("value")]
-    if listed is None or constant.name != "Literal" or None in listed:
-        raise _unsupported(f"{name} whose percentage is not a constant", "write it as a constant")
-    percentages = tuple(float(str(p)) for p in listed)
-    return (("descending", bool(tree.fields["reverse"])), ("many", many), ("percentages", percentages))
+def _count_of_distinct(function: Function) -> Expression:
+    """``approx_count_distinct``, exactly."""
+    value = function.argument()
+    if not function.reader.over_window:
+        return function.result(AggregateCall("count", function.place(value), pa.int64(), False, True))
+    found = function.result(AggregateCall("collect_set", function.place(value), pa.list_(value.type), False))
+    size = Call("size", (found,), pa.int32(), False)
+    return Call("cast", (size,), pa.int64(), False, (("mode", "ansi"),))
 
 
-def _as_double(value: Expression, distinct: bool, tree: JsonTree) -> Expression:
-    """The argument of a percentile as the double it is calculated with.
+def _plain(name: str, *, keeps_distinct: bool = False) -> Rule:
+    """A function of one argument whose result is of its type."""
 
-    Under DISTINCT, values that are different but the same as doubles count more than once.
-    """
-    if pa.types.is_floating(value.type):
-        return value if pa.types.is_float64(value.type) else _cast(value)
-    exact = pa.types.is_decimal(value.type) and value.type.precision <= 15
-    exact |= pa.types.is_integer(value.type) and not pa.types.is_int64(value.type)
-    if distinct and not exact:
-        raise _unsupported(f"{tree.name}(DISTINCT {type_to_ddl(value.type)})", "cast the argument to DOUBLE")
-    return _cast(value)
+    def rule(function: Function) -> Expression:
+        value = function.argument()
+        distinct = function.distinct and keeps_distinct
+        return function.result(AggregateCall(name, function.place(value), value.type, True, distinct))
+
+    return rule
 
 
-def _cast(value: Expression) -> Expression:
-    return Call("cast", (value,), pa.float64(), value.nullable, (("mode", "ansi"),))
+def _mode(function: Function) -> Expression:
+    value, order = function.argument(), function.tree.fields.get("reverseOpt")
+    options = (("descending", order is not None and not order),)
+    return function.result(AggregateCall("mode", function.place(value), value.type, True, False, (), options))
 
 
-def _result_type(name: str, value: Expression, tree: JsonTree, options: dict[str, Any]) -> pa.DataType:
-    """The type Spark gives to an aggregate of one argument."""
-    type_ = value.type
-    number = pa.types.is_integer(type_) or pa.types.is_floating(type_) or pa.types.is_decimal(type_)
-    if name in ("min", "max", "mode", "bit_and", "bit_or", "bit_xor"):
-        return type_
-    if name in ("collect_list", "collect_set"):
-        return pa.list_(type_)
-    if name in _MOMENTS and pa.types.is_float64(type_):
-        return type_
-    if name in ("percentile", "percentile_disc") and number:
-        return pa.list_(pa.float64()) if options["many"] else pa.float64()
-    if name in ("sum", "avg") and number:
-        if pa.types.is_decimal(type_):
-            extra = (10, 0) if name == "sum" else (4, 4)
-            if not (options and name == "avg"):
-                return pa.decimal128(min(38, type_.precision + extra[0]), min(38, type_.scale + extra[1]))
-        elif name == "avg" or pa.types.is_floating(type_):
-            return pa.float64()
-        else:
-            return pa.int64()
-    raise TidemillError(
+def _collected(name: str) -> Rule:
+    def rule(function: Function) -> Expression:
+        if not function.tree.fields.get("ignoreNulls", True):
+            raise unsupported(f"{name} with RESPECT NULLS", "leave RESPECT NULLS out")
+        value = function.argument()
+        kind = "collect_set" if function.distinct else name
+        return function.result(AggregateCall(kind, function.place(value), pa.list_(value.type), False))
+
+    return rule
+
+
+def _moments(name: str) -> Rule:
+    def rule(function: Function) -> Expression:
+        value = function.argument()
+        if not pa.types.is_float64(value.type):
+            raise _type_unsupported(name, value.type)
+        call = AggregateCall(name, function.place(value), pa.float64(), True, function.distinct)
+        return function.result(call)
+
+    return rule
+
+
+def _of_two(name: str, *, x: int = 0) -> Rule:
+    """A function of pairs of numbers; ``x`` says which argument is x."""
+
+    def rule(function: Function) -> Expression:
+        if function.distinct:
+            raise unsupported(f"{name}(DISTINCT ...)", "SELECT DISTINCT the pairs in a subquery")
+        first, second = function.argument(x), function.argument(1 - x)
+        present = _both(first, second)
+        first, second = (_only(present, side) for side in (first, second))
+        others = (function.place(second),)
+        return function.result(AggregateCall(name, function.place(first), pa.float64(), True, False, others))
+
+    return rule
+
+
+def _both(first: Expression, second: Expression) -> Expression | None:
+    tests = [Call("is_not_null", (a,), pa.bool_(), False) for a in dict.fromkeys((first, second)) if a.nullable]
+    if not tests:
+        return None
+    return tests[0] if len(tests) == 1 else Call("and", tuple(tests), pa.bool_(), False)
+
+
+def _only(condition: Expression | None, value: Expression) -> Expression:
+    return value if condition is None else Call("case", (condition, value, Literal(None, value.type)), value.type, True)
+
+
+def _product(function: Function) -> Expression:
+    value = function.argument()
+    call = AggregateCall("product", function.place(value), pa.float64(), True, function.distinct)
+    return function.result(call)
+
+
+def _total(name: str) -> Rule:
+    """``sum`` or ``avg``, and their ``try_`` forms."""
+
+    def rule(function: Function) -> Expression:
+        lenient = function.tree.fields.get("evalMode") == "TRY"
+        options = (("lenient", True),) if lenient else ()
+        value = function.argument()
+        if value.type in (DAY_TIME, YEAR_MONTH):
+            return _interval(name, function, value, options)
+        type_ = _total_type(name, value.type, lenient)
+        call = AggregateCall(name, function.place(value), type_, True, function.distinct, (), options)
+        return function.result(call)
+
+    return rule
+
+
+def _interval(name: str, function: Function, value: Expression, options: tuple[tuple[str, bool], ...]) -> Expression:
+    number = Call("interval_number", (value,), pa.int64(), value.nullable)
+    at = function.place(number)
+    total = function.result(AggregateCall("sum", at, pa.int64(), True, function.distinct, (), options))
+    interval = Call("number_interval", (total,), value.type, True)
+    if name == "sum":
+        return interval
+    count = function.result(AggregateCall("count", at, pa.int64(), False, function.distinct))
+    some = Call("gt", (count, Literal(0, pa.int64())), pa.bool_(), False)
+    mean = Call("divide_interval", (interval, count), value.type, True, (("mode", "ansi"),))
+    return Call("case", (some, mean, Literal(None, value.type)), value.type, True)
+
+
+def _total_type(name: str, type_: pa.DataType, lenient: bool) -> pa.DataType:
+    if pa.types.is_decimal(type_):
+        extra = (10, 0) if name == "sum" else (4, 4)
+        return pa.decimal128(min(38, type_.precision + extra[0]), min(38, type_.scale + extra[1]))
+    if pa.types.is_floating(type_) or (name == "avg" and pa.types.is_integer(type_)):
+        return pa.float64()
+    if pa.types.is_integer(type_):
+        return pa.int64()
+    raise _type_unsupported(f"{'try_' if lenient else ''}{name}", type_)
+
+
+def _type_unsupported(name: str, type_: pa.DataType) -> TidemillError:
+    return TidemillError(
         "TM2102",
         "this aggregate is not supported yet for this type",
-        got=f"{'try_' if options.get('lenient') else ''}{name}({type_to_ddl(type_)})",
+        got=f"{name}({type_to_ddl(type_)})",
         hint="cast the argument to a number",
     )
 
 
-def _unsupported(what: str, hint: str) -> TidemillError:
-    return TidemillError("TM2102", "this form of an aggregate function is not supported yet", got=what, hint=hint)
+_ROW_OF = (
+    "the value of the group's first row in ascending order of the arguments of all first, last and any_value calls of "
+    "the query, NULL last (NULL first if it has only last); so all calls without IGNORE NULLS read one row"
+)
+_EXACT = "exact, so within the error bound of any accuracy"
+
+AGGREGATES: dict[str, Declaration] = {
+    "Count": Declaration(("count", "count_if", "regr_count"), _count),
+    "Sum": Declaration(("sum", "try_sum"), _total("sum")),
+    "Average": Declaration(("avg", "mean", "try_avg", "regr_avgx", "regr_avgy"), _total("avg")),
+    "Min": Declaration(("min", "bool_and", "every"), _plain("min")),
+    "Max": Declaration(("max", "bool_or", "some", "any"), _plain("max")),
+    "VarianceSamp": Declaration(("var_samp", "variance"), _moments("var_samp")),
+    "VariancePop": Declaration(("var_pop",), _moments("var_pop")),
+    "StddevSamp": Declaration(("stddev_samp", "stddev", "std"), _moments("stddev_samp")),
+    "StddevPop": Declaration(("stddev_pop",), _moments("stddev_pop")),
+    "Skewness": Declaration(("skewness",), _moments("skewness")),
+    "Kurtosis": Declaration(("kurtosis",), _moments("kurtosis")),
+    "RegrReplacement": Declaration(("regr_sxx", "regr_syy"), _moments("regr_sxx")),
+    "Corr": Declaration(("corr",), _of_two("corr")),
+    "CovPopulation": Declaration(("covar_pop",), _of_two("covar_pop")),
+    "CovSample": Declaration(("covar_samp",), _of_two("covar_samp")),
+    "RegrSXY": Declaration(("regr_sxy",), _of_two("regr_sxy", x=1)),
+    "RegrSlope": Declaration(("regr_slope",), _of_two("regr_slope", x=1)),
+    "RegrIntercept": Declaration(("regr_intercept",), _of_two("regr_intercept", x=1)),
+    "RegrR2": Declaration(("regr_r2",), _of_two("regr_r2", x=1)),
+    "MinBy": Declaration(("min_by",), by("min_by"), "of several rows with the least order, the smallest value"),
+    "MaxBy": Declaration(("max_by",), by("max_by"), "of several rows with the greatest order, the greatest value"),
+    "MaxMinByK": Declaration(
+        ("min_by(x, order, k)", "max_by(x, order, k)"), by_several, "values of equal order are in ascending order"
+    ),
+    "First": Declaration(("first", "first_value", "any_value"), first_or_last, _ROW_OF),
+    "Last": Declaration(("last", "last_value"), first_or_last, _ROW_OF.replace("first row", "last row", 1)),
+    "CollectList": Declaration(("collect_list", "array_agg"), _collected("collect_list"), "in ascending order"),
+    "CollectSet": Declaration(("collect_set",), _collected("collect_set"), "in ascending order"),
+    "ListAgg": Declaration(
+        ("listagg", "string_agg"), listagg, "values of equal order, or without WITHIN GROUP, are in ascending order"
+    ),
+    "Percentile": Declaration(("percentile", "median", "percentile_cont"), percentile),
+    "PercentileDisc": Declaration(("percentile_disc",), percentile_disc),
+    "ApproximatePercentile": Declaration(("percentile_approx", "approx_percentile"), percentile_approx, _EXACT),
+    "HyperLogLogPlusPlus": Declaration(("approx_count_distinct",), _count_of_distinct, _EXACT),
+    "Mode": Declaration(("mode",), _mode, "of several most frequent values the smallest, unless an order says else"),
+    "BitAndAgg": Declaration(("bit_and",), _plain("bit_and")),
+    "BitOrAgg": Declaration(("bit_or",), _plain("bit_or")),
+    "BitXorAgg": Declaration(("bit_xor",), _plain("bit_xor", keeps_distinct=True)),
+    "Product": Declaration(("product (DataFrames)",), _product, "values are multiplied in ascending order"),
+}
+
+_SHOWN = {"HistogramNumeric": "histogram_numeric, whose bins depend on the order of rows"}

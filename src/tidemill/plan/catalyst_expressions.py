@@ -12,6 +12,14 @@ from typing import Any
 import pyarrow as pa
 
 from tidemill.errors import TidemillError
+from tidemill.plan.catalyst_intervals import (
+    INTERVAL_RULES,
+    INTERVALS,
+    cast_of_interval,
+    interval_arithmetic,
+    interval_literal,
+    or_interval,
+)
 from tidemill.plan.catalyst_invoked import invoked, invoked_name
 from tidemill.plan.catalyst_json import JSON_RULES
 from tidemill.plan.catalyst_nested import NESTED_RULES, nested_literal
@@ -27,7 +35,6 @@ from tidemill.plan.catalyst_rules import (
     fixed,
     literal,
     only,
-    session_windows,
     type_of,
     unsupported,
 )
@@ -42,7 +49,7 @@ from tidemill.plan.catalyst_text import (
     trim_columns,
 )
 from tidemill.plan.catalyst_time import TIME_RULES
-from tidemill.plan.catalyst_tree import JsonTree, read_expression, read_plan, tree
+from tidemill.plan.catalyst_tree import TRANSLATED, JsonTree, read_expression, read_plan, tree
 from tidemill.plan.catalyst_variant import VARIANT_RULES, no_column, variant_as
 from tidemill.schema import type_to_ddl
 from tidemill.task.expressions import Expression, Literal, Ref
@@ -71,8 +78,14 @@ def translate(node: JsonTree, inputs: Mapping[int, int]) -> Expression:
     """
     if node.name == "AttributeReference":
         return _attribute(node, inputs)
+    if node.name == TRANSLATED:
+        found: Expression = node.fields["expression"]
+        return found
     with passing(node):
         if node.name == "Literal":
+            interval = interval_literal(node)
+            if interval is not None:
+                return interval
             return nested_literal(node) if isinstance(node.fields["dataType"], dict) else literal(node)
         rule = _RULES.get(node.name)
         if rule is None:
@@ -98,14 +111,14 @@ def _attribute(node: JsonTree, inputs: Mapping[int, int]) -> Ref:
 
 
 def _first(node: JsonTree, to: Translator) -> Expression:
-    if node.fields.get("sessionWindow"):
-        raise session_windows()
     return no_column(to.arg(node, 0))
 
 
 def _arithmetic(function: str) -> Rule:
     def rule(node: JsonTree, to: Translator) -> Expression:
         left, right = to.args(node)
+        if left.type in INTERVALS and function in ("add", "subtract"):
+            return interval_arithmetic(function, left, right, eval_mode(node))
         if not (pa.types.is_integer(left.type) or pa.types.is_floating(left.type) or pa.types.is_decimal(left.type)):
             raise unsupported(f"{node.name} of {type_to_ddl(left.type)}")
         exact = function in ("add", "subtract", "multiply") and pa.types.is_floating(left.type)
@@ -128,6 +141,9 @@ def _cast(node: JsonTree, to: Translator) -> Expression:
     target = type_of(node.fields["dataType"])
     if value.type == VARIANT:
         return variant_as(value, (), target, eval_mode(node))
+    interval = cast_of_interval(node, value, target)
+    if interval is not None:
+        return interval
     if value.type == target:
         return value
     if not castable(value.type, target):
@@ -396,7 +412,8 @@ _RULES: dict[str, Rule] = {
         }.items()
     },
     "EqualNullSafe": fixed("eq_null_safe", pa.bool_(), False),
-    "UnaryMinus": _negate, "Abs": fixed("abs"), "Cast": _cast, "AnsiCast": _cast,
+    "UnaryMinus": or_interval("interval_negate", _negate),
+    "Abs": or_interval("interval_abs", fixed("abs")), "Cast": _cast, "AnsiCast": _cast,
     "And": fixed("and", pa.bool_()), "Or": fixed("or", pa.bool_()), "Not": fixed("not", pa.bool_()),
     "IsNull": fixed("is_null", pa.bool_(), False), "IsNotNull": fixed("is_not_null", pa.bool_(), False),
     "IsNaN": fixed("is_nan", pa.bool_(), False), "NaNvl": fixed("nanvl", None, True),
@@ -434,7 +451,7 @@ _RULES: dict[str, Rule] = {
     **{
         name: fixed(function, pa.float64())
         for name, function in {
-            "Sqrt": "sqrt", "Cbrt": "cbrt", "Exp": "exp", "Expm1": "expm1", "Signum": "signum", "Sin": "sin",
+            "Sqrt": "sqrt", "Cbrt": "cbrt", "Exp": "exp", "Expm1": "expm1", "Sin": "sin",
             "Cos": "cos", "Tan": "tan", "Asin": "asin", "Acos": "acos", "Atan": "atan", "Sinh": "sinh",
             "Cosh": "cosh", "Tanh": "tanh", "ToDegrees": "degrees", "ToRadians": "radians", "Rint": "rint",
             "Pow": "power", "Hypot": "hypot", "Atan2": "atan2",
@@ -450,6 +467,8 @@ _RULES: dict[str, Rule] = {
     "BitwiseNot": fixed("bit_not"), "BitwiseCount": fixed("bit_count", _INT),
     "ShiftLeft": fixed("shift_left"), "ShiftRight": fixed("shift_right"),
     "ShiftRightUnsigned": fixed("shift_right_unsigned"),
+    "Signum": or_interval("interval_sign", fixed("signum", pa.float64()), lambda _: pa.float64()),
+    **INTERVAL_RULES,
     **TIME_RULES,
     **NESTED_RULES,
     **JSON_RULES,

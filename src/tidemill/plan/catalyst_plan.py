@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from tidemill.errors import TidemillError
 from tidemill.plan import catalyst_values
+from tidemill.plan.aggregate_reader import AggregateReader
 from tidemill.plan.algebra import (
     Aggregate,
     AggregateCall,
@@ -25,18 +26,19 @@ from tidemill.plan.algebra import (
     Scan,
     Union,
 )
-from tidemill.plan.catalyst_aggregates import aggregate_call
+from tidemill.plan.catalyst_aggregates import aggregate
 from tidemill.plan.catalyst_expressions import translate
 from tidemill.plan.catalyst_generate import generate
 from tidemill.plan.catalyst_joins import build_join, projection
 from tidemill.plan.catalyst_order import Ordered, bounds, check_aggregates, first_rows, ordered
 from tidemill.plan.catalyst_pivot import has_pivot, unpivoted
 from tidemill.plan.catalyst_places import passing
+from tidemill.plan.catalyst_rows_of_groups import rows_of_groups
+from tidemill.plan.catalyst_sessions import is_session, merge_sessions, with_session
 from tidemill.plan.catalyst_subqueries import ONE_ROW, some_rows, with_subqueries
-from tidemill.plan.catalyst_tree import JsonTree, trees
+from tidemill.plan.catalyst_tree import JsonTree, translated, trees
 from tidemill.plan.catalyst_tree import tree as read_tree
 from tidemill.plan.catalyst_windows import check_decided, follows_rows, read_window
-from tidemill.plan.codec import spark_type
 from tidemill.schema import Field, type_from_spark
 from tidemill.task.expressions import Expression, Literal, Ref
 
@@ -289,10 +291,10 @@ class _PlanReader:
         order = follows_rows(tree)
         rows: Ordered | None = ordered(tree.children[0], self) if order else None
         if rows is not None:
-            window = read_window(tree, rows.node, rows.inputs, rows.output, aggregate_call, rows.keys)
+            window = read_window(tree, rows.node, rows.inputs, rows.output, rows.keys)
             return _Bound(*window)
         child = self.read(tree.children[0])
-        window = read_window(tree, child.node, child.inputs, child.output, aggregate_call)
+        window = read_window(tree, child.node, child.inputs, child.output)
         if order:
             check_decided(tree, window[0])
         return _Bound(*window)
@@ -342,9 +344,16 @@ class _PlanReader:
         if has_pivot(outputs):
             below, groups, outputs = unpivoted(below, groups, outputs)
         inside = [call for o in outputs for call in _calls(o)]
-        child, arguments = self._with_subqueries(self.read(below), inside)
+        rows = self.read(below)
+        session = next((g for g in groups if is_session(g)), None)
+        merged: tuple[Expression, Expression] | None = None
+        if session is not None:
+            others = [translate(g, rows.inputs) for g in groups if g is not session]
+            node, merged = merge_sessions(rows.node, rows.inputs[_id(session)], others)
+            rows = _Bound(node, rows.inputs)
+        child, arguments = self._with_subqueries(rows, inside)
         call_of = dict(zip(map(id, inside), arguments, strict=True))
-        columns = [translate(g, child.inputs) for g in groups]
+        columns = [merged[0] if merged and g is session else translate(g, child.inputs) for g in groups]
         names = [str(g.fields.get("name", f"group{i}")) for i, g in enumerate(groups)]
         inputs = {_id(g): i for i, g in enumerate(groups) if "exprId" in g.fields}
         calls: list[AggregateCall] = []
@@ -354,31 +363,34 @@ class _PlanReader:
                 columns.append(expression)
             return columns.index(expression)
 
-        def replaced_calls(node: JsonTree) -> JsonTree:
-            """The expression with each aggregate call replaced by a reference to its result."""
-            if node.name != "AggregateExpression":
-                return JsonTree(node.name, node.fields, tuple(replaced_calls(c) for c in node.children))
-            call = aggregate_call(call_of[id(node)], child.inputs, argument)
+        def result(call: AggregateCall) -> Expression:
             if call not in calls:
                 calls.append(call)
-            position = calls.index(call)
-            inputs[-1 - position] = len(groups) + position
-            fields = {
-                "name": call.function,
-                "dataType": spark_type(call.type),
-                "nullable": call.nullable,
-                "exprId": {"id": -1 - position},
-            }
-            return JsonTree("AttributeReference", fields, ())
+            return Ref(len(groups) + calls.index(call), call.type, call.nullable)
+
+        reader = AggregateReader(child.inputs, argument, result, False, *rows_of_groups(arguments, child.inputs))
+
+        def replaced_calls(node: JsonTree) -> JsonTree:
+            """The expression with each aggregate call replaced by one over the results of calls."""
+            if node.name != "AggregateExpression":
+                return JsonTree(node.name, node.fields, tuple(replaced_calls(c) for c in node.children))
+            with passing(node):
+                return translated(aggregate(call_of[id(node)], reader), node.fields.get("java"))
 
         replaced = [replaced_calls(o) for o in outputs]
+        if merged is not None:
+            end = merged[1]
+            until = result(AggregateCall("max", argument(end), end.type, True))
         projected = projection(child.node, columns)
         names += [f"{c.function}{i}" for i, c in enumerate(calls)]
-        aggregate = Aggregate(projected, tuple(range(len(groups))), tuple(calls), tuple(names))
-        found, replaced = self._with_subqueries(_Bound(aggregate, inputs), replaced)
+        grouped = Aggregate(projected, tuple(range(len(groups))), tuple(calls), tuple(names))
+        above: Node = grouped
+        if session is not None:
+            above, inputs[_id(session)] = with_session(grouped, groups.index(session), until)
+        found, replaced = self._with_subqueries(_Bound(above, inputs), replaced)
         expressions = tuple(translate(e, found.inputs) for e in replaced)
-        result = Project(found.node, expressions, tuple(o.fields["name"] for o in outputs))
-        return _Bound(result, {_id(o): i for i, o in enumerate(outputs)})
+        node = Project(found.node, expressions, tuple(o.fields["name"] for o in outputs))
+        return _Bound(node, {_id(o): i for i, o in enumerate(outputs)})
 
 
 def _calls(tree: JsonTree) -> list[JsonTree]:

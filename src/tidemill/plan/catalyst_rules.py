@@ -22,16 +22,6 @@ def unsupported(what: str, hint: str = _HINT) -> TidemillError:
     return TidemillError("TM2101", "function is not supported yet", got=what, hint=hint)
 
 
-def session_windows() -> TidemillError:
-    """TM2103: Catalyst's plan of ``session_window`` merges sessions only when Spark runs it."""
-    return TidemillError(
-        "TM2103",
-        "this part of a query is not supported yet in a materialized view",
-        got="session_window()",
-        hint="window(time, duration[, slide[, start]]) is supported",
-    )
-
-
 def type_of(spec: Any) -> pa.DataType:
     if isinstance(spec, str) and spec.startswith("string collate"):
         raise unsupported(f"type {spec}", "only the default collation UTF8_BINARY is supported")

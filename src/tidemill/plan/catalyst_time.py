@@ -6,7 +6,7 @@ import pyarrow as pa
 
 from tidemill.plan.catalyst_rules import Rule, Translator, call, fixed, only, type_of, unsupported
 from tidemill.plan.catalyst_tree import JsonTree
-from tidemill.schema import TIMESTAMP
+from tidemill.schema import TIMESTAMP, TIMESTAMP_NTZ
 from tidemill.task.expressions import Expression, Literal
 from tidemill.task.functions.date_patterns import can_parse, can_print
 
@@ -87,26 +87,31 @@ def _timestamp_diff(node: JsonTree, to: Translator) -> Expression:
     return call("timestamp_diff", to.args(node), pa.int64(), unit=unit)
 
 
-def _plus_interval(node: JsonTree, to: Translator) -> Expression:
-    value, interval = to.arg(node, 0), node.children[1]
-    kind = interval.fields.get("dataType")
-    if interval.name != "Literal" or not isinstance(kind, str) or interval.fields["value"] is None:
-        raise unsupported(f"{node.name} with an interval that is not a constant")
-    if kind == "interval" or not kind.startswith("interval "):
-        raise unsupported(f"{node.name} with a value of type {kind}", "write INTERVAL '1' DAY or INTERVAL '1' MONTH")
-    number, months = int(interval.fields["value"]), kind.split()[1] in ("year", "month")
-    if pa.types.is_date(value.type):
-        if not months:
-            raise unsupported(f"{node.name} with {kind}")
-        return call("add_months", (value, Literal(number, pa.int32())), pa.date32())
-    unit = "month" if months else "microsecond"
-    return call("timestamp_add", (value, Literal(number, pa.int64())), value.type, unit=unit)
-
-
 def _make_date(node: JsonTree, to: Translator) -> Expression:
     mode = "ansi" if node.fields["failOnError"] else "try"
     args = to.args(node)
     return call("make_date", args, pa.date32(), mode == "try" or any(a.nullable for a in args), mode=mode)
+
+
+def _make_timestamp(node: JsonTree, to: Translator) -> Expression:
+    mode = "ansi" if node.fields["failOnError"] else "try"
+    args = to.args(node)
+    nullable = mode == "try" or any(a.nullable for a in args)
+    return call("make_timestamp", args, type_of(node.fields["dataType"]), nullable, mode=mode)
+
+
+def _in_zone(function: str) -> Rule:
+    """A time and its zone, which comes first here."""
+
+    def rule(node: JsonTree, to: Translator) -> Expression:
+        time, zone = to.args(node)
+        return call(function, (zone, time), time.type)
+
+    return rule
+
+
+def _convert_timezone(node: JsonTree, to: Translator) -> Expression:
+    return call("convert_timezone", to.args(node), TIMESTAMP_NTZ)
 
 
 def _months_between(node: JsonTree, to: Translator) -> Expression:
@@ -139,7 +144,8 @@ TIME_RULES: dict[str, Rule] = {
     "DateFormatClass": _date_format, "FromUnixTime": _date_format, "GetTimestamp": _get_timestamp,
     "UnixTimestamp": _unix_timestamp, "ToUnixTimestamp": _unix_timestamp, "MakeDate": _make_date,
     "TimestampAdd": _timestamp_add, "TimestampDiff": _timestamp_diff, "MonthsBetween": _months_between,
-    **dict.fromkeys(("TimestampAddInterval", "TimestampAddYMInterval", "DateAddYMInterval"), _plus_interval),
+    "FromUTCTimestamp": _in_zone("from_utc_timestamp"), "ToUTCTimestamp": _in_zone("to_utc_timestamp"),
+    "ConvertTimezone": _convert_timezone, "MakeTimestamp": _make_timestamp,
     "UnixSeconds": fixed("unix_seconds", _LONG), "UnixMillis": fixed("unix_millis", _LONG),
     "UnixMicros": fixed("unix_micros", _LONG),
     "SecondsToTimestamp": only("timestamp_seconds", (pa.types.is_integer,), TIMESTAMP),

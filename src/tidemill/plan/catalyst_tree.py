@@ -33,6 +33,15 @@ class JsonTree:
     children: tuple[JsonTree, ...]
 
 
+TRANSLATED = "Translated"
+"""The name of a node that stands for an expression of :mod:`tidemill.task.expressions`."""
+
+
+def translated(expression: Any, java: Any = None) -> JsonTree:
+    """A node that stands for what has been translated already, and the node in the JVM that it was."""
+    return JsonTree(TRANSLATED, {"expression": expression, "java": java}, ())
+
+
 def tree(nodes: list[dict[str, Any]]) -> JsonTree:
     """Rebuild a tree from Catalyst's pre-order list of nodes."""
     remaining = iter(nodes)
@@ -143,8 +152,6 @@ def _complete(nodes: list[dict[str, Any]], expression: Any) -> None:
             fields["pivotColumnValues"] = [
                 None if v is None else _java_nested(v, type_) for v in _elements(java.pivotColumnValues())
             ]
-        elif name == "Alias" and fields["name"] == "session_window":
-            fields["sessionWindow"] = "essionWindow" in java.metadata().json()
         elif isinstance(fields.get("plan"), list) and hasattr(java, "plan"):
             _complete_plan(iter(fields["plan"]), java.plan())
         if fields["num-children"]:

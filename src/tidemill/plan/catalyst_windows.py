@@ -13,7 +13,9 @@ from dataclasses import replace
 import pyarrow as pa
 
 from tidemill.errors import TidemillError
+from tidemill.plan.aggregate_reader import AggregateReader
 from tidemill.plan.algebra import AggregateCall, Node, Project, SortKey, Window
+from tidemill.plan.catalyst_aggregates import aggregate
 from tidemill.plan.catalyst_expressions import translate
 from tidemill.plan.catalyst_joins import projection
 from tidemill.plan.catalyst_order import sort_keys
@@ -37,8 +39,8 @@ _OF_PEERS = {"Rank": 1, "DenseRank": 1, "PercentRank": 0.0, "CumeDist": 1.0}
 _VALUES = {"First": "first", "Last": "last", "NthValue": "nth"}
 _MICROS_A_DAY = 86_400_000_000
 
-AggregateReader = Callable[[JsonTree, Mapping[int, int], Callable[[Expression], int]], AggregateCall]
-"""Reads an AggregateExpression; computed arguments are given to the function, which says where they are."""
+Register = Callable[[WindowCall], Expression]
+"""Gives a reference to the result of a window call."""
 
 
 def read_window(
@@ -46,7 +48,6 @@ def read_window(
     child: Node,
     inputs: Mapping[int, int],
     output: tuple[int, ...],
-    aggregate: AggregateReader,
     follow: tuple[SortKey, ...] | None = None,
 ) -> tuple[Node, dict[int, int], tuple[int, ...]]:
     """The algebra of a Window, where each Catalyst attribute is in its output, and which columns Catalyst's has.
@@ -75,31 +76,35 @@ def read_window(
     partition = tuple(position(p) for p in trees(tree.fields["partitionSpec"]))
     orders = trees(tree.fields["orderSpec"])
     keys = sort_keys(orders, [position(o.children[0]) for o in orders]) if follow is None else follow
+    width, calls, names = len(columns), list[WindowCall](), list[str]()
+
+    def result(call: WindowCall) -> Expression:
+        calls.append(call if follow is None else _among_peers(call))
+        return Ref(width + len(calls) - 1, call.type, call.nullable)
+
     # A correlated subquery lists what it is correlated by, too, which is a column of the input.
     listed = trees(tree.fields["windowExpressions"])
-    named, folded = list[JsonTree](), dict[int, Expression]()
+    values = dict[int, Expression]()
     for expression in listed:
         if expression.name == "AttributeReference":
             continue
-        window = expression.children[0]
+        window, before = expression.children[0], len(calls)
         peers = window.children[0].name if window.name == "WindowExpression" else ""
         if window.name != "WindowExpression":  # Catalyst has found a constant: the count of NULL
-            folded[_id(expression)] = translate(window, inputs)
+            value = translate(window, inputs)
         elif follow is not None and peers in _OF_PEERS:
-            folded[_id(expression)] = Literal(_OF_PEERS[peers], _RANKINGS[peers][1])
+            value = Literal(_OF_PEERS[peers], _RANKINGS[peers][1])
         else:
-            named.append(expression)
-    calls = tuple(_call(n.children[0], orders, inputs, aggregate) for n in named)
-    if follow is not None:
-        calls = tuple(_among_peers(c) for c in calls)
-    names = tuple(str(n.fields["name"]) for n in named)
+            value = _call(window, orders, inputs, result)
+        values[_id(expression)] = value
+        alone = isinstance(value, Ref) and len(calls) == before + 1
+        names += [str(expression.fields["name"])] if alone else [f"window{i}" for i in range(before, len(calls))]
     below = projection(child, columns)
-    node = Window(below, partition, keys, calls, names) if calls else below
-    found = {identity: len(columns) + i for i, identity in enumerate([*map(_id, named), *folded])}
-    if folded:
-        kept = [Ref(i, f.type, f.nullable) for i, f in enumerate(node.schema.fields)]
-        node = projection(node, [*kept, *folded.values()])
-    found = {**inputs, **found}
+    node = Window(below, partition, keys, tuple(calls), tuple(names)) if calls else below
+    if [v.index - width if isinstance(v, Ref) else -1 for v in values.values()] != list(range(len(calls))):
+        kept: list[Expression] = [Ref(i, f.type, f.nullable) for i, f in enumerate(below.schema.fields)]
+        node = projection(node, [*kept, *values.values()])
+    found = {**inputs, **{identity: width + i for i, identity in enumerate(values)}}
     return node, found, (*output, *(found[_id(e)] for e in listed))
 
 
@@ -205,17 +210,16 @@ def _id(tree: JsonTree) -> int:
     return int(tree.fields["exprId"]["id"])
 
 
-def _call(
-    window: JsonTree, orders: list[JsonTree], inputs: Mapping[int, int], aggregate: AggregateReader
-) -> WindowCall:
-    """One WindowExpression: function and specification."""
+def _call(window: JsonTree, orders: list[JsonTree], inputs: Mapping[int, int], result: Register) -> Expression:
+    """One WindowExpression, over the results of calls: function and specification."""
     with passing(window):
-        return _call_of(window, orders, inputs, aggregate)
+        function = window.children[0]
+        if function.name == "AggregateExpression" and function.children[0].name not in _VALUES:
+            return _aggregated(window, orders, inputs, result)
+        return result(_call_of(window, orders, inputs))
 
 
-def _call_of(
-    window: JsonTree, orders: list[JsonTree], inputs: Mapping[int, int], aggregate: AggregateReader
-) -> WindowCall:
+def _call_of(window: JsonTree, orders: list[JsonTree], inputs: Mapping[int, int]) -> WindowCall:
     function, specification = window.children
     frame_tree = specification.children[-1]
     if function.name in _RANKINGS:
@@ -230,10 +234,14 @@ def _call_of(
     if function.name != "AggregateExpression":
         raise _refused(function.name)
     inner = function.children[0]
-    if inner.name in _VALUES:
-        if len(function.children) > 1:
-            raise _refused(f"{_VALUES[inner.name]}_value with FILTER", "use IGNORE NULLS over a CASE expression")
-        return _value(inner, frame, inputs, 0)
+    if len(function.children) > 1:
+        raise _refused(f"{_VALUES[inner.name]}_value with FILTER", "use IGNORE NULLS over a CASE expression")
+    return _value(inner, frame, inputs, 0)
+
+
+def _aggregated(window: JsonTree, orders: list[JsonTree], inputs: Mapping[int, int], result: Register) -> Expression:
+    function, specification = window.children
+    frame = _frame(specification.children[-1], orders, inputs)
     arguments: list[Expression] = []
 
     def argument(expression: Expression) -> int:
@@ -241,10 +249,14 @@ def _call_of(
             arguments.append(expression)
         return arguments.index(expression)
 
-    call = aggregate(function, inputs, argument)
-    if call.distinct:
-        raise _refused(f"{call.function}(DISTINCT ...)")
-    return WindowCall(call.function, tuple(arguments), call.type, call.nullable, frame, options=call.options)
+    def register(call: AggregateCall) -> Expression:
+        if call.distinct:
+            raise _refused(f"{call.function}(DISTINCT ...)")
+        used = () if call.argument is None else (call.argument, *call.others)
+        columns = tuple(dict.fromkeys(arguments[a] for a in used))
+        return result(WindowCall(call.function, columns, call.type, call.nullable, frame, options=call.options))
+
+    return aggregate(function, AggregateReader(inputs, argument, register, True))
 
 
 def _value(function: JsonTree, frame: Frame, inputs: Mapping[int, int], number: int) -> WindowCall:

@@ -10,8 +10,12 @@ from tidemill.plan.codec import fingerprint
 from tidemill.state.keys import KeyColumn
 from tidemill.state.merge import MergeOp
 from tidemill.task.accumulators import AggregateLayout
+from tidemill.task.comoments import COMOMENT_FUNCTIONS
 from tidemill.task.program import Arrange, StateTable, WindowChanges
 from tidemill.task.window_calls import WindowCall
+
+OF_TWO = frozenset({"min_by", "max_by", *COMOMENT_FUNCTIONS})
+"""Aggregate functions of two columns: the second one is the last argument."""
 
 
 def window_changes(node: Window, child: str, born: int) -> WindowChanges:
@@ -68,6 +72,6 @@ def window_layout(node: Window, call: WindowCall) -> AggregateLayout:
     argument = 0 if call.arguments else None
     names = tuple(f"argument{i}" for i in range(len(call.arguments)))
     values = Project(node.child, call.arguments, names)
-    others = (len(call.arguments) - 1,) if call.function in ("min_by", "max_by") else ()
+    others = (len(call.arguments) - 1,) if call.function in OF_TWO else ()
     plain = AggregateCall(call.function, argument, call.type, call.nullable, False, others, call.options)
     return layout(Aggregate(values, (), (plain,), (call.function,)), append_only=False)

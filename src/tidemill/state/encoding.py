@@ -7,7 +7,7 @@ NULL; descending columns are inverted bit by bit, tag included.
 type                   body
 =====================  ===========================================================================
 bool                   0 or 1
-int8 ... int64         big endian, sign bit flipped; date32 as int32, timestamp(us) as int64
+int8 ... int64         big endian, sign bit flipped; date32 as int32, timestamp(us) and duration as int64
 float32, float64       NaN normalised (greatest), -0.0 as 0.0, unless ``exact``; sign 0: set it, sign 1: invert all
                        bits
 decimal128(p, s)       16 bytes big endian, sign bit flipped. Orders values of one scale only, which a column
@@ -108,7 +108,7 @@ def body_width(type_: pa.DataType) -> int:
         return 1
     if pa.types.is_signed_integer(type_) or type_ in (pa.float32(), pa.float64(), pa.date32()):
         return int(type_.bit_width) // 8
-    if pa.types.is_timestamp(type_) and type_.unit == "us":
+    if (pa.types.is_timestamp(type_) and type_.unit == "us") or pa.types.is_duration(type_):
         return 8
     if pa.types.is_decimal128(type_):
         return 16
@@ -122,8 +122,8 @@ def body_width(type_: pa.DataType) -> int:
         "TM1101",
         "this type cannot be part of a key",
         got=str(type_),
-        hint="usable: bool, int8 to int64, float32/64, decimal128, string, binary, date32, timestamp[us], and arrays, "
-        "structs and maps of these",
+        hint="usable: bool, int8 to int64, float32/64, decimal128, string, binary, date32, timestamp[us], duration, "
+        "and arrays, structs and maps of these",
     )
 
 

@@ -33,8 +33,8 @@ from tidemill.state.words import (
 TERMS = 4
 """Columns of a quad-double."""
 
-_KEPT = 8
-_ROOM = 1100
+KEPT = 8
+ROOM = 1100
 _NO_WEIGHTS = np.empty(0, np.int64)
 
 
@@ -44,7 +44,7 @@ def limit(power: int) -> float:
 
 
 @inlined
-def _two_product(a: float, b: float) -> tuple[float, float]:
+def two_product(a: float, b: float) -> tuple[float, float]:
     product = a * b
     return product, fused_multiply_add(a, b, -product)
 
@@ -78,7 +78,7 @@ def add(sums: Floats, at: int, step: int, x: float) -> None:
 
 
 @inlined
-def _add_weighted(sums: Floats, at: int, step: int, x: float, weight: int) -> None:
+def add_weighted(sums: Floats, at: int, step: int, x: float, weight: int) -> None:
     if x == 0.0 or weight == 0:
         return
     if weight == 1 or weight == -1:
@@ -90,7 +90,7 @@ def _add_weighted(sums: Floats, at: int, step: int, x: float, weight: int) -> No
     lower = weight * 1.0 if small else (weight & 0xFFFFFFFF) * 1.0
     for part in (upper, lower):
         if part != 0.0:
-            high, low = _two_product(x, part)
+            high, low = two_product(x, part)
             add(sums, at, step, high)
             if low != 0.0:
                 add(sums, at, step, low)
@@ -117,23 +117,23 @@ def _sum_powers(
         if x >= most or x <= -most:
             huge[group] += weight
             continue
-        _add_weighted(sums, group, groups, x, weight)
-        high, low = _two_product(x, x)
+        add_weighted(sums, group, groups, x, weight)
+        high, low = two_product(x, x)
         at = 4 * groups + group
-        _add_weighted(sums, at, groups, high, weight)
-        _add_weighted(sums, at, groups, low, weight)
+        add_weighted(sums, at, groups, high, weight)
+        add_weighted(sums, at, groups, low, weight)
         if power >= 3:
             at += 4 * groups
             for part in (high, low):
-                upper, lower = _two_product(part, x)
-                _add_weighted(sums, at, groups, upper, weight)
-                _add_weighted(sums, at, groups, lower, weight)
+                upper, lower = two_product(part, x)
+                add_weighted(sums, at, groups, upper, weight)
+                add_weighted(sums, at, groups, lower, weight)
         if power >= 4:
             at += 4 * groups
             for left, right in ((high, high), (2.0 * high, low), (low, low)):
-                upper, lower = _two_product(left, right)
-                _add_weighted(sums, at, groups, upper, weight)
-                _add_weighted(sums, at, groups, lower, weight)
+                upper, lower = two_product(left, right)
+                add_weighted(sums, at, groups, upper, weight)
+                add_weighted(sums, at, groups, lower, weight)
     return sums, special, huge
 
 
@@ -174,7 +174,7 @@ def _grow(terms: Floats, size: int, x: float) -> int:
 
 
 @inlined
-def _add_product(terms: Floats, size: int, left: Floats, right: Floats, factor: float) -> int:
+def add_product(terms: Floats, size: int, left: Floats, right: Floats, factor: float) -> int:
     """Add ``factor * left * right`` to an expansion; ``left`` and ``right`` are read up to their first 0."""
     for i in range(left.size):
         if left[i] == 0.0:
@@ -182,15 +182,15 @@ def _add_product(terms: Floats, size: int, left: Floats, right: Floats, factor: 
         for j in range(right.size):
             if right[j] == 0.0:
                 break
-            for part in _two_product(left[i], right[j]):
-                high, low = _two_product(part, factor)
+            for part in two_product(left[i], right[j]):
+                high, low = two_product(part, factor)
                 size = _grow(terms, size, low)
                 size = _grow(terms, size, high)
     return size
 
 
 @inlined
-def _leading(terms: Floats, size: int, out: Floats) -> None:
+def leading(terms: Floats, size: int, out: Floats) -> None:
     """The largest terms of an expansion, from large to small, then zeros."""
     out[:] = 0.0
     if size == 0:
@@ -212,13 +212,13 @@ def _leading(terms: Floats, size: int, out: Floats) -> None:
 def _central_moments(counts: Ints, sums: Floats, power: int) -> Floats:
     groups = counts.size
     result = np.zeros((power - 1) * groups, np.float64)
-    terms = np.empty(_ROOM, np.float64)
+    terms = np.empty(ROOM, np.float64)
     one = np.zeros(2, np.float64)
     one[0] = 1.0
     power_sums = np.zeros((4, 5), np.float64)
-    square = np.zeros(_KEPT, np.float64)
-    other = np.zeros(_KEPT, np.float64)
-    third = np.zeros(_KEPT, np.float64)
+    square = np.zeros(KEPT, np.float64)
+    other = np.zeros(KEPT, np.float64)
+    third = np.zeros(KEPT, np.float64)
     for g in range(groups):
         if counts[g] <= 0:
             continue
@@ -228,34 +228,34 @@ def _central_moments(counts: Ints, sums: Floats, power: int) -> Floats:
                 power_sums[p, i] = sums[(4 * p + i) * groups + g]
         s1 = power_sums[0]
         s2 = power_sums[1]
-        size = _add_product(terms, 0, s2, one, n)
-        size = _add_product(terms, size, s1, s1, -1.0)
-        _leading(terms, size, other)
+        size = add_product(terms, 0, s2, one, n)
+        size = add_product(terms, size, s1, s1, -1.0)
+        leading(terms, size, other)
         result[g] = max(other[0], 0.0) / n
         if power < 3:
             continue
         # n * (n * s3 - 3 * s1 * s2) + 2 * s1 ** 3
-        size = _add_product(terms, 0, power_sums[2], one, n)
-        size = _add_product(terms, size, s1, s2, -3.0)
-        _leading(terms, size, other)
-        size = _add_product(terms, 0, s1, s1, 1.0)
-        _leading(terms, size, square)
-        size = _add_product(terms, 0, other, one, n)
-        size = _add_product(terms, size, square, s1, 2.0)
-        _leading(terms, size, third)
+        size = add_product(terms, 0, power_sums[2], one, n)
+        size = add_product(terms, size, s1, s2, -3.0)
+        leading(terms, size, other)
+        size = add_product(terms, 0, s1, s1, 1.0)
+        leading(terms, size, square)
+        size = add_product(terms, 0, other, one, n)
+        size = add_product(terms, size, square, s1, 2.0)
+        leading(terms, size, third)
         result[groups + g] = third[0] / n / n
         if power < 4:
             continue
         # n * (n * (n * s4 - 4 * s1 * s3) + 6 * s1 ** 2 * s2) - 3 * s1 ** 4
-        size = _add_product(terms, 0, power_sums[3], one, n)
-        size = _add_product(terms, size, s1, power_sums[2], -4.0)
-        _leading(terms, size, other)
-        size = _add_product(terms, 0, other, one, n)
-        size = _add_product(terms, size, square, s2, 6.0)
-        _leading(terms, size, other)
-        size = _add_product(terms, 0, other, one, n)
-        size = _add_product(terms, size, square, square, -3.0)
-        _leading(terms, size, other)
+        size = add_product(terms, 0, power_sums[3], one, n)
+        size = add_product(terms, size, s1, power_sums[2], -4.0)
+        leading(terms, size, other)
+        size = add_product(terms, 0, other, one, n)
+        size = add_product(terms, size, square, s2, 6.0)
+        leading(terms, size, other)
+        size = add_product(terms, 0, other, one, n)
+        size = add_product(terms, size, square, square, -3.0)
+        leading(terms, size, other)
         result[2 * groups + g] = other[0] / n / n / n
     return result
 

@@ -287,7 +287,12 @@ class _Values:
 
 def is_word(type_: pa.DataType) -> bool:
     """Whether a value is its 8 bytes."""
-    return bool(pa.types.is_int64(type_) or pa.types.is_float64(type_) or pa.types.is_timestamp(type_))
+    return bool(
+        pa.types.is_int64(type_)
+        or pa.types.is_float64(type_)
+        or pa.types.is_timestamp(type_)
+        or pa.types.is_duration(type_)
+    )
 
 
 def _spread(values: pa.Array, positions: Ints, op: MergeOp) -> pa.Array:

@@ -231,7 +231,12 @@ def _walked(op: MergeOp, columns: Sequence[pa.Array], sources: Sources, segments
 
 
 def _is_word(type_: pa.DataType) -> bool:
-    return bool(pa.types.is_int64(type_) or pa.types.is_float64(type_) or pa.types.is_timestamp(type_))
+    return bool(
+        pa.types.is_int64(type_)
+        or pa.types.is_float64(type_)
+        or pa.types.is_timestamp(type_)
+        or pa.types.is_duration(type_)
+    )
 
 
 def _addresses(arrays: Sequence[np.ndarray]) -> Words:

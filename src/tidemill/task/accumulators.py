@@ -19,6 +19,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from tidemill.state.comoments import SUMS
 from tidemill.state.expansions import TERMS
 from tidemill.state.merge import MergeOp
 
@@ -27,17 +28,34 @@ _FLOAT64 = pa.float64()
 
 
 OF_GROUP = frozenset(
-    {"collect_list", "collect_set", "percentile", "percentile_disc", "mode", "bit_and", "bit_or", "bit_xor"}
+    {
+        "collect_list",
+        "collect_set",
+        "ordered_list",
+        "percentile",
+        "percentile_disc",
+        "percentile_approx",
+        "mode",
+        "bit_and",
+        "bit_or",
+        "bit_xor",
+        "product",
+    }
 )
 """Kinds that are made of all values of a group."""
 
 ONLY = "only"
 """The value of a scalar subquery: that of the group's only row, an error while there are several."""
+PERCENTILES = frozenset({"percentile", "percentile_disc", "percentile_approx"})
+"""Those of them with percentages."""
 
 POWERS = {"moments2": 2, "moments3": 3, "moments4": 4}
 """Kinds that sum powers of values, with the highest power."""
 
-Option = bool | tuple[float, ...]
+COMOMENTS = "comoments"
+"""The kind that sums two columns, their squares and their products: ``argument`` is x, ``others`` has y."""
+
+Option = bool | int | tuple[float, ...]
 
 
 @dataclass(frozen=True)
@@ -60,7 +78,7 @@ class Accumulator:
     ----------
     kind : str
         ``rows``, ``count``, ``sum_i64``, ``sum_i128``, ``sum_f64``, ``sum_exact``, ``min`` or ``max``; one of
-        :data:`POWERS`; and, always recomputed, ``min_by``, ``max_by`` and those of :data:`OF_GROUP`.
+        :data:`POWERS`; :data:`COMOMENTS`; and, always recomputed, ``min_by``, ``max_by`` and those of :data:`OF_GROUP`.
     argument : int or None
         Column position of the aggregate's input; None only for ``rows``.
     distinct : bool
@@ -70,9 +88,10 @@ class Accumulator:
         ``min`` and ``max`` where the input may retract.
     others : tuple of int
         Further columns: of ``COUNT(DISTINCT a, b)`` all but the first; of ``min_by`` and ``max_by`` the value,
-        where ``argument`` is what orders it.
+        where ``argument`` is what orders it; of comoments the second one.
     options : tuple
-        Constants by name: ``percentages``, whether the result is a list of them (``many``), ``descending``.
+        Constants by name: ``percentages``, whether the result is a list of them (``many``), ``descending``; of an
+        ordered list ``descending`` and ``nulls_last`` for each field of the argument but the last, and ``limit``.
     """
 
     kind: str
@@ -101,11 +120,17 @@ class Accumulator:
             return (_FLOAT64,)
         if self.kind in POWERS:
             return (_FLOAT64,) * (TERMS * POWERS[self.kind]) + (_INT64, _INT64)
-        if self.kind in ("percentile", "percentile_disc"):
-            return (pa.list_(_FLOAT64) if dict(self.options)["many"] else _FLOAT64,)
+        if self.kind == COMOMENTS:
+            return (_FLOAT64,) * (TERMS * SUMS) + (_INT64,) * 3
+        if self.kind in PERCENTILES:
+            assert self.argument is not None
+            type_ = input_types[self.argument] if self.kind == "percentile_approx" else _FLOAT64
+            return (pa.list_(type_) if dict(self.options)["many"] else type_,)
         if self.recomputed or self.kind in ("min", "max"):
             assert self.argument is not None
             type_ = input_types[self.others[0] if self.others else self.argument]
+            if self.kind == "ordered_list":
+                return (pa.list_(type_.field(type_.num_fields - 1).type),)
             return (pa.list_(type_) if self.kind in ("collect_list", "collect_set") else type_,)
         return (_INT64,)
 
@@ -117,6 +142,8 @@ class Accumulator:
             return (MergeOp.SUM_DD, MergeOp.SUM, MergeOp.SUM, MergeOp.SUM)
         if self.kind in POWERS:
             return (MergeOp.SUM_QD,) * POWERS[self.kind] + (MergeOp.SUM, MergeOp.SUM)
+        if self.kind == COMOMENTS:
+            return (MergeOp.SUM_QD,) * SUMS + (MergeOp.SUM,) * 3
         if self.recomputed:
             return (MergeOp.LAST,)
         if self.kind in ("min", "max"):

@@ -12,7 +12,8 @@ import pyarrow.compute as pc
 
 from tidemill.errors import EvaluationError
 from tidemill.state.columns import column, numbers
-from tidemill.task.accumulators import ONLY, POWERS, AggregateLayout, Result
+from tidemill.task.accumulators import COMOMENTS, ONLY, POWERS, AggregateLayout, Result
+from tidemill.task.comoments import finish_comoments
 from tidemill.task.functions.failures import several_rows
 from tidemill.task.moments import finish_moments
 
@@ -54,6 +55,8 @@ def _finish_one(result: Result, kind: str, values: Sequence[pa.Array], counts: n
         return values[0]
     if kind in POWERS:
         return finish_moments(result.function, kind, values, counts)
+    if kind == COMOMENTS:
+        return finish_comoments(result.function, values, counts)
     empty = counts == 0
     if result.function == "avg":
         if pa.types.is_decimal(result.argument):
@@ -113,12 +116,21 @@ def _decimal(
 def _decimal_average(result: Result, values: Sequence[pa.Array], counts: npt.NDArray[np.int64]) -> pa.Array:
     """Exact quotient rounded half up to the result's scale, as Spark divides decimals."""
     low, high = (numbers(v) for v in values)
-    scale = result.argument.scale
-    sums = _decimal128(low, high, pa.decimal128(38, scale)).cast(pa.decimal256(38, scale))
-    safe = column(np.where(counts == 0, 1, counts)).cast(pa.decimal256(20, 0))
-    rounded = pc.round(pc.divide(sums, safe), ndigits=result.type.scale, round_mode="half_towards_infinity")
-    quotient = rounded.cast(pa.decimal256(76, result.type.scale), safe=False).cast(result.type)
-    return pc.if_else(column(counts == 0), pa.scalar(None, result.type), quotient)
+    scale, precision = result.type.scale, result.type.precision
+    wide = np.abs(high.astype(np.float64) * _TWO64 + low.view(np.uint64)) >= 1e38
+    empty = _fitting(result, counts == 0, wide & (counts != 0))
+    low, high = np.where(wide, 0, low), np.where(wide, 0, high)
+    sums = _decimal128(low, high, pa.decimal128(38, result.argument.scale)).cast(
+        pa.decimal256(38, result.argument.scale)
+    )
+    safe = column(np.where(empty, 1, counts)).cast(pa.decimal256(20, 0))
+    rounded = pc.round(pc.divide(sums, safe), ndigits=scale, round_mode="half_towards_infinity")
+    quotient = rounded.cast(pa.decimal256(76, scale), safe=False)
+    bound = pa.scalar(Decimal(10) ** (precision - scale), pa.decimal256(76, scale))
+    beyond = pc.greater_equal(pc.abs(quotient), bound).to_numpy(zero_copy_only=False)
+    empty = _fitting(result, empty, beyond)
+    kept = pc.if_else(column(empty), pa.scalar(None, quotient.type), quotient)
+    return kept.cast(result.type)
 
 
 def _empty_for_null(lists: pa.Array) -> pa.Array:

@@ -14,7 +14,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from tidemill.errors import EvaluationError
 from tidemill.state.columns import column
+from tidemill.state.keys import KeyColumn, encode, sort
 from tidemill.task.accumulators import Accumulator
 
 _Ints = npt.NDArray[np.int64]
@@ -36,8 +38,12 @@ def of_group(accumulator: Accumulator, ids: _Ints, values: pa.Array, weights: _I
             return _lists(values, starts)
         case "mode":
             return _mode(ids, values, weights, starts, bool(dict(accumulator.options)["descending"]))
-        case "percentile" | "percentile_disc":
-            return _percentiles(accumulator, values, weights, starts)
+        case "ordered_list":
+            return _ordered_lists(accumulator, ids, values, weights, groups)
+        case "percentile" | "percentile_disc" | "percentile_approx":
+            return _percentiles(accumulator, ids, values, weights, groups)
+        case "product":
+            return _products(values, weights, starts)
     return _bits(accumulator.kind, values, weights, starts)
 
 
@@ -78,20 +84,91 @@ def _bits(kind: str, values: pa.Array, weights: _Ints, starts: _Ints) -> pa.Arra
     return column(result.astype(np.int64), empty).cast(values.type)
 
 
-def _percentiles(accumulator: Accumulator, values: pa.Array, weights: _Ints, starts: _Ints) -> pa.Array:
+def _ordered_lists(accumulator: Accumulator, ids: _Ints, values: pa.Array, weights: _Ints, groups: int) -> pa.Array:
+    """The last field of the values, in the order of the fields before it; of equal ones the smallest first."""
     options: dict[str, Any] = dict(accumulator.options)
+    *keys, wanted = values.flatten()
+    layout = [KeyColumn(pa.int64())]
+    layout += [
+        KeyColumn(k.type, bool(descending), not last)
+        for k, descending, last in zip(keys, options["descending"], options["nulls_last"], strict=True)
+    ]
+    order = sort(encode([column(ids), *keys, wanted], [*layout, KeyColumn(wanted.type)], 0))
+    rows, weights = np.repeat(order, weights[order]), weights[order]
+    counts = np.bincount(ids[order], weights, groups).astype(np.int64)
+    if options["limit"]:
+        places = np.arange(len(rows)) - np.repeat(_before(counts)[:-1], counts)
+        rows, counts = rows[places < options["limit"]], np.minimum(counts, options["limit"])
+    offsets = column(_before(counts), np.append(counts == 0, False)).cast(pa.int32())
+    return pa.ListArray.from_arrays(offsets, wanted.take(column(rows)), type=pa.list_(wanted.type))
+
+
+def _products(values: pa.Array, weights: _Ints, starts: _Ints) -> pa.Array:
     empty = starts[1:] == starts[:-1]
-    numbers: _Floats = values.to_numpy(zero_copy_only=False).astype(np.float64)
+    result = np.ones(len(empty))
+    if len(values):
+        with np.errstate(invalid="ignore", over="ignore", under="ignore"):
+            powers = np.power(values.to_numpy(zero_copy_only=False), weights.astype(np.float64))
+            result[~empty] = np.multiply.reduceat(powers, starts[:-1][~empty])
+    return column(result, empty)
+
+
+def _percentiles(accumulator: Accumulator, ids: _Ints, values: pa.Array, weights: _Ints, groups: int) -> pa.Array:
+    options: dict[str, Any] = dict(accumulator.options)
+    if pa.types.is_struct(values.type):
+        ids, values, weights = _with_frequencies(ids, values, weights)
+    starts = np.searchsorted(ids, np.arange(groups + 1))
+    empty = starts[1:] == starts[:-1]
+    numbers = _as_doubles(values)
     counts = _before(weights)
     one = _interpolated if accumulator.kind == "percentile" else _discrete
     columns = [one(numbers, counts, starts, p, options["descending"]) for p in options["percentages"]]
+    type_ = values.type if accumulator.kind == "percentile_approx" else pa.float64()
     if not options["many"]:
-        return column(columns[0], empty)
+        return _from_doubles(columns[0], empty, type_)
     width = 0 if not columns else len(columns)
     table = np.stack(columns, 1)[~empty] if width else np.zeros((0, 0))
     sizes = np.where(empty, 0, width)
     offsets = column(_before(sizes), np.append(empty | (width == 0), False)).cast(pa.int32())
-    return pa.ListArray.from_arrays(offsets, column(np.ascontiguousarray(table).reshape(-1)))
+    found = np.ascontiguousarray(table).reshape(-1)
+    return pa.ListArray.from_arrays(offsets, _from_doubles(found, np.zeros(len(found), np.bool_), type_))
+
+
+def _with_frequencies(ids: _Ints, values: pa.Array, weights: _Ints) -> tuple[_Ints, pa.Array, _Ints]:
+    """The values of (value, frequency), each as often as it occurs times its frequency."""
+    numbers, frequencies = values.flatten()
+    often: _Ints = frequencies.to_numpy(zero_copy_only=False)
+    if (often < 0).any():
+        raise EvaluationError(
+            "TM3004",
+            "a frequency of percentile() is negative",
+            got=str(often[often < 0][0]),
+            hint="leave such rows out with FILTER (WHERE frequency >= 0)",
+        )
+    present = often > 0
+    return ids[present], numbers.filter(pa.array(present)), (weights * often)[present]
+
+
+def _as_doubles(values: pa.Array) -> _Floats:
+    if pa.types.is_temporal(values.type):
+        values = values.cast(pa.int32() if pa.types.is_date(values.type) else pa.int64())
+    elif pa.types.is_decimal(values.type):
+        values = values.cast(pa.float64())
+    numbers: _Floats = values.to_numpy(zero_copy_only=False).astype(np.float64)
+    return numbers
+
+
+def _from_doubles(numbers: _Floats, missing: npt.NDArray[np.bool_], type_: pa.DataType) -> pa.Array:
+    """Doubles that are values of a type, in that type; beyond 64 bits they are the last integer, as in Java."""
+    numbers = np.where(missing, 0.0, numbers)
+    if pa.types.is_floating(type_):
+        return column(numbers, missing).cast(type_, safe=False)
+    if pa.types.is_decimal(type_):
+        return column(numbers, missing).cast(type_)
+    whole = np.clip(numbers, -(2.0**63), np.nextafter(2.0**63, 0)).astype(np.int64)
+    whole = np.where(numbers >= 2.0**63, np.iinfo(np.int64).max, whole)
+    integers = column(whole, missing)
+    return integers.cast(pa.int32()).cast(type_) if pa.types.is_date(type_) else integers.cast(type_)
 
 
 def _ranked(numbers: _Floats, counts: _Ints, starts: _Ints, ranks: _Ints, descending: bool) -> _Floats:
@@ -132,8 +209,18 @@ def scalar(accumulator: Accumulator, values: list[Any]) -> Any:
         values = [v for i, v in enumerate(values) if not i or v != values[i - 1]]
     if accumulator.kind.startswith("collect"):
         return values
+    if accumulator.kind == "ordered_list":
+        for at in reversed(range(len(options["descending"]))):
+            down, last = options["descending"][at], options["nulls_last"][at]
+            absent = [v for v in values if list(v.values())[at] is None]
+            present = [v for v in values if list(v.values())[at] is not None]
+            present = sorted(present, key=lambda v: list(v.values())[at], reverse=down)  # stable in both directions
+            values = present + absent if last else absent + present
+        return [list(v.values())[-1] for v in values][: options["limit"] or None] or None
     if not values:
         return None
+    if accumulator.kind == "product":
+        return math.prod(values)
     if accumulator.kind == "mode":
         ordered = values[::-1] if options["descending"] else values
         return max(ordered, key=ordered.count)
@@ -145,7 +232,7 @@ def scalar(accumulator: Accumulator, values: list[Any]) -> Any:
     ordered = values[::-1] if options["descending"] else values
     found = []
     for p in options["percentages"]:
-        if accumulator.kind == "percentile_disc":
+        if accumulator.kind != "percentile":
             found.append(float(ordered[max(math.ceil(len(ordered) * p) - 1, 0)]))
             continue
         position = (len(ordered) - 1) * p

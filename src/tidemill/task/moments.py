@@ -12,6 +12,17 @@ from tidemill.state.columns import column, numbers
 from tidemill.state.expansions import TERMS, central_moments
 from tidemill.task.accumulators import POWERS
 
+MOMENT_FUNCTIONS = {
+    "var_samp": "moments2",
+    "var_pop": "moments2",
+    "stddev_samp": "moments2",
+    "stddev_pop": "moments2",
+    "regr_sxx": "moments2",
+    "skewness": "moments3",
+    "kurtosis": "moments4",
+}
+"""Functions of one column's moments, with the kind of accumulator that they need."""
+
 
 def finish_moments(function: str, kind: str, values: Sequence[pa.Array], counts: npt.NDArray[np.int64]) -> pa.Array:
     """The function's column, with Spark's NULL and NaN.
@@ -19,7 +30,7 @@ def finish_moments(function: str, kind: str, values: Sequence[pa.Array], counts:
     Parameters
     ----------
     function : str
-        ``var_samp``, ``var_pop``, ``stddev_samp``, ``stddev_pop``, ``skewness`` or ``kurtosis``.
+        One of :data:`MOMENT_FUNCTIONS`. ``regr_sxx`` is the sum of the squares of the distances from the mean.
     kind : str
         One of :data:`~tidemill.task.accumulators.POWERS`, which says what ``values`` are.
     counts : int64 array
@@ -44,6 +55,8 @@ def finish_moments(function: str, kind: str, values: Sequence[pa.Array], counts:
             else:
                 result = counts * moments[2] / (second * second) - 3.0
             result = np.where(np.isfinite(second), result, np.nan)
+        elif function == "regr_sxx":
+            result = second
         else:
             sample = function.endswith("_samp")
             missing |= sample & (counts == 1)

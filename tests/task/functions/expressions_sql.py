@@ -145,6 +145,52 @@ regexp_extract(s, '(x)|(a)', 1) | regexp_replace(s, '[aeiou]', '*') | regexp_rep
 regexp_replace(s, '[^a-z]', '_') | regexp_like(s, 'b|c') | s rlike '^$' | s rlike '\\\\W' | upper(s) = 'ABC'
 length(trim(s)) | lower(upper(s)) | length(i) | substr(s, i8) | substring(s, 1, 0) | substring(s, 100)
 substring(s, -100, 100) | regexp_extract(s, '([^&a]+)(&|b)', 1) | s rlike '(^|&)[a&]'""",
+    "intervals": """
+ts2 - ts | ts - tn | dt - dt2 | dt - ts | tn - ts | ts + (dt - dt2) | (dt - dt2) + (dt2 - dt)
+(dt - dt2) - interval '1' hour | ts + interval '1' hour * i8 | interval '2' day * d | interval '1' day * dec
+(dt - dt2) * i8 | (dt - dt2) / 7 | (dt - dt2) / i2 | (dt - dt2) / 0.7 | (dt - dt2) / d2 | -(dt - dt2)
+abs(dt - dt2) | sign(dt - dt2) | (dt - dt2) > interval '30' day | (ts2 - ts) = (ts2 - ts)
+ts2 - ts <=> interval '0' second | extract(day from ts2 - ts) | extract(hour from ts2 - ts)
+extract(minute from ts2 - ts) | extract(second from ts2 - ts) | date_part('days', dt - dt2)
+coalesce(dt - dt2, interval '0' day) | cast(ts2 - ts as string) | cast(dt - dt2 as string)
+cast(cast(ts2 - ts as interval day to minute) as string) | cast(cast(ts2 - ts as interval hour) as string)
+cast(cast(ts2 - ts as interval minute to second) as string) | cast(dt - dt2 as int) | cast(ts2 - ts as bigint)
+cast(cast(ts2 - ts as interval day to hour) as bigint) | cast(i8 as interval day)
+cast(cast(ts2 - ts as interval hour to second) as string) | cast(cast(dt - dt2 as interval second) as string)
+make_dt_interval(i8, i8, i16, dec) | make_dt_interval(i8) | greatest(dt - dt2, dt2 - dt)
+(dt - dt2) in (interval '1' day) | case when b then dt - dt2 else ts - ts2 end
+cast(make_ym_interval(i8, i16) as string) | cast(make_ym_interval(i8, i16) as int)
+cast(cast(make_ym_interval(i8, i16) as interval year) as string)
+cast(cast(make_ym_interval(i8) as interval month) as string) | extract(year from make_ym_interval(i8, i16))
+extract(month from make_ym_interval(i8, i16)) | dt + make_ym_interval(i8, i8) | ts - make_ym_interval(0, i8)
+cast(make_ym_interval(i8, 3) * i8 as string) | cast(make_ym_interval(i8, 3) / i2 as string)
+cast(make_ym_interval(i8, 3) * dec as string) | cast(make_ym_interval(i8, 3) / 1.5D as string)
+dt + interval 2 weeks | cast(make_ym_interval(i8) + make_ym_interval(0, i8) as string)
+cast(-make_ym_interval(i8, 1) as string) | make_ym_interval(i8) < interval '1' year | dt + make_interval(0, 1)
+ts + make_interval(0, 0, 1, 2, 3, 4, 5.5) | cast(cast(i8 as interval year) as string)
+ts + cast(i8 as interval minute) | array(dt - dt2, interval '1' day)""",
+    "zones": """
+from_utc_timestamp(ts, 'Europe/Berlin') | to_utc_timestamp(ts, 'America/New_York')
+from_utc_timestamp(ts, '+05:30') | to_utc_timestamp(ts, 'PST')
+from_utc_timestamp(ts, if(b, 'Asia/Tokyo', 'Australia/Lord_Howe')) | to_utc_timestamp(ts, 'UTC-3')
+from_utc_timestamp(ts, if(b, 'UTC', null))
+to_utc_timestamp(timestamp'2021-03-28 02:30:00' + interval '1' minute * i8, 'Europe/Berlin')
+to_utc_timestamp(timestamp'2021-10-31 01:00:00' + interval '1' minute * i8, 'Europe/Berlin')
+from_utc_timestamp(timestamp'2021-10-31 00:30:00' + interval '1' minute * i8, 'Europe/Berlin')
+convert_timezone('America/New_York', tn) | convert_timezone('Europe/Paris', 'Asia/Tokyo', tn)
+from_utc_timestamp(ts, 'Z') | make_timestamp_ntz(2020, 1 + abs(i8) % 12, 1 + abs(i16) % 28, 3, 4, 5.25)
+try_make_timestamp(i16, i8, i8, i8, i8, dec) | make_timestamp(2021, 3, 28, 2, i8 + 10, 7, 'Europe/Berlin')
+try_make_timestamp(2020, 2, i8 + 20, 1, 1, 60) | try_make_timestamp_ntz(i16, i8, i8, i8, i8, dec)
+make_timestamp_ltz(2021, 10, 31, 2, abs(i8), 59.999999, 'Europe/Berlin')""",
+    "sequences": """
+sequence(date'2020-01-31', date'2020-01-31' + abs(i8)) | sequence(date'2020-01-31' + i8, date'2020-01-31')
+sequence(date'2020-01-31', date'2021-02-28', interval '1' month)
+sequence(ts, ts + interval '90' minute, interval '30' minute)
+sequence(date'2020-01-31', date'2018-01-31', interval '-5' month)
+sequence(tn, tn + interval '1' day * abs(i8)) | sequence(ts, ts - interval '5' hour, interval '-100' minute)
+sequence(date'2020-01-01', date'2020-03-01', interval 2 week)
+sequence(timestamp'2020-01-31 12:00:00', timestamp'2020-06-30 11:00:00', interval '1' month)
+sequence(dt, dt, interval '1' year)""",
     "dates": """
 year(dt) | month(dt) | day(dt) | quarter(dt) | dayofweek(dt) | weekday(dt) | dayofyear(dt) | weekofyear(dt)
 extract(yearofweek from dt) | year(ts) | month(tn) | hour(ts) | minute(ts) | second(ts) | hour(tn)
@@ -309,6 +355,10 @@ FAILURES: list[tuple[str, str]] = [
     ("TM3002", "ceil(d)"), ("TM3002", "floor(d)"),
     ("TM3002", "timestamp_seconds(l)"), ("TM3002", "timestamp_millis(l)"),
     ("TM3002", "add_months(dt, 2147483647)"),
+    ("TM3001", "(dt - dt2) / (i2 - i2)"), ("TM3002", "(ts2 - ts) * l"), ("TM3002", "make_ym_interval(i)"),
+    ("TM3002", "cast(ts2 - ts as int)"), ("TM3004", "from_utc_timestamp(ts, s)"),
+    ("TM3004", "sequence(dt, dt2, interval '1' day)"),
+    ("TM3004", "make_timestamp(2020, i, 1, 1, 1, 1)"), ("TM3002", "make_dt_interval(2147483647, 1) * 1000"),
     ("TM3003", "cast(sn as int)"), ("TM3003", "cast(sn as double)"), ("TM3003", "cast(sn as boolean)"),
     ("TM3003", "cast(sn as decimal(10,2))"), ("TM3003", "cast(sd as date)"), ("TM3003", "cast(sd as timestamp)"),
     ("TM3003", "to_timestamp(sd, 'yyyy-MM-dd')"), ("TM3004", "make_date(i, 1, 1)"), ("TM3004", "split_part(s, ',', 0)"),

@@ -9,10 +9,11 @@ import pyarrow.compute as pc
 
 from tidemill.state import accumulate
 from tidemill.state.columns import column
+from tidemill.state.comoments import sum_products
 from tidemill.state.expansions import sum_powers
 from tidemill.state.keys import Keys, encode, group
 from tidemill.state.reader import TableState
-from tidemill.task.accumulators import POWERS, Accumulator
+from tidemill.task.accumulators import COMOMENTS, POWERS, Accumulator
 from tidemill.task.operator import HeldOutput, Operator, Output
 from tidemill.task.program import GroupPartial
 from tidemill.task.streams import Delta, Item, Keyed, concat
@@ -29,6 +30,7 @@ def fold(
     ids: npt.NDArray[np.int64],
     weights: Weights,
     groups: int,
+    other: pa.Array | None = None,
 ) -> list[pa.Array]:
     """One accumulator over one batch.
 
@@ -38,6 +40,8 @@ def fold(
         The argument column; None for ``rows``.
     ids : int64 array
         Group of each row, dense from 0.
+    other : Arrow array or None
+        The second column of comoments.
 
     Returns
     -------
@@ -63,6 +67,10 @@ def fold(
         assert values is not None
         sums, special, huge = sum_powers(ids, values, weights, groups, POWERS[kind])
         return [column(part) for part in (*sums, special, huge)]
+    if kind == COMOMENTS:
+        assert values is not None and other is not None
+        products, counted = sum_products(ids, values, other, weights, groups)
+        return [column(part) for part in (*products, *counted)]
     return [accumulate.extreme(ids, values, groups, kind == "max")]
 
 
@@ -127,7 +135,8 @@ class GroupPartialOperator(Operator):
             else:
                 at = accumulator.argument
                 values = None if at is None else item.batch.column(at)
-                columns += fold(accumulator, values, ids, item.weights, groups)
+                other = item.batch.column(accumulator.others[0]) if accumulator.kind == COMOMENTS else None
+                columns += fold(accumulator, values, ids, item.weights, groups, other)
         return columns
 
     def start_drain(self) -> bool:

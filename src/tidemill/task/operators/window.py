@@ -168,7 +168,16 @@ class WindowOperator(Operator):
             return valued(call, values[0], starts, ends)
         alone = np.arange(len(which))
         accumulated = [
-            [] if a.recomputed else fold(a, None if a.argument is None else values[a.argument], alone, None, len(which))
+            []
+            if a.recomputed
+            else fold(
+                a,
+                None if a.argument is None else values[a.argument],
+                alone,
+                None,
+                len(which),
+                values[a.others[0]] if a.others else None,
+            )
             for a in layout.accumulators
         ]
         return aggregated(layout, values, accumulated, starts, ends)

@@ -1,0 +1,85 @@
+"""Covariance, correlation and linear regression of sums over pairs of values."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from tidemill.errors import EvaluationError
+from tidemill.state.columns import column, numbers
+from tidemill.state.comoments import SUMS, central_products
+from tidemill.state.expansions import TERMS
+
+COMOMENT_FUNCTIONS = frozenset(
+    {"covar_pop", "covar_samp", "corr", "regr_sxy", "regr_slope", "regr_intercept", "regr_r2"}
+)
+"""Functions of two columns. x is the first argument here, which of ``regr_`` functions is the second one in SQL."""
+
+
+def finish_comoments(function: str, values: Sequence[pa.Array], counts: npt.NDArray[np.int64]) -> pa.Array:
+    """The function's column, with Spark's NULL and NaN.
+
+    Parameters
+    ----------
+    function : str
+        One of :data:`COMOMENT_FUNCTIONS`.
+    values : Arrow arrays
+        The columns of a comoments accumulator.
+    counts : int64 array
+        Numbers of pairs of which neither is NULL.
+
+    Returns
+    -------
+    Arrow float64 array
+        NULL over no pairs; for one pair of a sample, a correlation or a regression; and where a quotient has the
+        divisor 0. With NaN or an infinity among the values NaN.
+
+    Raises
+    ------
+    EvaluationError
+        TM3002 for values that are too large to be multiplied.
+    """
+    sums = [numbers(v) for v in values[: TERMS * SUMS]]
+    odd_x, odd_y, huge = (numbers(v) > 0 for v in values[TERMS * SUMS :])
+    if huge.any():
+        raise EvaluationError(
+            "TM3002",
+            "a sum does not fit its type",
+            got=f"{function} of values of 1e117 and more",
+            hint="divide the arguments by a constant",
+        )
+    xx, yy, xy = central_products(counts, sums)
+    xx, yy = np.where(odd_x, np.nan, xx), np.where(odd_y, np.nan, yy)
+    xy = np.where(odd_x | odd_y, np.nan, xy)
+    missing = counts <= 0
+    with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
+        match function:
+            case "covar_pop":
+                result = xy / counts
+            case "covar_samp":
+                missing |= counts == 1
+                result = xy / (counts - 1)
+            case "regr_sxy":
+                result = xy
+            case "corr":
+                missing |= (counts == 1) | (xx * yy == 0)
+                result = xy / np.sqrt(xx * yy)
+            case "regr_r2":
+                missing |= xx == 0
+                result = np.where(yy == 0, 1.0, xy * xy / (xx * yy))
+            case _:
+                missing |= xx == 0
+                result = xy / xx
+                if function == "regr_intercept":
+                    result = _mean(sums[TERMS : 2 * TERMS], odd_y, counts) - result * _mean(sums[:TERMS], odd_x, counts)
+    return column(np.ascontiguousarray(result, np.float64), missing)
+
+
+def _mean(
+    terms: list[npt.NDArray[np.float64]], odd: npt.NDArray[np.bool_], counts: npt.NDArray[np.int64]
+) -> npt.NDArray[np.float64]:
+    found: npt.NDArray[np.float64] = np.where(odd, np.nan, (terms[0] + terms[1]) / counts)
+    return found

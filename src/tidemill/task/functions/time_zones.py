@@ -1,0 +1,186 @@
+"""Times between zones: what a clock shows, and when that is. Rules are those of Python's time zone data.
+
+As in Java, a local time that does not exist is later by the length of the gap, and one that exists twice is the first.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+import zoneinfo
+from collections.abc import Callable
+from decimal import Decimal
+from functools import cache
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tidemill.errors import EvaluationError
+from tidemill.formats.values.time_zones import utc_of_local
+from tidemill.task.expressions import Call
+from tidemill.task.functions import failures
+from tidemill.task.functions.arithmetic import from_numpy, to_numpy
+from tidemill.task.functions.registry import Value, as_array, fails_unless_try, function
+from tidemill.task.functions.time_text import MICROS_PER_DAY, days_from_civil
+
+Ints = npt.NDArray[np.int64]
+
+_SHORT = {
+    "EST": "-05:00", "HST": "-10:00", "MST": "-07:00", "ACT": "Australia/Darwin", "AET": "Australia/Sydney",
+    "AGT": "America/Argentina/Buenos_Aires", "ART": "Africa/Cairo", "AST": "America/Anchorage",
+    "BET": "America/Sao_Paulo", "BST": "Asia/Dhaka", "CAT": "Africa/Harare", "CNT": "America/St_Johns",
+    "CST": "America/Chicago", "CTT": "Asia/Shanghai", "EAT": "Africa/Addis_Ababa", "ECT": "Europe/Paris",
+    "IET": "America/Indiana/Indianapolis", "IST": "Asia/Kolkata", "JST": "Asia/Tokyo", "MIT": "Pacific/Apia",
+    "NET": "Asia/Yerevan", "NST": "Pacific/Auckland", "PLT": "Asia/Karachi", "PNT": "America/Phoenix",
+    "PRT": "America/Puerto_Rico", "PST": "America/Los_Angeles", "SST": "Pacific/Guadalcanal",
+    "VST": "Asia/Ho_Chi_Minh",
+}  # fmt: skip
+"""Java's ``ZoneId.SHORT_IDS``."""
+
+_OFFSET = re.compile(r"(?:UTC|GMT|UT)?([+-])(\d{1,2})(?::?(\d{1,2}))?(?::?(\d{2}))?")
+_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+_WEEK = 7 * 86_400
+_CYCLE = 146_097 * 86_400
+_BEGIN = int((dt.datetime(1800, 1, 1, tzinfo=dt.UTC) - _EPOCH).total_seconds())
+_REPEATS = int((dt.datetime(2100, 1, 1, tzinfo=dt.UTC) - _EPOCH).total_seconds())
+
+
+def fixed_offset(zone: str) -> int | None:
+    """The offset of a zone that is one, in seconds; None for a region.
+
+    Raises
+    ------
+    EvaluationError
+        TM3004 for a text that names no zone.
+    """
+    name = _SHORT.get(zone, zone)
+    if name in ("Z", "UTC", "GMT", "UT"):
+        return 0
+    match = _OFFSET.fullmatch(name)
+    if match:
+        hours, minutes, seconds = (int(part or 0) for part in match.groups()[1:])
+        if hours <= 18 and minutes < 60 and seconds < 60 and hours * 3600 + minutes * 60 + seconds <= 18 * 3600:
+            return (hours * 3600 + minutes * 60 + seconds) * (-1 if match[1] == "-" else 1)
+    elif name in zoneinfo.available_timezones():
+        return None
+    raise EvaluationError(
+        "TM3004",
+        "this is not a time zone",
+        got=repr(zone),
+        hint="name a region, such as Europe/Berlin, or an offset, such as +01:00",
+    )
+
+
+@cache
+def _instants(zone: str) -> tuple[Ints, Ints]:
+    """The instants (seconds since 1970) from which another offset counts, and the offsets between them."""
+    clock = zoneinfo.ZoneInfo(zone)
+
+    def offset(second: int) -> int:
+        found = (_EPOCH + dt.timedelta(seconds=second)).astimezone(clock).utcoffset()
+        assert found is not None
+        return round(found.total_seconds())
+
+    changes: list[int] = []
+    offsets = [offset(_BEGIN)]
+    low = _BEGIN
+    while low < _REPEATS + _CYCLE:
+        high = low + _WEEK
+        if (new := offset(high)) != offsets[-1]:
+            before, after = low, high
+            while after - before > 1:
+                middle = (before + after) // 2
+                before, after = (middle, after) if offset(middle) == offsets[-1] else (before, middle)
+            changes.append(after)
+            offsets.append(offset(after))
+            low = after
+            if offsets[-1] != new:
+                continue
+        low = high
+    return np.array(changes, np.int64), np.array(offsets, np.int64)
+
+
+def local_of_utc(zone: str, instants: Ints) -> Ints:
+    """What a clock of a zone shows at some instants; both are microseconds since 1970."""
+    offset = fixed_offset(zone)
+    if offset is not None:
+        return instants + offset * 1_000_000
+    changes, offsets = _instants(_SHORT.get(zone, zone))
+    seconds = instants // 1_000_000
+    cycles = np.maximum((seconds - _REPEATS) // _CYCLE, 0)
+    local: Ints = instants + offsets[np.searchsorted(changes, seconds - cycles * _CYCLE, side="right")] * 1_000_000
+    return local
+
+
+def instant_of_local(zone: str, local: Ints) -> Ints:
+    """When a clock of a zone shows some times; both are microseconds since 1970."""
+    offset = fixed_offset(zone)
+    if offset is not None:
+        return local - offset * 1_000_000
+    return utc_of_local(_SHORT.get(zone, zone), local)
+
+
+def _by_zone(convert: Callable[[str, Ints], Ints], zones: Value, micros: Ints, present: npt.NDArray[np.bool_]) -> Ints:
+    """``convert`` of each zone's rows."""
+    if isinstance(zones, pa.Scalar):
+        return convert(zones.as_py(), micros) if zones.is_valid and present.any() else micros
+    coded = zones.dictionary_encode()
+    codes = pc.fill_null(coded.indices, -1).to_numpy(zero_copy_only=False)
+    result = micros.copy()
+    for code, zone in enumerate(coded.dictionary.to_pylist()):
+        rows = (codes == code) & present
+        if rows.any():
+            result[rows] = convert(zone, micros[rows])
+    return result
+
+
+def _convert(call: Call, args: list[Value], rows: int, *steps: tuple[Callable[[str, Ints], Ints], int]) -> pa.Array:
+    """The last argument through some conversions, each by the zones of an argument."""
+    times = as_array(args[-1], rows)
+    nulls = [times, *(as_array(a, rows) for a in args[:-1])]
+    present = np.logical_and.reduce([a.is_valid().to_numpy(zero_copy_only=False) for a in nulls])
+    micros: Ints = to_numpy(times.cast(pa.int64()), rows)
+    for convert, at in steps:
+        micros = _by_zone(convert, args[at], micros, present)
+    return from_numpy(micros, pa.int64(), *nulls).cast(call.type)
+
+
+@function("from_utc_timestamp", fails=True)
+def _from_utc_timestamp(call: Call, args: list[Value], rows: int) -> Value:
+    return _convert(call, args, rows, (local_of_utc, 0))
+
+
+@function("to_utc_timestamp", fails=True)
+def _to_utc_timestamp(call: Call, args: list[Value], rows: int) -> Value:
+    return _convert(call, args, rows, (instant_of_local, 0))
+
+
+@function("convert_timezone", fails=True)
+def _convert_timezone(call: Call, args: list[Value], rows: int) -> Value:
+    return _convert(call, args, rows, (instant_of_local, 0), (local_of_utc, 1))
+
+
+@function("make_timestamp", sql=("make_timestamp", "make_timestamp_ltz", "make_timestamp_ntz"), fails=fails_unless_try)
+def _make_timestamp(call: Call, args: list[Value], rows: int) -> Value:
+    """Year, month, day, hour, minute, second (a decimal; 60 is the next minute), and perhaps a zone."""
+    arrays = [as_array(a, rows) for a in args]
+    year, month, day, hour, minute = (to_numpy(a, rows).astype(np.int64) for a in arrays[:5])
+    scaled = pc.multiply(arrays[5].cast(pa.decimal128(16, 6)), pa.scalar(Decimal(1_000_000), pa.decimal128(7, 0)))
+    micros: Ints = to_numpy(scaled.cast(pa.decimal128(30, 0)).cast(pa.int64()), rows)
+    minutes = 60 * 1_000_000
+    inside = (year >= -290_000) & (year <= 290_000)
+    days, exists = days_from_civil(np.where(inside, year, 1970), np.where(month > 0, month, 1), day)
+    good = inside & exists & (month >= 1) & (month <= 12) & (hour >= 0) & (hour < 24) & (minute >= 0) & (minute < 60)
+    good &= (micros >= 0) & (micros <= minutes)
+    missing = [a.is_null().to_numpy(zero_copy_only=False) for a in arrays]
+    bad = pa.array(~good & ~np.logical_or.reduce(missing))
+    if failures.any_true(bad) and fails_unless_try(call):
+        raise failures.failure("these are no parts of a timestamp", bad, *arrays[:6])
+    total = np.where(good, days, 0) * MICROS_PER_DAY + hour * 60 * minutes + minute * minutes + micros
+    total = np.where(good, total, 0)
+    if len(args) > 6:
+        total = _by_zone(instant_of_local, args[6], total, good & ~missing[6])
+    result = from_numpy(total, pa.int64(), *arrays)
+    return pc.if_else(pa.array(good), result, pa.scalar(None, pa.int64())).cast(call.type)
