@@ -12,12 +12,16 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
+from tidemill.plan.algebra import Scan, SortKey, Window
 from tidemill.plan.assemble import ViewDefinition
 from tidemill.plan.catalyst import Catalyst
-from tidemill.plan.explain import QUERY, explain
+from tidemill.plan.costs import cost
+from tidemill.plan.explain import QUERY, describe, explain
 from tidemill.plan.rules import rewrite
+from tidemill.plan.windows import window_changes
 from tidemill.schema import Field, Schema
 from tidemill.task.program import FileVersions, TableSource, multiset_table
+from tidemill.task.window_calls import Frame, WindowCall
 
 SCHEMA = Schema((Field("k", pa.int32()), Field("x", pa.float64()), Field("s", pa.string()), Field("n", pa.int64())))
 ERRORS = multiset_table("errors", (pa.string(), pa.int64(), pa.string(), pa.string(), pa.binary()), 2)
@@ -39,8 +43,6 @@ QUERIES = {
     "compared_with_a_total": "SELECT k, x FROM t WHERE x > (SELECT avg(x) FROM u)",
     "not_in": "SELECT t.s, t.x FROM t WHERE k NOT IN (SELECT k FROM u)",
     "windowed": "SELECT k, rank() OVER (PARTITION BY s ORDER BY n DESC) AS r FROM t",
-    "ranks": "SELECT s, n FROM t QUALIFY rank() OVER (PARTITION BY s ORDER BY n DESC) <= 10",
-    "first_of_each": "SELECT u.k, l.s FROM u, LATERAL (SELECT s FROM t WHERE t.k = u.k ORDER BY n DESC LIMIT 2) l",
     "median": "SELECT s, median(x) AS m FROM t GROUP BY s",
     "small_lookup": "SELECT t.n, u.s FROM t LEFT JOIN u ON t.k = u.k",
     "overwritten": "SELECT o.n, count(*) AS c FROM o JOIN t ON o.k = t.k GROUP BY o.n",
@@ -79,6 +81,24 @@ def test_golden_texts(catalyst: Catalyst) -> None:
         if os.environ.get("TIDEMILL_WRITE"):
             path.write_text(text)
         assert text == path.read_text(), name
+
+
+@pytest.mark.parametrize(
+    ("limited", "shown", "read"),
+    [
+        ("row_number", "first 10", "the first 10 rows of affected partitions"),
+        ("rank", "up to rank 10", "the first ranks of affected partitions"),
+        ("dense_rank", "up to dense_rank 10", "the first ranks of affected partitions"),
+    ],
+)
+@pytest.mark.parametrize("partition", [(), (2,)])
+def test_a_limited_window_costs_what_it_reads(limited: str, shown: str, read: str, partition: tuple[int, ...]) -> None:
+    call = WindowCall(limited, (), pa.int32(), False, Frame(True, None, 0))
+    window = Window(Scan("t", SCHEMA.fields), partition, (SortKey(3, True, False),), (call,), ("r",), 10, limited)
+    operation = window_changes(window, "t", 0)
+    by = ", ".join("kxsn"[p] for p in partition)
+    assert describe(operation, ["kxsn"], "kxsnr") == f"Window [{limited}] by [{by}] order [n] {shown}"
+    assert str(cost(operation)) == f"O(Δ log n), and {read}"
 
 
 def test_a_view_is_explained_as_it_runs(catalyst: Catalyst) -> None:
