@@ -312,6 +312,8 @@ def _fail(error: TidemillError) -> None:
 
 def _close_output() -> None:
     """Nothing is written at exit to where nobody reads, or nothing can be written, any more."""
+    if sys.stdout is None:  # it was closed before the command began
+        return
     try:
         sys.stdout.flush()
     except OSError:

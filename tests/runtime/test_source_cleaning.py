@@ -339,6 +339,7 @@ def test_failures_are_counted_and_tried_again(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setattr(source_cleaning, "_FIRST_PAUSE", 1.0)
     monkeypatch.setattr(source_cleaning, "_LONGEST_PAUSE", 3.0)
     clock = Clock()
+    clock.forward(3600)  # files are noted as read by the real clock, which goes on meanwhile
     monkeypatch.setattr(source_cleaning, "time", clock)
     mill = Mill(tmp_path / "in", {"cleansource": "archive", "sourcearchivedir": str(tmp_path / "old")})
     (tmp_path / "old").write_text("a file where a directory should be")

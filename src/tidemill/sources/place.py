@@ -99,12 +99,13 @@ class Place:
             yield [info for info in page if info.path in left and self.wants(info)]
 
     def missing(self) -> TidemillError | None:
-        """TM5047 when the directory of a glob does not exist, or no object lies below it; TM5001 with failOnMissing.
+        """TM5047 when the directory of a glob does not exist; TM5001 with failOnMissing, which objects must have, too.
 
-        Errors of an object store as :meth:`listing`.
+        A store has no directories, and below a prefix there may well be nothing at first: then nothing is said without
+        the option. Errors of an object store as :meth:`listing`.
         """
         directory = None
-        if self.objects:
+        if self.objects and self.filters.fail_on_missing:
             directory = missing_prefix(self.pattern, self.connection)
         elif self.local:
             directory = files.missing_directory(self.pattern)
