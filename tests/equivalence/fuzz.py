@@ -27,7 +27,8 @@ FORMS = (
     "ROLLUP", "CUBE", "GROUPING SETS", "grouping", "FILTER", "HAVING", "DISTINCT", "UNION ALL", "UNION ", "INTERSECT",
     "EXCEPT", "INTERSECT ALL", "EXCEPT ALL", "LIMIT", "OFFSET", "OVER (", "ROWS BETWEEN", "RANGE BETWEEN", "QUALIFY",
     "lag(", "IGNORE NULLS", "explode(", "inline(", "UNPIVOT", "PIVOT (", "window(", "WITH ", "FROM q", "collect_",
-    "percentile", "min_by", "mode()", "stddev", "kurtosis", "count(DISTINCT",
+    "percentile", "min_by", "mode()", "stddev", "kurtosis", "count(DISTINCT", "(VALUES", "FROM range(",
+    "hash(", "format_string(",
 )  # fmt: skip
 """What must occur in a long run."""
 _TRIES = 6
