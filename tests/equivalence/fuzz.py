@@ -30,7 +30,7 @@ FORMS = (
     "LATERAL (SELECT max(", " LIMIT 1)", "lag(", "IGNORE NULLS",
     "explode(", "inline(", "UNPIVOT", "PIVOT (", "window(", "WITH ", "FROM q", "collect_",
     "percentile", "min_by", "approx_count_distinct", "any_value", "covar_", "listagg(", "percentile_approx",
-    "mode()", "stddev", "kurtosis", "count(DISTINCT",
+    "mode()", "stddev", "kurtosis", "count(DISTINCT", "(VALUES", "FROM range(", "hash(", "format_string(",
 )  # fmt: skip
 """What must occur in a long run."""
 _TRIES = 6

@@ -16,6 +16,9 @@ LACKING = (
     "mode()", "struct(", "skewness", "kurtosis", "window(", "PIVOT", "inline(", "stack(", "map(", "sequence(",
     "posexplode", "LATERAL VIEW OUTER", "grouping_id", "percentile(", "min(array(", "MONTH PRECEDING", "make_date",
     "AS FLOAT", "/*[*/", "listagg(", "percentile_approx", "corr(", "regr_s", "regr_r2",
+    "AS FLOAT", "soundex(", "mask(", "base64(", "hex(", "quote(", "url_encode(", "$2", "format_string(",
+    "regexp_substr(", "overlay(", "conv(", "format_number(", "bin(", "to_char(", "substring_index(", "'+')", "btrim(",
+    "rpad(", "translate(", "hash", "find_in_set(", "levenshtein(", "locate(", "regexp_count(",
 )  # fmt: skip
 """Constructs that DuckDB has not, or means otherwise: other ties, other NULLs, other rounding."""
 

@@ -98,6 +98,8 @@ class RelationMaker:
             return self.exploded()
         if form < 0.53:
             return self.turned()
+        if form < 0.57:
+            return self.constants()
         return self.join(depth - 1)
 
     def exploded(self) -> Relation:
@@ -136,6 +138,26 @@ class RelationMaker:
         part = fixed("(SELECT {} FROM {}) {}", listed(items), exploded, around)
         all_kinds = [*((n, v.kind) for n, v in zip(kept, base.columns, strict=True)), *zip(names, kinds, strict=True)]
         return Relation(part, tuple(Value(fixed("{}.{}", around, n), k) for n, k in all_kinds), base.rows * 6)
+
+    def constants(self) -> Relation:
+        """A source joined with rows that stand in the query."""
+        rng = self.rng
+        base = self.read(self.source())
+        alias, number, text = self._name("y"), self._name("w"), self._name("p")
+        values = ValueMaker(rng, base.columns)
+        if rng.random() < 0.3:
+            rows, columns = fixed("(SELECT id AS {} FROM range({}, {}))", number, rng.randrange(-2, 2), 5), [INTEGER]
+            made = fixed("{} {}", rows, alias)
+        else:
+            listed_rows = [
+                fixed("({}, {})", rng.choice((0, 1, 2, 3, "CAST(NULL AS INT)")), values.constant("string").part)
+                for _ in range(rng.randrange(1, 6))
+            ]
+            made, columns = fixed("(VALUES {}) {}({}, {})", listed(listed_rows), alias, number, text), [INTEGER, STRING]
+        added = tuple(Value(fixed("{}.{}", alias, n), k) for n, k in zip((number, text), columns, strict=False))
+        kind = rng.choice(("JOIN", "LEFT JOIN", "RIGHT JOIN"))
+        part = fixed("{} {} {} ON {}", base.part, kind, made, fixed("{} = {}", values.small(1).part, added[0].part))
+        return Relation(part, (*base.columns, *added), base.rows * 6)
 
     def turned(self) -> Relation:
         """UNPIVOT: columns to rows; or stack."""

@@ -159,6 +159,11 @@ class ValueMaker:
 
     def _int(self, depth: int) -> Value:
         rng = self.rng
+        if rng.random() < 0.08:
+            call = rng.choice(("pmod(xxhash64({}, {}), 1000)", "pmod(hash({}, {}), 1000)", "find_in_set({}, {})",
+                               "levenshtein({}, {})", "locate({}, {}, 2)",
+                               "regexp_count({}, concat('a|', length({})))"))  # fmt: skip
+            return Value(sql(call, self.value("string", depth).part, self.value("string", 0).part), INTEGER)
         form = rng.randrange(12)
         if form < 4:
             a, b = (self.limited(self.value("int", depth), 2**50) for _ in range(2))
@@ -245,6 +250,8 @@ class ValueMaker:
     def _string(self, depth: int) -> Value:
         rng = self.rng
         s = self.value("string", depth).part
+        if rng.random() < 0.12:
+            return self._text_of_spark(s, depth)
         form = rng.randrange(12)
         simple = ("upper({})", "lower({})", "trim({})", "reverse({})", "substring({}, 1, 2)", "replace({}, 'a', 'xy')",
                   "split_part({}, ',', 1)", "lpad({}, 3, '*')")  # fmt: skip
@@ -289,6 +296,24 @@ class ValueMaker:
             return Value(sql("({} + INTERVAL {} HOURS)", t, rng.choice((1, -3, 48))), TIMESTAMP)
         return Value(t, TIMESTAMP)
 
+    def _text_of_spark(self, s: Part, depth: int) -> Value:
+        """A function of text that other databases have not, or not with this meaning."""
+        rng = self.rng
+        form = rng.randrange(3)
+        if form == 0:
+            call = rng.choice(("soundex({})", "mask({})", "base64({})", "hex({})", "quote({})", "url_encode({})",
+                               "regexp_replace({}, '(a)(b)?', '$2$1')", "format_string('%5s|', {})",
+                               "regexp_substr({}, '[a-z]+')", "overlay({} PLACING 'zz' FROM 2)"))  # fmt: skip
+            return Value(sql(call, s), STRING)
+        if form == 1:
+            number = self.small(depth).part
+            call = rng.choice(("conv(CAST({} AS STRING), 10, 16)", "format_number({}, 2)", "bin({})",
+                               "format_string('%05d', {})", "to_char({}, 'S9,999,999')"))  # fmt: skip
+            return Value(sql(call, number), STRING)
+        call = rng.choice(("substring_index({}, {}, 1)", "replace({}, {}, '+')", "btrim({}, {})", "rpad({}, 6, {})",
+                           "translate({}, {}, 'xyz')", "split_part({}, concat({}, ','), 1)"))  # fmt: skip
+        return Value(sql(call, s, self.value("string", 0).part), STRING)
+
     def condition(self, depth: int = 1) -> Part:
         """A predicate."""
         rng = self.rng
@@ -305,6 +330,9 @@ class ValueMaker:
             return sql(operator, self.column("string").part, rng.choice(_PATTERNS))
         if form < 0.5 and self.of_family("boolean"):
             return self.column("boolean").part
+        if form < 0.53 and self.of_family("string"):
+            call = rng.choice(("contains({}, {})", "startswith({}, {})", "endswith({}, {})"))
+            return sql(call, self.column("string").part, self.value("string", depth).part)
         family = self.column().kind.name
         family = family if family in FAMILIES and family != "boolean" else "int"
         a = self.value(family, depth)

@@ -230,7 +230,7 @@ reverse(bin) | s like concat('%', replace(s2, chr(92), '')) | s like replace(s2,
 s ilike replace(s2, chr(92), '') | s rlike replace(replace(s2, chr(92), ''), '(', '') | left(s, i) | right(s, i)
 right(s, i8) | left(bin, 2) | instr(s, 'a', 1, 2) | instr(s, 'a', -1) | instr(s, 'an', 2, 1) | instr(s, 'an', -1, 2)
 instr(s, s2, i8) | instr(s, '', 1) | elt(1 + pmod(i, 3), s, s2, sn) | find_in_set(s, 'a,abc,,xyx')
-find_in_set('a', s) | overlay(s, s2, 2) | overlay(s, 'XY', i8) | overlay(s, s2, 3, i8) | overlay(s, 'é', -2, 1)
+find_in_set('a', s) | overlay(s, s2, 2) | overlay(s, 'XY', i8) | overlay(s, s2, i) | overlay(s, s2, 3, i8) | overlay(s, 'é', -2, 1)
 overlay(bin, X'0102', 2, 1) | concat('x', space(i8), 'y') | soundex(s) | soundex(sn) | soundex(concat('Tym', s))
 levenshtein(s, s2) | levenshtein(s, s2, 2) | levenshtein(s, 'abc', i8) | jaro_winkler_similarity(s, s2)
 jaro_winkler_similarity(s, 'banane') | mask(s) | mask(sn, 'Q', null, '#', '-') | mask(s, null, 'q') | luhn_check(sn)

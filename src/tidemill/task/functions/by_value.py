@@ -73,8 +73,9 @@ def kernel_of(rule: Rule, *, strict: bool = True) -> Kernel:
             return _one_column(call, args, columns[0], rows, result)
         known: dict[tuple[Any, ...], Any] = {}
         results = []
+        plain = not any(pa.types.is_floating(arg.type) or pa.types.is_nested(arg.type) for arg in args)
         for values in zip(*(as_array(arg, rows).to_pylist() for arg in args), strict=True):
-            key = tuple(map(_key, values))
+            key = values if plain else tuple(map(_key, values))
             if key not in known:
                 known[key] = result(values)
             results.append(known[key])
@@ -96,12 +97,10 @@ def _one_column(
 
 
 def _key(value: Any) -> Any:
-    """A value as a key: -0.0 is not 0.0, and true not 1."""
+    """A float or nested value as a key: -0.0 is not 0.0."""
     if isinstance(value, float):
-        return "float", value.hex()
-    if isinstance(value, list | dict):
-        return repr(value)
-    return type(value), value
+        return value.hex()
+    return repr(value) if isinstance(value, list | dict) else value
 
 
 def _name(call: Call) -> str:

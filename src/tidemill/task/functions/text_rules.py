@@ -109,7 +109,12 @@ def _find_in_set(call: Call, text: str, listed: str) -> int:
 def _overlay(call: Call, text: Any, by: Any, position: int, length: int) -> Any:
     """``by`` in place of ``length`` characters from ``position``; a negative length means that of ``by``."""
     size = length if length >= 0 else len(by)
-    return _substring(text, 1, position - 1) + by + _substring(text, position + size, 2**31 - 1)
+    return _substring(text, 1, _int32(position - 1)) + by + _substring(text, _int32(position + size), 2**31 - 1)
+
+
+def _int32(number: int) -> int:
+    """A sum as Java's ``int`` has it."""
+    return (number + 2**31) % 2**32 - 2**31
 
 
 def _substring(text: Any, position: int, length: int) -> Any:
