@@ -52,6 +52,11 @@ def test_without_quotes_every_newline_ends_a_row() -> None:
     assert message_boundary({"quote": ""})(b'1,"\n2,"\n') == -1
 
 
+@pytest.mark.parametrize("options", [{}, {"escape": "\\"}, {"sep": "||"}])
+def test_with_one_line_a_row_too(options: dict[str, str]) -> None:
+    assert message_boundary({"multiline": "false", **options})(b'1,"\n2,"\n') == -1
+
+
 @pytest.mark.parametrize("options", [{"header": "true"}, {"escape": "\\"}, {"sep": "||"}, {"linesep": ";"}])
 def test_options_that_messages_cannot_have(options: dict[str, str]) -> None:
     with pytest.raises(TidemillError, match="TM4003"):

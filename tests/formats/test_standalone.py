@@ -107,6 +107,31 @@ def test_compressed_files_and_bytes(tmp_path: Path) -> None:
     assert [e.reason for e in errors] == ["truncated_archive"]
 
 
+def test_one_line_a_row_however_it_is_read(tmp_path: Path) -> None:
+    """Quotes that lines leave open cost these lines alone: in files, bytes, codecs, buffers, with inferred columns."""
+    lines = [b'%d,"%s"' % (i, b"a,b" * (i % 9)) if i % 50 else b'%d,"open, %d' % (i, i) for i in range(1, 2_000)]
+    data = b"a,b\r\n" + b"\r\n".join(lines)
+    expected = [(i, "a,b" * (i % 9) or None) if i % 50 else (i, None) for i in range(1, 2_000)]
+    plain, packed = tmp_path / "rows.csv", tmp_path / "rows.csv.gz"
+    plain.write_bytes(data)
+    packed.write_bytes(gzip.compress(data))
+    opened = tidemill.formats.open("csv", "a INT, b STRING", header=True, multiLine=False)
+    ahead = tidemill.formats.open(
+        "csv", "a INT, b STRING", header=True, multiLine=False, readMode="async", bufferSize=300
+    )
+    for source in (data, plain, packed):
+        for reader in (opened, ahead):
+            errors: list[RowError] = []
+            found = reader.read(source, errors=errors).to_pydict()
+            assert list(zip(found["a"], found["b"], strict=True)) == expected
+            assert [(e.line, e.column, e.reason) for e in errors] == [
+                (i + 1, "b", "bad_quote") for i in range(50, 2_000, 50)
+            ]
+    assert tidemill.formats.infer_schema("csv", plain, header=True, multiLine=False).to_ddl() == "`a` int, `b` string"
+    inferred = tidemill.formats.open("csv", header=True, multiLine=False).read(packed)
+    assert inferred.column("a").to_pylist() == [a for a, _ in expected]
+
+
 def test_options_are_checked() -> None:
     for options, number in (
         ({"seperator": "|"}, "TM4005"),

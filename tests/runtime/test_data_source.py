@@ -57,6 +57,16 @@ def test_csv_with_quotes_over_splits_equals_sparks_reader(
             spark, tmp_path, COLUMNS, format="csv", header=True, maxPartitionBytes=size, readMode=mode, bufferSize="700"
         )
         assert rows_of(found) == rows_of(expected)
+    lines = [line for line in csv_text(rng, 300).splitlines() if line.count('"') % 2 == 0 and line.count(",") > 4]
+    (tmp_path / "0.csv").write_text(
+        "id,s,x,d,t,m\n" + "\n".join(line + '"' * (i % 7 == 0) for i, line in enumerate(lines))
+    )
+    by_line = load(
+        spark, tmp_path / "0.csv", COLUMNS, format="csv", header=True, multiLine=False, maxPartitionBytes="1k"
+    )
+    theirs = spark.read.csv(str(tmp_path / "0.csv"), schema=COLUMNS, header=True, escape='"')
+    assert rows_of(by_line.select("id", "s")) == rows_of(theirs.select("id", "s"))
+    assert len(lines) > 100
     small = load(spark, tmp_path, COLUMNS, format="csv", header=True, maxPartitionBytes="1k")
     assert small.select(sf.spark_partition_id()).distinct().count() > 20
     assert small.filter("s LIKE 'two%'").groupBy("s").count().count() == 1
