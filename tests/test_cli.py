@@ -341,18 +341,16 @@ def test_tail_as_table(command: Callable[..., Finished], root: str) -> None:
 
 def test_tail_shows_an_update_as_one_change(command: Callable[..., Finished], root: str) -> None:
     done = command("tail", "--root", root, "latest", "--from", "1")
-    assert done.out.splitlines() == [
-        "epoch 2",
-        "item      n                              total  day                      __weight",
-        "----  -----  ---------------------------------  -----------------------  --------",
-        "bun   1 → 2  0.3333333333 → 2.333333333         2024-02-29                     ±1",
-        "cod       1                                9.5  2024-03-01                      1",
-        "(2 rows)",
-        "epoch 3",
-        "item  n  total  day         __weight",
-        "----  -  -----  ----------  --------",
-        "cod   1    9.5  2024-03-01        -1",
-        "(1 row)",
+    assert [line.split() for line in done.out.splitlines() if not line.startswith("-")] == [
+        ["epoch", "2"],
+        ["item", "n", "total", "day", "__weight"],
+        ["bun", "1", "→", "2", "0.3333333333", "→", "2.333333333", "2024-02-29", "±1"],
+        ["cod", "1", "9.5", "2024-03-01", "1"],
+        ["(2", "rows)"],
+        ["epoch", "3"],
+        ["item", "n", "total", "day", "__weight"],
+        ["cod", "1", "9.5", "2024-03-01", "-1"],
+        ["(1", "row)"],
     ]
     rows = [
         json.loads(line)
@@ -559,7 +557,7 @@ def test_java_is_killed(tmp_path: Path) -> None:
             assert process.poll() is None, process.communicate()
             assert time.monotonic() < deadline
             time.sleep(0.1)
-        (java,) = [n for n in _group(process.pid) if Path(f"/proc/{n}/exe").readlink().name == "java"]
+        (java,) = [n for n in _group(process.pid) if _program(n) == "java"]
         os.kill(java, signal.SIGKILL)
         out, err = process.communicate(timeout=100)
     finally:
@@ -569,6 +567,13 @@ def test_java_is_killed(tmp_path: Path) -> None:
     assert (process.returncode, out) == (1, b""), said
     assert "Traceback" not in said and "Exception" not in said, said
     assert re.search(r"^(TM1020: the Spark job of an epoch failed|TM6003: Java has ended)$", said, re.MULTILINE), said
+
+
+def _program(number: int) -> str:
+    try:
+        return Path(f"/proc/{number}/exe").readlink().name
+    except FileNotFoundError:
+        return ""
 
 
 def _group(number: int) -> list[int]:

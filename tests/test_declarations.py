@@ -87,7 +87,7 @@ def test_a_script_that_changes(run: Callable[..., Finished], tmp_path: Path) -> 
     assert views(tmp_path) == {"sums": before["sums"], "few": [(3,), (10,)]}
     # SUMS is read by MOST now: those that are not declared go from the top down
     assert run(TABLE + SUMS + FEW.format(most=15) + MOST).err == "added view most\n"
-    assert run(TABLE, "--prune").err == "dropped view few, view most, view sums\n"
+    assert run(TABLE, "--prune").err == "dropped view most, view few, view sums\n"
     assert views(tmp_path) == {}
 
 
@@ -162,7 +162,7 @@ def test_a_glob_in_a_directory_that_does_not_exist(run: Callable[..., Finished],
     done = run(text)
     assert done.code == 0 and "warning: TM5047: the directory of a glob does not exist" in done.err, done.err
     done = run((TABLE + SUMS).replace("{data}'", "{data}/none/*.csv', failOnMissing 'true'").replace(" t ", " u "))
-    assert done.code == 1 and done.err.splitlines()[-3].startswith("TM5001: "), done.err
+    assert done.code == 1 and done.err.startswith("TM5001: "), done.err
     (tmp_path / "data" / "none").mkdir()
     (tmp_path / "data" / "none" / "1.csv").write_text("5,5\n")
     assert "TM5047" not in run(text).err
