@@ -134,7 +134,8 @@ def test_lines_around_the_damage_are_kept(spark: SparkSession, tmp_path: Path, s
             assert b"\n\x00" in data or data.startswith((b"\x00", b"[")) or b"\n[" in data, data
             continue
         for ours, spark_row, malformed, line in zip(rows, theirs[name], wrong, filled_lines[name], strict=True):
-            if not malformed and b"\x00" not in line:  # Spark leaves out NUL within quotes
+            # Spark leaves out NUL within quotes, and minds names that are not UTF-8
+            if not malformed and b"\x00" not in line and line.decode(errors="ignore").encode() == line:
                 compared += 1
                 assert ours == spark_row, line
     assert compared > 5 * FILES

@@ -12,7 +12,6 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from csv_reading import as_table, feed_split
-from long_form import times
 
 import tidemill.formats
 from tidemill.errors import TidemillError
@@ -168,7 +167,7 @@ def _csv_file(rng: random.Random, header: bool) -> tuple[bytes, list[list[str]],
     if header:
         names = rng.sample(["a", "b", "c", "B", "other", 'o"x'], rng.randrange(2, 6))
     rows = []
-    for _ in range(times(300)):
+    for _ in range(300):
         texts = [rng.choice(["1", "x", "", "2020-01-01", 'q"\n,', "é"]) for _ in names]
         texts += [rng.choice(["", "7", "over"]) for _ in range(rng.choice([0, 0, 0, 1, 5]))]
         rows.append(texts)

@@ -183,10 +183,8 @@ def _delimiters(given: Mapping[str, str], leading: int) -> tuple[Delimiters, int
     separator = _bytes(name, given.get(name, ","), _MOST_SEPARATOR)
     row_end = _bytes("lineSep", given.get("linesep", "\n"), _MOST_ROW_END)
     quote = _character("quote", given.get("quote", '"')) if given.get("quote", '"') else NO_BYTE
-    if quote != NO_BYTE and (chr(quote).isalnum() or chr(quote) in "+-.:"):
-        raise bad_option(
-            "quote", given["quote"], "no letter, digit or sign of a number: a value must not begin like a quoted text"
-        )
+    if quote != NO_BYTE and chr(quote) in "0123456789+-.tfniTFNI":
+        raise bad_option("quote", given["quote"], "a number, NaN, Infinity, true or false must not begin with it")
     comment = _character("comment", given["comment"]) if given.get("comment") else NO_BYTE
     escape = NO_BYTE
     if "escape" in given and (given["escape"] or quote != NO_BYTE):
