@@ -176,3 +176,17 @@ def test_the_command(data: Path, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "tidemill.cli", "query", "SELECT n FROM by_active", "--root", str(tmp_path / "r")]
     done = subprocess.run([*command, "--format", "csv"], capture_output=True, timeout=120, check=False)
     assert done.stdout.split() == [b'"n"', b"2"], done.stderr.decode()
+
+
+def test_a_python_function_is_called_by_name(mill: Mill, tmp_path: Path) -> None:
+    path = tmp_path / "calling.py"
+    path.write_text(
+        "import tidemill as tm\n"
+        "@tm.udf('int')\n"
+        "def twice(k):\n    return None if k is None else 2 * k\n"
+        "@tm.materialized_view\n"
+        "def doubled():\n    return 'SELECT twice(k) AS d FROM t'\n"
+    )
+    assert pipelines.apply(mill, path) == ["doubled"]
+    assert str(mill.snapshot().catalog.views["doubled"].root.schema.fields[0].type) == "int32"
+    mill.sql("DROP MATERIALIZED VIEW doubled")

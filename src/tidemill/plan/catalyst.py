@@ -74,6 +74,7 @@ class Catalyst:
     """Parses statements and plans queries over the tables and views registered with it."""
 
     def __init__(self, spark: SparkSession) -> None:
+        self._outer = spark
         self._spark = spark.newSession()
         ours = (_OPTIMIZER + rule for rule in _RULES_THAT_LOSE_RELATIONS + _RULES_WE_DO_OURSELVES)
         excluded = ",".join((*ours, _MERGE_SUBQUERIES))
@@ -106,7 +107,8 @@ class Catalyst:
             raise refused(name, "it is declared not deterministic", "a view needs a function of its arguments alone")
         try:
             self.functions[name] = function if return_type is None else udf(function, return_type)
-            self._spark.udf.register(name, self.functions[name])
+            for session in (self._spark, self._outer):  # the queries of pipelines are analysed in the outer one
+                session.udf.register(name, self.functions[name])
         except (PySparkException, TypeError) as error:
             why = str(error).splitlines()[0]
             raise refused(name, why, "give a type such as 'int' or 'array<string>'") from error

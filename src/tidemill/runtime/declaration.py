@@ -86,7 +86,6 @@ class Declaration:
     def register_function(self, name: str, function: Any, return_type: Any, deterministic: bool) -> None:
         """Let queries call a Python function by name. Errors as :meth:`Catalyst.register_function`."""
         self.catalyst.register_function(name, function, return_type, deterministic)
-        self.spark.udf.register(name, self.catalyst.functions[name])  # for tm.sql() within functions
 
     def relation(self, name: str) -> DataFrame:
         """A table or view as a DataFrame to build queries of. TM2012 when there is none."""

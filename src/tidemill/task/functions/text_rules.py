@@ -109,19 +109,13 @@ def _find_in_set(call: Call, text: str, listed: str) -> int:
 def _overlay(call: Call, text: Any, by: Any, position: int, length: int) -> Any:
     """``by`` in place of ``length`` characters from ``position``; a negative length means that of ``by``."""
     size = length if length >= 0 else len(by)
-    return _substring(text, 1, _int32(position - 1)) + by + _substring(text, _int32(position + size), 2**31 - 1)
+    return text[: max(position - 1, 0)] + by + _from(text, position + size)
 
 
-def _int32(number: int) -> int:
-    """A sum as Java's ``int`` has it."""
-    return (number + 2**31) % 2**32 - 2**31
-
-
-def _substring(text: Any, position: int, length: int) -> Any:
-    """Spark's substring: a position of 0 is that of 1, a negative one counts from the end."""
+def _from(text: Any, position: int) -> Any:
+    """Spark's substring to the end: a position of 0 is that of 1, a negative one counts from the end."""
     start = position - 1 if position > 0 else len(text) + position if position < 0 else 0
-    end = min(max(start + length, 0), len(text))
-    return text[max(start, 0) : end] if end > max(start, 0) else text[:0]
+    return text[max(start, 0) :]
 
 
 @by_value("concat_ws_lists", sql=("concat_ws",), strict=False)
