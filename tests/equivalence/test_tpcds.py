@@ -1,7 +1,7 @@
 """The queries of TPC-DS as views: each equals Spark's answer after every epoch of inserts and deletes, and DuckDB's.
 
-In the suite a few of them in one mill. ``TIDEMILL_TPCDS=2`` runs all 99 with that many times the facts, in mills of some
-views each; ``TIDEMILL_TPCDS_ONLY=q14,q39`` these.
+In the suite a few of them in one mill. ``TIDEMILL_TPCDS=2`` runs all 99 with that many times the facts, in mills of
+some views each; ``TIDEMILL_TPCDS_ONLY=q14,q39`` these.
 """
 
 from __future__ import annotations
