@@ -49,8 +49,8 @@ examples: $(STAMP)  ## random tests of formats with three times as many examples
 tpch: $(STAMP)  ## TPC-H at a larger scale, every epoch against Spark; SCALE=0.01
 	TIDEMILL_TPCH=$(or $(SCALE),0.01) $(BIN)/python -m pytest tests/equivalence/test_tpch.py
 
-tpcds: $(STAMP)  ## all queries of TPC-DS as views, every epoch against Spark; SCALE=1 times the usual facts, ONLY=q14,q39
-	TIDEMILL_TPCDS=$(or $(SCALE),1) TIDEMILL_TPCDS_ONLY=$(ONLY) $(BIN)/python -m pytest -s tests/equivalence/test_tpcds.py
+tpcds: $(STAMP)  ## all queries of TPC-DS as views, every epoch against Spark; SCALE=2 times the usual facts, ONLY=q14,q39
+	TIDEMILL_TPCDS=$(or $(SCALE),2) TIDEMILL_TPCDS_ONLY=$(ONLY) $(BIN)/python -m pytest -s tests/equivalence/test_tpcds.py
 
 nexmark: $(STAMP)  ## Nexmark with more events in Spark jobs, every epoch against Spark
 	TIDEMILL_NEXMARK=1 $(BIN)/python -m pytest tests/equivalence/test_nexmark.py

@@ -417,6 +417,8 @@ def _returns(maker: _Maker, sales: pa.Table, schema: pa.Schema) -> dict[str, lis
             later = random.integers(1, 60, count)
             days = zip(sold[f"{prefix}_sold_date_sk"], later, strict=True)
             columns[field.name] = [None if d is None else d + int(n) for d, n in days]
+        elif short == "return_quantity":  # never all of it: q75 divides by what is left
+            columns[field.name] = [None if q is None else q // 2 for q in sold[f"{prefix}_quantity"]]
         elif same is not None:
             columns[field.name] = same
         elif short.endswith("time_sk"):
@@ -432,8 +434,6 @@ def _returns(maker: _Maker, sales: pa.Table, schema: pa.Schema) -> dict[str, lis
 
 def _sold_as(column: str) -> tuple[str, ...]:
     """The column of a sale that a column of its return repeats."""
-    if column == "return_quantity":
-        return ("quantity",)
     for who in ("refunded_", "returning_"):
         if column.startswith(who):
             return (column.replace(who, "bill_"),)
