@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 DATA := var/nycflights13
 
-.PHONY: demo test prepare check bench data chaos fuzz tpch nexmark large model faults recovery shredder memory clean lock
+.PHONY: demo test prepare check bench data chaos fuzz statements tpch nexmark large model faults recovery shredder memory clean lock
 
 demo: $(STAMP) prepare data  ## the flights example, end to end
 	@rm -rf var/demo
@@ -35,6 +35,9 @@ chaos: $(STAMP)  ## the long form of the crash tests: processes killed, every fo
 
 fuzz: $(STAMP)  ## random queries against Spark and DuckDB; QUERIES=2000, TIDEMILL_SEED=n repeats a run
 	TIDEMILL_QUERIES=$(or $(QUERIES),200) $(BIN)/python -m pytest -s tests/equivalence/test_random_queries.py
+
+statements: $(STAMP)  ## random statements, each with an answer or a numbered error; COUNT=5000, TIDEMILL_SEED=n repeats a run
+	TIDEMILL_STATEMENTS=$(or $(COUNT),5000) $(BIN)/python -m pytest -s tests/equivalence/test_random_statements.py
 
 tpch: $(STAMP)  ## TPC-H at a larger scale, every epoch against Spark; SCALE=0.01
 	TIDEMILL_TPCH=$(or $(SCALE),0.01) $(BIN)/python -m pytest tests/equivalence/test_tpch.py

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import csv
+import datetime
 import io
 import json
 import math
 import os
+import re
 import signal
 import stat
 import subprocess
@@ -22,7 +24,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from commands import Finished, tidemill
-from tidemill import cli
+from tidemill import cli, progress_display
+from tidemill.errors import TidemillError
+from tidemill.mill import Mill
 from tidemill.runtime.snapshot import Snapshot
 
 SCRIPT = """
@@ -72,6 +76,7 @@ def command(
 ) -> Iterator[Callable[..., Finished]]:
     """The command in this process, on its Spark session, which a query must not stop."""
     monkeypatch.setattr(SparkSession, "stop", lambda _: None)
+    monkeypatch.setattr(progress_display, "EVERY", 1e6)
     handlers = {s: signal.getsignal(s) for s in (signal.SIGINT, signal.SIGTERM)}
 
     def run(*arguments: str) -> Finished:
@@ -108,8 +113,13 @@ def test_run_once(first_run: tuple[Finished, str]) -> None:
     lines = done.out.splitlines()
     assert lines[0].startswith("sealed epoch 3 (durable: 3): 3 epochs, 6 rows"), done.out
     assert [line.split() for line in lines[-2:]] == [["latest", "3", "rows"], ["dear", "1", "row"]]
+    said = [line for line in done.err.splitlines() if not line.startswith(("{", "WARNING: "))]
+    assert "starting Spark" in said[0]
+    assert said[1].endswith(" added table prices, view latest, view dear"), done.err
     reports = [json.loads(line) for line in done.err.splitlines() if line.startswith("{")]
     assert [(r["epoch"], r["rows_in"]) for r in reports] == [(1, 3), (2, 2), (3, 1)]
+    times = [*(line.split()[0] for line in said), *(r["time"] for r in reports)]
+    assert sorted(times) == times and all(datetime.datetime.fromisoformat(t).utcoffset() is not None for t in times)
     assert " WARN " not in done.err
 
 
@@ -219,6 +229,72 @@ def test_any_sql(command: Callable[..., Finished], root: str) -> None:
     assert (done.code, done.out.splitlines()[1:]) == (0, ['"bun",1'])
 
 
+READING = {
+    "SHOW VIEWS": ["latest", "fresh"],
+    "show tables -- all": ["prices", "csv"],
+    "DESCRIBE latest": ["item", "string", "total", "double"],
+    "DESC TABLE prices;": ["day", "date"],
+    "DESCRIBE prices__errors": ["reason", "string"],
+    "DESCRIBE prices__files": ["path", "attempts"],
+    "EXPLAIN INCREMENTAL SELECT n, COUNT(*) FROM latest GROUP BY n": ["O("],
+    "EXPLAIN SELECT * FROM dear": ["== Physical Plan =="],
+    "TABLE dear": ["bun"],
+    "FROM dear SELECT item": ["bun"],
+    "VALUES ('x')": ["x"],
+    "WITH d AS (SELECT * FROM dear) SELECT item FROM d": ["bun"],
+    "(SELECT item FROM dear)": ["bun"],
+    "DESCRIBE QUERY SELECT item FROM dear": ["item"],
+}
+
+
+def test_statements_that_read(command: Callable[..., Finished], root: str, spark: SparkSession) -> None:
+    for statement, words in READING.items():
+        done = command("query", "--root", root, statement)
+        assert (done.code, done.err) == (0, ""), statement
+        assert all(word in done.out for word in words), (statement, done.out)
+    with Mill(Path(root).parent / "other", spark=spark) as mill:
+        mill.sql("CREATE TABLE t (k INT NOT NULL) USING csv OPTIONS (path '/')")
+        rows = [tuple(r) for r in mill.query("DESCRIBE t").collect()]
+        assert rows == [("k", "int", False)] == [tuple(r) for r in mill.sql("DESCRIBE t").collect()]  # type: ignore[union-attr]
+        assert [r["name"] for r in mill.query("SHOW TABLES").collect()] == ["t"]
+        assert "O(" in mill.query("EXPLAIN INCREMENTAL SELECT DISTINCT k FROM t").collect()[0]["plan"]
+        with pytest.raises(TidemillError, match="TM2024"):
+            mill.query("DROP TABLE t")
+
+
+OTHER = [
+    *(
+        "DROP VIEW dear",
+        "CREATE TABLE x USING parquet AS SELECT 1 AS a",
+        "DELETE FROM dear",
+        "INSERT INTO dear SELECT 1",
+    ),
+    *(
+        "UPDATE dear SET price = 0",
+        "ALTER TABLE prices SET OPTIONS (maxErrors '1')",
+        "SET spark.x=1",
+        "USE x",
+        "CACHE TABLE x",
+    ),
+    *("CREATE OR REPLACE TEMP VIEW x AS SELECT 1", "EXECUTE IMMEDIATE 'DROP VIEW dear'", "BEGIN SELECT 1; END"),
+    *("WITH d AS (SELECT 1 AS a) INSERT INTO dear SELECT * FROM d", "FROM latest INSERT INTO dear SELECT *", "", " ; "),
+    *("TRUNCATE TABLE dear", "MERGE INTO dear USING dear d ON true WHEN MATCHED THEN DELETE", "SELECT 1; SELECT 2"),
+]
+
+
+def test_statements_that_do_not_read(
+    command: Callable[..., Finished], root: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    before = Snapshot.open(root).catalog
+    for statement in OTHER:
+        done = command("query", "--root", root, statement)
+        assert (done.code, done.out) == (1, ""), statement
+        assert done.err.startswith("TM2024: ") and len(done.err.splitlines()) == 3, (statement, done.err)
+    assert Snapshot.open(root).catalog == before
+    assert list(tmp_path.iterdir()) == [], "no warehouse"
+
+
 def test_older_epochs(command: Callable[..., Finished], root: str) -> None:
     def dear(*more: str) -> list[str]:
         done = command("query", "--root", root, "SELECT item FROM dear", "--format", "csv", *more)
@@ -260,6 +336,33 @@ def test_tail_as_table(command: Callable[..., Finished], root: str) -> None:
         "----  -----  --------",
         "cod     9.5        -1",
         "(1 row)",
+    ]
+
+
+def test_tail_shows_an_update_as_one_change(command: Callable[..., Finished], root: str) -> None:
+    done = command("tail", "--root", root, "latest", "--from", "1")
+    assert done.out.splitlines() == [
+        "epoch 2",
+        "item      n                              total  day                      __weight",
+        "----  -----  ---------------------------------  -----------------------  --------",
+        "bun   1 → 2  0.3333333333 → 2.333333333         2024-02-29                     ±1",
+        "cod       1                                9.5  2024-03-01                      1",
+        "(2 rows)",
+        "epoch 3",
+        "item  n  total  day         __weight",
+        "----  -  -----  ----------  --------",
+        "cod   1    9.5  2024-03-01        -1",
+        "(1 row)",
+    ]
+    rows = [
+        json.loads(line)
+        for line in command("tail", "--root", root, "latest", "--from", "1", "--format", "json").out.splitlines()
+    ]
+    assert [(r["item"], r["n"], r["__weight"]) for r in rows] == [
+        ("bun", 1, -1),
+        ("bun", 2, 1),
+        ("cod", 1, 1),
+        ("cod", 1, -1),
     ]
 
 
@@ -418,8 +521,8 @@ def test_sigterm_finishes_the_epoch_and_checkpoints(script: Path, tmp_path: Path
     command = [sys.executable, "-m", "tidemill.cli", "run", str(script), "--root", root, "--master", "local[1]"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True)
     try:
-        deadline = time.monotonic() + 90
-        while not _sealed_three(root):
+        deadline = time.monotonic() + 200
+        while not _sealed(root, 3):
             assert process.poll() is None
             assert time.monotonic() < deadline
             time.sleep(0.1)
@@ -434,9 +537,38 @@ def test_sigterm_finishes_the_epoch_and_checkpoints(script: Path, tmp_path: Path
     finally:
         process.kill()
     said = [line for line in err.decode().splitlines() if "incubator modules" not in line]
-    assert (process.returncode, said) == (0, []), "what Java says when it starts, and nothing else"
+    assert process.returncode == 0
+    assert said[0].startswith("starting Spark") and said[1].startswith("added table prices, view latest")
+    assert all(re.match(r"\d+ s: ", line) for line in said[2:]), "how far it is, and nothing else"
     assert out.decode().startswith("sealed epoch 3 (durable: 3)")
     assert Snapshot.open(root).version.epoch == 3
+
+
+def test_java_is_killed(tmp_path: Path) -> None:
+    """One numbered error, and no trace, whatever was under way."""
+    (tmp_path / "s.sql").write_text(
+        "CREATE TABLE t (k INT) USING generator OPTIONS (rowsPerSecond '2000');"
+        "CREATE MATERIALIZED VIEW v AS SELECT k % 10 AS k, COUNT(*) AS n FROM t GROUP BY k % 10"
+    )
+    root = str(tmp_path / "root")
+    command = [sys.executable, "-m", "tidemill", "run", str(tmp_path / "s.sql"), "--root", root, "--master", "local[1]"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True)
+    try:
+        deadline = time.monotonic() + 200
+        while not _sealed(root, 2):
+            assert process.poll() is None, process.communicate()
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+        (java,) = [n for n in _group(process.pid) if Path(f"/proc/{n}/exe").readlink().name == "java"]
+        os.kill(java, signal.SIGKILL)
+        out, err = process.communicate(timeout=100)
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+    said = err.decode()
+    assert (process.returncode, out) == (1, b""), said
+    assert "Traceback" not in said and "Exception" not in said, said
+    assert re.search(r"^(TM1020: the Spark job of an epoch failed|TM6003: Java has ended)$", said, re.MULTILINE), said
 
 
 def _group(number: int) -> list[int]:
@@ -449,10 +581,10 @@ def _group(number: int) -> list[int]:
     return found
 
 
-def _sealed_three(root: str) -> bool:
-    """Whether the third epoch is durable."""
+def _sealed(root: str, epoch: int) -> bool:
+    """Whether an epoch is durable."""
     return (
         (Path(root) / "manifest").is_dir()
         and any(Path(root, "manifest").glob("*.json"))
-        and (Snapshot.open(root).version.epoch == 3)
+        and Snapshot.open(root).version.epoch >= epoch
     )

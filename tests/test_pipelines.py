@@ -132,7 +132,8 @@ WRONG = {
     ),
     "unsupported": ("@tm.table\ndef a():\n    return tm.read('t').sample(0.5)\n", "TM2103", ["sample", "a()"]),
     "python udf": (
-        "@sf.udf('int')\ndef twice(k): return k\n@tm.table\ndef a():\n    return tm.read('t').select(twice('k'))\n",
+        "@sf.udf('int')\ndef twice(k): return k\ntwice = twice.asNondeterministic()\n"
+        "@tm.table\ndef a():\n    return tm.read('t').select(twice('k'))\n",
         "TM2107",
         ["twice", "a()"],
     ),

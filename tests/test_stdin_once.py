@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -34,6 +35,21 @@ def result(tmp_path: Path) -> dict[str, int]:
     return row
 
 
+def rows(tmp_path: Path) -> int:
+    """How many rows the view is of; none before there is a view."""
+    if not any((tmp_path / "root" / "manifest").glob("*.json")):
+        return 0
+    snapshot = Snapshot.open(str(tmp_path / "root"))
+    return result(tmp_path)["n"] if "v" in snapshot.catalog.views and "v" not in snapshot.filling else 0
+
+
+def until(reached: Callable[[], bool], process: subprocess.Popen[bytes]) -> None:
+    """Wait for something, while the process waits for the end of its pipe."""
+    while not reached():
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.1)
+
+
 def lines(begin: int, end: int) -> bytes:
     return b"".join(b"%d,%d\n" % (i, i % 7) for i in range(begin, end))
 
@@ -45,16 +61,10 @@ def test_a_slow_writer_and_a_second_run(tmp_path: Path) -> None:
     assert process.stdin is not None
     process.stdin.write(lines(0, 10))
     process.stdin.flush()
-    for _ in range(120):
-        if (tmp_path / "root/spool").exists():
-            break
-        time.sleep(0.5)
-    time.sleep(6)
-    assert process.poll() is None, "it waits for the end of the pipe"
+    until(lambda: rows(tmp_path) == 10, process)
     process.stdin.write(lines(10, 300_000))
     process.stdin.flush()
-    time.sleep(3)
-    assert process.poll() is None
+    until(lambda: rows(tmp_path) > 10, process)
     ends(process, lines(300_000, 300_001).rstrip(b"\n"))
     assert result(tmp_path) == {"n": 300_001, "v": sum(i % 7 for i in range(300_001))}
     process = start(tmp_path)

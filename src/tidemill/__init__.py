@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from tidemill.config import Settings
@@ -9,9 +10,11 @@ from tidemill.errors import EvaluationError, FormatError, TidemillError
 
 if TYPE_CHECKING:
     from tidemill.mill import Mill
-    from tidemill.pipelines import create_table, materialized_view, read, sql, table
+    from tidemill.pipelines import create_table, materialized_view, read, sql, table, udf
     from tidemill.runtime.data_source import register
     from tidemill.runtime.snapshot import Snapshot
+
+__version__ = "0.1.0"
 
 __all__ = [
     "EvaluationError",
@@ -26,27 +29,19 @@ __all__ = [
     "register",
     "sql",
     "table",
+    "udf",
 ]
 
-_PIPELINES = ("create_table", "materialized_view", "read", "sql", "table")
+_MODULES = {"Mill": "mill", "Snapshot": "runtime.snapshot", "register": "runtime.data_source"}
+_MODULES |= dict.fromkeys(("create_table", "materialized_view", "read", "sql", "table", "udf"), "pipelines")
+"""Where the names are that are imported when they are asked for: ``Mill``, for instance, needs PySpark."""
 
 
 def __getattr__(name: str) -> Any:
-    """``Mill``, ``Snapshot`` and what declares pipelines are imported when asked for: ``Mill`` needs PySpark."""
-    if name in _PIPELINES:
-        from tidemill import pipelines
+    if name not in _MODULES:
+        raise AttributeError(f"module 'tidemill' has no attribute {name!r}")
+    return getattr(import_module(f"tidemill.{_MODULES[name]}"), name)
 
-        return getattr(pipelines, name)
-    if name == "Mill":
-        from tidemill.mill import Mill
 
-        return Mill
-    if name == "register":
-        from tidemill.runtime.data_source import register
-
-        return register
-    if name == "Snapshot":
-        from tidemill.runtime.snapshot import Snapshot
-
-        return Snapshot
-    raise AttributeError(f"module 'tidemill' has no attribute {name!r}")
+def __dir__() -> list[str]:
+    return sorted([*__all__, "__version__", "__doc__", "__file__", "__name__", "__path__"])

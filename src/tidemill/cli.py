@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import signal
 import sys
+import traceback
 from pathlib import Path
 from typing import Annotated
 
+import pyarrow as pa
 import typer
 
 from tidemill import output
@@ -43,25 +47,43 @@ def run(
         list[str] | None,
         typer.Option("--set", metavar="NAME=VALUE", help="Any setting, e.g. memory_bytes=2g; repeatable. See below."),
     ] = None,
-    log: Annotated[bool, typer.Option("--log", help="One line of JSON an epoch, on standard error.")] = False,
+    log: Annotated[
+        bool, typer.Option("--log", help="One line of JSON an epoch, with the time, on standard error.")
+    ] = False,
+    plan: Annotated[bool, typer.Option("--plan", help="Only show what would be added, replaced and dropped.")] = False,
+    replace: Annotated[bool, typer.Option("--replace", help="Replace views whose query has changed.")] = False,
+    prune: Annotated[bool, typer.Option("--prune", help="Drop views that the script does not declare.")] = False,
 ) -> None:
-    """Keep the views of a script or pipeline fresh."""
+    """Keep the views of a script or pipeline fresh.
+
+    The script is compared with what the root has; all that it changes is carried out, or nothing.
+    """
     from tidemill.command_settings import settings
     from tidemill.progress_display import Display
-    from tidemill.running import create_from, open_mill, run_mill
+    from tidemill.running import create_from, open_mill, plan_script, run_mill, summary_of
 
-    check_script(pipeline)
-    with open_mill(root, settings(master, epoch_bytes, given or ())) as mill:
-        create_from(mill, pipeline)
-        display = Display(log=log)
-        for stop in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(stop, display.stop)
-        run_mill(mill, display, once=once, seconds=seconds)
+    check_pipeline(pipeline)
+    chosen = settings(master, epoch_bytes, given or ())
+    display = Display(log=log)
+    with display.telling():
+        display.working("starting Spark")
+        if plan:
+            for line in plan_script(root, pipeline, chosen, may_replace=replace, may_drop=prune):
+                typer.echo(line)
+            return
+        with open_mill(root, chosen) as mill:
+            display.working("creating tables and views")
+            changed = summary_of(create_from(mill, pipeline, may_replace=replace, may_drop=prune))
+            if changed:
+                display.say(changed)
+            for stop in (signal.SIGINT, signal.SIGTERM):
+                signal.signal(stop, display.stop)
+            run_mill(mill, display, once=once, seconds=seconds)
 
 
 @app.command()
 def query(
-    statement: Annotated[str, typer.Argument(help="SELECT over views.")],
+    statement: Annotated[str, typer.Argument(help="SELECT, SHOW, DESCRIBE or EXPLAIN [INCREMENTAL] over views.")],
     root: Root,
     format_: Format = "table",
     epoch: Annotated[int | None, typer.Option("--epoch", help="Read the views as of this epoch.")] = None,
@@ -69,26 +91,16 @@ def query(
 ) -> None:
     """Read views at the newest durable epoch, beside a running mill or without one.
 
-    A statement that only reads one view is answered without Spark.
+    SHOW, DESCRIBE, and a SELECT that only reads one view, are answered without Spark.
     """
-    from tidemill.plan.simple_select import apply_select, parse_select
-    from tidemill.plan.statements import Show, Source, classify
-    from tidemill.runtime.snapshot import Snapshot
+    from tidemill.querying import answer
 
     output.check_format(format_)
-    snapshot = Snapshot.open(root)
-    asked = classify(Source(statement))
-    if isinstance(asked, Show):
-        output.write(snapshot.show(asked.kind), format_, sys.stdout.buffer)
+    found = answer(root, statement, epoch, master)
+    if isinstance(found, str) and format_ == "table":
+        typer.echo(found)
         return
-    select = parse_select(statement)
-    table = None
-    if select is not None and snapshot.readable(select.view):
-        table = apply_select(select, snapshot.read(select.view, epoch))
-    if table is None:
-        from tidemill.running import query_with_spark
-
-        table = query_with_spark(snapshot, statement, epoch, master)
+    table = pa.table({"plan": [found]}) if isinstance(found, str) else found
     output.write(table, format_, sys.stdout.buffer)
 
 
@@ -100,13 +112,15 @@ def tail(
     format_: Format = "table",
 ) -> None:
     """Print a view's changes epoch by epoch; follows for as long as a mill is running."""
-    from tidemill.running import follow
+    from tidemill.change_table import as_text, in_order
+    from tidemill.querying import follow
 
     output.check_format(format_)
     for epoch, changes in follow(root, view.lower(), from_epoch):
         if format_ == "table":
-            sys.stdout.buffer.write(f"epoch {epoch}\n".encode())
-        output.write(output.with_epoch(changes, epoch) if format_ != "table" else changes, format_, sys.stdout.buffer)
+            sys.stdout.buffer.write(f"epoch {epoch}\n{as_text(changes)}".encode())
+        else:
+            output.write(output.with_epoch(in_order(changes), epoch), format_, sys.stdout.buffer)
         sys.stdout.buffer.flush()
 
 
@@ -118,7 +132,7 @@ def explain(
     """Show the incremental plan of every view of a script or pipeline, without running it."""
     from tidemill.running import explain_script
 
-    check_script(pipeline)
+    check_pipeline(pipeline)
     for name, text in explain_script(pipeline, master):
         typer.echo(f"{name}\n{text}\n")
 
@@ -229,25 +243,79 @@ def _heading(text: str, format_: str) -> None:
         sys.stdout.buffer.write(f"{text}\n".encode())
 
 
-def check_script(path: Path) -> None:
-    """TM7003 when a script cannot be read; so it is known before Spark starts."""
+def check_pipeline(path: Path) -> None:
+    """What is wrong with a script that can be told without Spark: TM7003, and TM2001 and TM2003 for SQL."""
+    from tidemill.plan.statement_words import check_script
+
     try:
-        path.read_text()
+        text = path.read_text()
     except (OSError, UnicodeDecodeError) as error:
         raise TidemillError("TM7003", "the script cannot be read", got=f"{path}: {error}") from error
+    if path.suffix != ".py":
+        check_script(text)
+
+
+def _show_version(asked: bool) -> None:
+    if asked:
+        import tidemill
+
+        typer.echo(f"tidemill {tidemill.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _tidemill(
+    _version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    """Spark SQL views that are always right and always fresh, over raw files and streams."""
 
 
 def main() -> None:
-    """Entry point: a numbered error goes to standard error, and the exit code is 1."""
+    """Entry point: an error goes to standard error with its number, never with a traceback, and the exit code is 1.
+
+    TM7013 is any error that has no number of its own. The environment variable TIDEMILL_TRACEBACK shows where it was
+    raised.
+    """
     try:
         app()
     except TidemillError as error:
-        sys.stderr.write(error.message() + "\n")
-        sys.stderr.flush()
-        sys.exit(1)
+        _fail(error)
     except BrokenPipeError:
-        sys.stderr.close()
-        sys.exit(0)
+        _close_output()  # whoever reads has enough
+    except Exception as error:
+        if os.environ.get("TIDEMILL_TRACEBACK"):
+            raise
+        _fail(_without_number(error))
+
+
+def _without_number(error: Exception) -> TidemillError:
+    if isinstance(error, OSError) and error.errno == errno.ENOSPC:
+        return TidemillError("TM7013", "the command failed", got=str(error), hint="make room on the disk")
+    place = traceback.extract_tb(error.__traceback__)[-1]
+    return TidemillError(
+        "TM7013",
+        "the command failed",
+        got=f"{type(error).__name__}: {str(error).strip().splitlines()[0] if str(error).strip() else ''} "
+        f"({Path(place.filename).name}, line {place.lineno})",
+        hint="this should have a better message: please report it with what TIDEMILL_TRACEBACK=1 shows",
+    )
+
+
+def _fail(error: TidemillError) -> None:
+    sys.stderr.write(error.message() + "\n")
+    sys.stderr.flush()
+    _close_output()
+    sys.exit(1)
+
+
+def _close_output() -> None:
+    """Nothing is written at exit to where nobody reads, or nothing can be written, any more."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 if __name__ == "__main__":

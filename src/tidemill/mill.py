@@ -6,9 +6,11 @@ import contextlib
 import os
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from types import TracebackType
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -18,6 +20,8 @@ from tidemill.errors import TidemillError
 from tidemill.plan import statements
 from tidemill.plan.alter_table import AlterTable
 from tidemill.plan.catalyst_frames import description
+from tidemill.plan.numbered import numbered
+from tidemill.plan.statement_words import parse_reading
 from tidemill.plan.statements import (
     CreateTable,
     CreateView,
@@ -32,17 +36,17 @@ from tidemill.plan.statements import (
 from tidemill.runtime.awaited import is_awaited
 from tidemill.runtime.background import Background
 from tidemill.runtime.coordinator import Coordinator
-from tidemill.runtime.datasets import Dataset, Resolver, add_dataset
+from tidemill.runtime.declaration import Declaration
 from tidemill.runtime.ingest import IngestedTable
 from tidemill.runtime.ingest_tables import not_ingested
 from tidemill.runtime.ingest_write import Ingest
 from tidemill.runtime.report import EpochReport
 from tidemill.runtime.root import Root
-from tidemill.runtime.session import create_session
-from tidemill.runtime.snapshot import Snapshot, first_rows
+from tidemill.runtime.session import create_session, java_ended, java_has_ended, needing_java, stop_session
+from tidemill.runtime.snapshot import Snapshot
+from tidemill.runtime.subscription import Subscription
 from tidemill.runtime.tables import changeable
 from tidemill.runtime.view_frame import query_views, view_frame
-from tidemill.schema import type_to_ddl
 
 _COUNTED_HERE = 100_000
 
@@ -85,7 +89,7 @@ class Mill:
             undo.callback(taken.release)
             self.spark = spark or create_session(self.settings)
             if self._owns_spark:
-                undo.callback(self.spark.stop)
+                undo.callback(stop_session, self.spark)
             self._within = taken.within
             self._coordinator = Coordinator(taken, self.settings, self.spark)
             undo.pop_all()
@@ -93,13 +97,22 @@ class Mill:
         self._background = Background(self.advance, self._wake)
         self._closed = False
 
+    def __repr__(self) -> str:
+        root, catalog = str(self._coordinator.objects), self._coordinator.catalog
+        if self._closed:
+            return f"Mill({root!r}, closed)"
+        return f"Mill({root!r}, epoch {self.epoch}, {len(catalog.tables)} tables, {len(catalog.views)} views)"
+
     def __enter__(self) -> Mill:
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.close()
+        if error is None:
+            self.close()
+        else:
+            self._end()  # the error tells already that Java has ended, if it has
 
     # -- statements ---------------------------------------------------------------------------------
 
@@ -124,7 +137,8 @@ class Mill:
                 got=f"{len(found)} statements",
                 hint="use script() for several",
             )
-        return self._execute(found[0])
+        with needing_java(self.spark, "while a statement was executed"):
+            return self._execute(found[0])
 
     def script(self, text: str) -> list[DataFrame | str | None]:
         """Execute a script; a CREATE that repeats what exists, word for word or with the same plan, is skipped.
@@ -138,7 +152,8 @@ class Mill:
         results = []
         for done, source in enumerate(statements.split_script(text)):
             try:
-                results.append(self._execute(source, repeatable=True))
+                with needing_java(self.spark, "while a statement was executed"):
+                    results.append(self._execute(source, repeatable=True))
             except TidemillError as error:
                 where = f"in the statement on line {source.line}: {source.text.splitlines()[0][:80]}"
                 if done:
@@ -158,6 +173,7 @@ class Mill:
             )
         return self._coordinator
 
+    @numbered()
     def _execute(self, source: Source, repeatable: bool = False) -> DataFrame | str | None:
         coordinator = self._open()
         statement: Statement | AlterTable = coordinator.catalyst.parse(source)
@@ -203,6 +219,7 @@ class Mill:
             return True
         return isinstance(statement, CreateView) and not statement.or_replace and coordinator.has_view(statement)
 
+    @numbered()
     def create_view(self, name: str, frame: DataFrame, *, replace: bool = False) -> None:
         """Keep the result of a DataFrame as a materialized view.
 
@@ -225,44 +242,55 @@ class Mill:
         coordinator = self._open()
         coordinator.create_view(CreateView(name.lower(), description(frame), or_replace=replace), frame)
 
-    def create_datasets(self, functions: Mapping[str, Dataset], views: Sequence[Source] = ()) -> list[str]:
-        """Create views that are declared by functions or statements, in the order in which they read each other.
+    def register_function(
+        self, name: str, function: Any, return_type: Any = None, *, deterministic: bool = True
+    ) -> None:
+        """Let views call a Python function by name.
 
-        What exists with the same plan is left alone; with another plan it is replaced.
-
-        Returns
-        -------
-        list of str
-            Names of the views, upstream first.
+        Parameters
+        ----------
+        name : str
+            As queries write it.
+        function : callable
+            A function of one row's values, or what ``pyspark.sql.functions.udf``, ``pandas_udf`` or ``arrow_udf`` made.
+        return_type : str or DataType
+            Of a plain function, such as ``"int"``; leave it out for one that declares it.
+        deterministic : bool
+            The caller's word that equal arguments give equal results, now and later. A view has no use for others.
 
         Raises
         ------
         TidemillError
-            TM7020 to TM7024 for what is wrong with a declaration, before anything is created; then as
-            :meth:`create_view`, with the place of the declaration.
-        """
-        coordinator = self._open()
-        datasets = dict(functions)
-        for source in views:
-            parsed = coordinator.catalyst.parse(source)
-            assert isinstance(parsed, CreateView)
-            place = f"the statement that creates {parsed.name}"
-            add_dataset(datasets, Dataset(parsed.name, parsed.query, place, parsed.properties))
-        resolved = Resolver(coordinator, datasets).resolve_all()
-        for found in resolved:
-            name, properties = found.dataset.name, found.dataset.properties
-            try:
-                if isinstance(found.query, str):
-                    coordinator.create_view(CreateView(name, found.query, properties, or_replace=True))
-                else:
-                    text = description(found.query)
-                    coordinator.create_view(CreateView(name, text, properties, or_replace=True), found.query)
-            except TidemillError as error:
-                place = f"in {found.dataset.place}"
-                hint = f"{error.hint}\n        {place}" if error.hint else place
-                raise type(error)(error.number, error.what, error.got, hint) from error
-        return [r.dataset.name for r in resolved]
+            TM2107 when it is not deterministic, or its type cannot be read.
 
+        Notes
+        -----
+        A view keeps the function that was registered when it was created, also when the root is opened again or the
+        name is registered with another one: replace the view to change it. Functions of importable modules are kept
+        by their name only, so a new version of the module changes them for rows that come later.
+
+        Security: the function is stored in the root with cloudpickle, and whoever opens the root runs it. Open only
+        roots that you trust, as with any pickle.
+        """
+        if return_type is None and not hasattr(function, "returnType"):
+            return_type = "string"
+        self._open().catalyst.register_function(name, function, return_type, deterministic)
+
+    @contextmanager
+    def declaring(self) -> Iterator[Declaration]:
+        """A declaration to fill from a script or pipeline; at the end all that it changes is carried out, or nothing.
+
+        No epoch runs meanwhile.
+
+        Raises
+        ------
+        TidemillError
+            TM2xxx for what is wrong with it; nothing has been changed then, also when filling it raises.
+        """
+        with needing_java(self.spark, "while a script was compared"), self._open().declaring() as declaration:
+            yield declaration
+
+    @numbered()
     def explain(self, query: str | DataFrame) -> str:
         """The incremental plan of a query, as text. Errors as for creating a view of it."""
         return self._open().explain(query)
@@ -272,16 +300,29 @@ class Mill:
         return [(name, self._open().explain_view(name)) for name in self._open().catalog.views]
 
     def query(self, text: str, *, durable: bool = False) -> DataFrame:
-        """Any Spark SQL over the views, at one sealed epoch, or at the newest durable one (see :meth:`snapshot`).
+        """A statement that reads, over the views at one sealed epoch, or the newest durable one (see :meth:`snapshot`).
+
+        That is any SELECT, SHOW, DESCRIBE or EXPLAIN of Spark SQL; EXPLAIN INCREMENTAL gives one row with one text.
 
         Raises
         ------
         TidemillError
-            TM2001 when it cannot be parsed, TM2004 when a name does not resolve, which includes views
-            that are still being filled.
+            TM2001 when it cannot be parsed, TM2024 when it is another statement, TM2004 when a name does not resolve,
+            which includes views that are still being filled.
         """
         coordinator = self._open()
-        return query_views(self.spark, coordinator.snapshot(durable), text, frame_of=coordinator.view_frame)
+        match parse_reading(text):
+            case Explain(query):
+                return self.spark.createDataFrame([(self.explain(query),)], "plan string")
+            case Show(kind):
+                return self._show(kind)
+            case Describe(name):
+                return self._describe(name)
+            case Query(query):
+                with needing_java(self.spark, "while a query was planned"):
+                    return query_views(
+                        self.spark, coordinator.snapshot(durable), query, frame_of=coordinator.view_frame
+                    )
 
     def _show(self, kind: str) -> DataFrame:
         return self.spark.createDataFrame(self._open().snapshot().show(kind))
@@ -295,9 +336,7 @@ class Mill:
         return self._background.statuses(self._open().snapshot().status())
 
     def _describe(self, name: str) -> DataFrame:
-        schema, _ = self._open().catalog.described(name)
-        rows = [(f.name, type_to_ddl(f.type), f.nullable) for f in schema]
-        return self.spark.createDataFrame(rows, "col_name string, data_type string, nullable boolean")
+        return self.spark.createDataFrame(self._open().snapshot().describe(name))
 
     def ingest(self, table: str, *, query: str | None = None, timeout: float = 60.0) -> Ingest:
         """What writes a Spark stream into a table: ``stream.writeStream.foreachBatch(mill.ingest("t")).start()``.
@@ -349,7 +388,8 @@ class Mill:
         TidemillError
             What went wrong; nothing was sealed, and the previous epoch stays readable.
         """
-        return self._announce(self._open().advance())
+        with needing_java(self.spark, "between epochs"):
+            return self._announce(self._open().advance())
 
     def _announce(self, report: EpochReport | None) -> EpochReport | None:
         if report is not None:
@@ -363,7 +403,8 @@ class Mill:
 
     def advance_known(self) -> EpochReport | None:
         """Run one epoch over what the last listing found (see :meth:`backlog`), without looking for more."""
-        return self._announce(self._open().advance_known())
+        with needing_java(self.spark, "between epochs"):
+            return self._announce(self._open().advance_known())
 
     def warnings(self) -> tuple[str, ...]:
         """What went wrong, and is tried again, since the last report or call: a checkpoint that failed, for instance.
@@ -430,18 +471,34 @@ class Mill:
         return self._open().durable_epoch
 
     def close(self) -> None:
-        """Stop, make the newest epoch durable, and release the root (and Spark, if it was made here)."""
+        """Stop, make the newest epoch durable, and release the root (and Spark, if it was made here).
+
+        Raises
+        ------
+        TidemillError
+            The error that stopped the background epochs; TM6003 when Java has ended, and so the newest epochs cannot be
+            made durable: they are made again from the same input when the root is opened next.
+        """
+        if self._end():
+            raise java_ended(f"epochs {self.durable_epoch + 1} to {self.epoch} are not durable")
+
+    def _end(self) -> bool:
+        """Close; tells whether epochs are lost because Java has ended."""
         if self._closed:
-            return
+            return False
+        ended = False
         try:
             self.stop()
         finally:
             self._closed = True
+            self._wake()
+            ended = java_has_ended(self.spark.sparkContext)
             try:
-                self._coordinator.close()
+                self._coordinator.close(checkpoint=not ended)
             finally:
                 if self._owns_spark:
-                    self.spark.stop()
+                    stop_session(self.spark)
+        return ended and self.durable_epoch < self.epoch
 
     # -- reading ------------------------------------------------------------------------------------
 
@@ -461,7 +518,7 @@ class Mill:
         What is sealed and not durable may be lost with a host. The mill then goes back to the last durable epoch and
         reads the same input again, in epochs that may be cut otherwise.
         """
-        return self._coordinator.snapshot(durable)
+        return self._open().snapshot(durable)
 
     def table(self, name: str, epoch: int | None = None, *, durable: bool = False) -> DataFrame:
         """A view as a Spark DataFrame of one sealed epoch (the newest by default), or a table to query.
@@ -496,7 +553,7 @@ class Mill:
 
     def read(self, view: str, epoch: int | None = None, *, durable: bool = False) -> pa.Table:
         """A view as an Arrow table, read in this process. Parameters and errors as :meth:`table`."""
-        return self._coordinator.snapshot(durable).read(view.lower(), epoch)
+        return self._open().snapshot(durable).read(view.lower(), epoch)
 
     def count(self, view: str) -> int:
         """Number of rows of a view; a large view is counted in Spark tasks. Errors as :meth:`table`."""
@@ -508,9 +565,11 @@ class Mill:
         return int(view_frame(self.spark, snapshot, view).count())
 
     def subscribe(
-        self, view: str, from_epoch: int = 0, *, timeout: float | None = 0.0, durable: bool = False
+        self, view: str, from_epoch: int = 0, *, timeout: float | None = None, durable: bool = False
     ) -> Iterator[tuple[int, pa.Table]]:
-        """The changes of a view, epoch by epoch, each exactly once and in order.
+        """The changes of a view, epoch by epoch, each exactly once and in order, until the mill is closed.
+
+        Epochs are run by :meth:`start`, or by another thread; what was sealed before the mill is closed is given.
 
         Parameters
         ----------
@@ -518,7 +577,7 @@ class Mill:
             0 begins with the rows of the oldest epoch that is remembered, as insertions; any other
             number begins with the changes after that epoch.
         timeout : float or None
-            Seconds to wait for another epoch when all have been given; 0 ends at once, None never.
+            The most seconds to wait for another epoch when all have been given; 0 ends at once, None never.
         durable : bool
             Whether to give epochs only when they cannot be lost any more.
 
@@ -535,51 +594,7 @@ class Mill:
             TM1031 when changes after ``from_epoch`` are no longer remembered; TM1036 when epochs that were given have
             been lost with a host before they were durable; otherwise as :meth:`table`.
         """
-        view = view.lower()
-        epoch = from_epoch
-        losses = len(self._coordinator.went_back)
-        if epoch == 0:
-            snapshot = self._coordinator.snapshot(durable)
-            epoch = snapshot.first_epoch(view)
-            start = first_rows(snapshot, view, epoch)
-            if start.num_rows:
-                yield epoch, start
-        while True:
-            snapshot = self._coordinator.snapshot(durable)
-            self._check_given(view, epoch, losses)
-            while epoch < snapshot.version.epoch:
-                epoch += 1
-                for delta in snapshot.change_tables(view, epoch):
-                    yield epoch, delta
-            if not self._wait_beyond(epoch, timeout, durable, losses):
-                self._check_given(view, epoch, losses)
-                return
-
-    def _check_given(self, view: str, epoch: int, losses: int) -> None:
-        """TM1036 when the mill went back behind an epoch, beyond the first ``losses`` times that it did."""
-        last = min(self._coordinator.went_back[losses:], default=epoch)
-        if last < epoch:
-            raise TidemillError(
-                "TM1036",
-                "epochs whose changes were given have been lost before they were durable",
-                got=f"{view}: epochs {last + 1} to {epoch}",
-                hint=f"take back what these gave and subscribe again from epoch {last}; with durable=True only what "
-                "cannot be lost is given",
-            )
-
-    def _wait_beyond(self, epoch: int, timeout: float | None, durable: bool, losses: int) -> bool:
-        """Wait for an epoch after this one, or for a loss; tells whether to go on."""
-        deadline = None if timeout is None else time.monotonic() + timeout
-        longest = 0.05 if durable else 0.5
-        with self._sealed:
-            while (self.durable_epoch if durable else self.epoch) <= epoch:
-                if len(self._coordinator.went_back) > losses and self._coordinator.went_back[-1] < epoch:
-                    return True
-                left = None if deadline is None else deadline - time.monotonic()
-                failure = self._background.failure
-                if failure is not None:
-                    raise failure
-                if self._closed or (left is not None and left <= 0):
-                    return False
-                self._sealed.wait(longest if left is None else min(left, longest))
-        return True
+        coordinator, view = self._open(), view.lower()
+        coordinator.snapshot(durable).plan(view)  # an unknown view is told now, not when an epoch comes
+        closed, failure = (lambda: self._closed), (lambda: self._background.failure)
+        return Subscription(coordinator, self._sealed, closed, failure, view, timeout, durable).changes(from_epoch)

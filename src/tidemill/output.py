@@ -46,20 +46,28 @@ def with_epoch(table: pa.Table, epoch: int) -> pa.Table:
 
 
 def _write_table(table: pa.Table, stream: IO[bytes]) -> None:
-    names = table.column_names
-    columns = [[_shown(v) for v in _readable(column)] for column in table.columns]
+    stream.write(aligned(table.schema, shown_columns(table)).encode())
+
+
+def shown_columns(table: pa.Table) -> list[list[str]]:
+    """The cells of each column as a person reads them."""
+    return [[_shown(v) for v in _readable(column)] for column in table.columns]
+
+
+def aligned(schema: pa.Schema, columns: list[list[str]]) -> str:
+    """Names, cells in aligned columns, and how many rows there are."""
+    names = schema.names
     widths = [max([len(n), *(len(v) for v in c)]) for n, c in zip(names, columns, strict=True)]
-    right = [
-        pa.types.is_integer(f.type) or pa.types.is_floating(f.type) or pa.types.is_decimal(f.type) for f in table.schema
-    ]
+    right = [pa.types.is_integer(f.type) or pa.types.is_floating(f.type) or pa.types.is_decimal(f.type) for f in schema]
 
     def line(values: Iterable[str]) -> str:
         cells = zip(values, widths, right, strict=True)
         return "  ".join(v.rjust(w) if r else v.ljust(w) for v, w, r in cells).rstrip()
 
     lines = [line(names), line("-" * w for w in widths), *(line(row) for row in zip(*columns, strict=True))]
-    lines.append(f"({table.num_rows:,} row{'' if table.num_rows == 1 else 's'})")
-    stream.write(("\n".join(lines) + "\n").encode())
+    rows = len(columns[0]) if columns else 0
+    lines.append(f"({rows:,} row{'' if rows == 1 else 's'})")
+    return "\n".join(lines) + "\n"
 
 
 def _shown(value: Any) -> str:

@@ -30,13 +30,15 @@ from typing import TYPE_CHECKING, Any
 
 from tidemill.errors import TidemillError
 from tidemill.plan import statements
+from tidemill.plan.statement_words import READING, declares_nothing
 from tidemill.plan.statements import Source, words
 
 if TYPE_CHECKING:
     from tidemill.mill import Mill
     from tidemill.runtime.datasets import Dataset
+    from tidemill.runtime.declaration import Declaration
 
-__all__ = ["create_table", "materialized_view", "read", "sql", "table"]
+__all__ = ["create_table", "materialized_view", "read", "sql", "table", "udf"]
 
 
 @dataclass
@@ -47,6 +49,7 @@ class Pipeline:
     tables: list[Source] = field(default_factory=list)
     views: list[Source] = field(default_factory=list)
     functions: dict[str, Dataset] = field(default_factory=dict)
+    called: dict[str, tuple[Any, Any, bool]] = field(default_factory=dict)
 
 
 _COLLECTING: ContextVar[Pipeline | None] = ContextVar("pipeline", default=None)
@@ -115,7 +118,7 @@ def sql(text: str) -> Any:
     from tidemill.runtime.datasets import current_resolver
 
     sources = statements.split_script(text)
-    if sources and words(sources[0].text, 1)[0][0] in ("SELECT", "WITH", "FROM", "VALUES", "TABLE", "("):
+    if sources and words(sources[0].text, 1)[0][0] in READING:
         return current_resolver().query(text)
     pipeline = _pipeline()
     for source in sources:
@@ -125,18 +128,28 @@ def sql(text: str) -> Any:
         elif heads[:3] == ["CREATE", "MATERIALIZED", "VIEW"]:
             pipeline.views.append(source)
         else:
-            raise TidemillError(
-                "TM2003",
-                "this statement declares nothing",
-                got=source.text.splitlines()[0][:80],
-                hint="CREATE TABLE, CREATE MATERIALIZED VIEW; a SELECT inside a function",
-            )
+            raise declares_nothing(source)
     return None
 
 
 def create_table(statement: str) -> None:
     """Declare a table with its ``CREATE TABLE`` statement. Errors as :func:`sql`."""
     sql(statement)
+
+
+def udf(return_type: Any = "string", *, name: str | None = None, deterministic: bool = True) -> Callable[[Any], Any]:
+    """Declare a Python function that the queries of the pipeline call by name.
+
+    See :meth:`tidemill.Mill.register_function`. Errors as there, and TM7026 outside a pipeline.
+    """
+    pipeline = _pipeline()
+
+    def declare(function: Any) -> Any:
+        declared = None if hasattr(function, "returnType") else return_type
+        pipeline.called[name or function.__name__] = (function, declared, deterministic)
+        return function
+
+    return declare
 
 
 def read(name: str) -> Any:
@@ -182,19 +195,28 @@ def load(path: Path, spark: object) -> Pipeline:
     return pipeline
 
 
-def apply(mill: Mill, path: Path) -> list[str]:
-    """Create what a file declares and is not there yet; returns the names of its views, upstream first.
+def declare(declaration: Declaration, path: Path, *, may_replace: bool) -> list[str]:
+    """Add what a file declares; returns the names of its views, upstream first.
 
     Raises
     ------
     TidemillError
-        As :func:`load`, and what is wrong with a declaration. Functions are called, and what they read is
-        checked, before the first view is created.
+        As :func:`load`, and what is wrong with a declaration.
     """
-    pipeline = load(path, mill.spark)
-    for source in pipeline.tables:
-        mill.script(source.text)
-    return mill.create_datasets(pipeline.functions, pipeline.views)
+    pipeline = load(path, declaration.spark)
+    for name, (function, return_type, deterministic) in pipeline.called.items():
+        declaration.register_function(name, function, return_type, deterministic)
+    declaration.add_script(pipeline.tables, may_replace=may_replace)
+    return declaration.add_datasets(pipeline.functions, pipeline.views, may_replace=may_replace)
+
+
+def apply(mill: Mill, path: Path) -> list[str]:
+    """Create what a file declares and is not there yet, replace views that it declares otherwise; all or nothing.
+
+    Returns the names of its views, upstream first. Errors as :func:`declare`.
+    """
+    with mill.declaring() as declaration:
+        return declare(declaration, path, may_replace=True)
 
 
 def _pipeline() -> Pipeline:

@@ -1,24 +1,45 @@
-"""What a person sees while a mill runs: a progress bar, then a summary; or one line of JSON an epoch."""
+"""What is said while a mill runs: a progress bar on a terminal, elsewhere a line now and then, or JSON."""
 
 from __future__ import annotations
 
+import datetime
 import json
+import logging
 import sys
+import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from types import FrameType
+from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeElapsedColumn
 
 from tidemill.runtime.report import EpochReport
 
+EVERY = 10.0
+"""Seconds between lines that say how far it is."""
+
+_STARTING = "starting Spark; the first run on a machine also compiles kernels, which takes about a minute"
+
 
 class Display:
-    """Follows the epochs of a run. A progress bar is drawn only on a terminal."""
+    """Follows the epochs of a run. A progress bar is drawn only on a terminal.
 
-    def __init__(self, log: bool) -> None:
+    Parameters
+    ----------
+    log : bool
+        Epochs are lines of JSON with the time, and other lines begin with it.
+    every : float, optional
+        Seconds between lines that say how far it is, where there is no progress bar.
+    """
+
+    def __init__(self, log: bool, every: float | None = None) -> None:
         self.stopped = False
+        self._every = EVERY if every is None else every
+        self._doing = ""
+        self._epoch = self._total = self._told = 0
         self._log = log
         self._console = Console(stderr=True)
         self._started = time.perf_counter()
@@ -32,9 +53,50 @@ class Display:
         """Signal handler: finish the epoch in progress, then stop."""
         self.stopped = True
 
+    @contextmanager
+    def telling(self) -> Iterator[None]:
+        """Tell that Spark is being started, and from then on how far it is, as long as this lasts."""
+        logger, handler = logging.getLogger("tidemill"), _Starting(self)
+        logger.addHandler(handler)
+        logger.setLevel(logging.INFO)
+        over = threading.Event()
+        thread = threading.Thread(target=self._tell, args=(over,), name="display", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            over.set()
+            thread.join()
+            logger.removeHandler(handler)
+
+    def working(self, on: str) -> None:
+        """What is being done now; nothing when there is nothing to do."""
+        self._doing = on
+
+    def _tell(self, over: threading.Event) -> None:
+        while not over.wait(self._every):
+            sealed, self._told = self._reports - self._told, self._reports
+            if self._bar is None and ((self._doing and not sealed) if self._log else (self._doing or sealed)):
+                seconds = time.perf_counter() - self._started
+                self.say(f"{seconds:.0f} s: {self._doing or 'waiting for input'}{self._far()}")
+
+    def _far(self) -> str:
+        if not self._reports:
+            return ""
+        of = f" of {self._total / 1e6:,.1f}" if self._total > self._bytes else ""
+        return f"; epoch {self._epoch} is sealed: {self._rows:,} rows, {self._bytes / 1e6:,.1f}{of} MB"
+
+    def say(self, text: str) -> None:
+        """One line on standard error, above the progress bar if there is one."""
+        if self._log:
+            self._write(f"{_now()} {text}")
+        else:
+            self._console.print(text, markup=False, highlight=False, soft_wrap=True)
+
     def begin(self, total: int) -> None:
         """Start with this many bytes to read."""
         self._started = time.perf_counter()
+        self._total = total
         if self._console.is_terminal and not self._log:
             self._bar = Progress(
                 TextColumn("epoch {task.fields[epoch]}"),
@@ -50,6 +112,7 @@ class Display:
     def add(self, report: EpochReport) -> None:
         """One more epoch is sealed."""
         self._reports += 1
+        self._epoch = report.epoch
         self._rows += report.rows_in
         self._bytes += report.bytes_in
         self._malformed += report.malformed
@@ -59,7 +122,7 @@ class Display:
         for operator in report.operators:
             self._operators[operator.operation] = self._operators.get(operator.operation, 0.0) + operator.milliseconds
         if self._log:
-            self._write(report.line())
+            self._write_json(report.shown())
         else:
             self.warn(report.warnings)
         if self._bar is not None:
@@ -70,10 +133,13 @@ class Display:
         if not warnings:
             return
         if self._log:
-            self._write(json.dumps({"warnings": list(warnings)}))
+            self._write_json({"warnings": list(warnings)})
             return
         for text in warnings:
-            self._console.print(f"warning: {text}", markup=False, highlight=False, soft_wrap=True)
+            self.say(f"warning: {text}")
+
+    def _write_json(self, values: dict[str, Any]) -> None:
+        self._write(json.dumps({"time": _now(), **values}, separators=(",", ":")))
 
     def _write(self, line: str) -> None:
         sys.stderr.write(line + "\n")
@@ -105,3 +171,19 @@ class Display:
         width = max((len(n) for n, _ in views), default=0)
         lines += [f"  {name.ljust(width)}  {size}" for name, size in views]
         return "\n".join(lines)
+
+
+class _Starting(logging.Handler):
+    """Hears that Spark is being started."""
+
+    def __init__(self, display: Display) -> None:
+        super().__init__(logging.INFO)
+        self._display = display
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if record.getMessage() == "starting Spark":
+            self._display.say(_STARTING)
+
+
+def _now() -> str:
+    return datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

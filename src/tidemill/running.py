@@ -5,23 +5,21 @@ from __future__ import annotations
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
-
-import pyarrow as pa
 
 from tidemill import pipelines
 from tidemill.command_settings import settings
 from tidemill.config import Settings
 from tidemill.errors import TidemillError
-from tidemill.runtime.snapshot import Snapshot, first_rows
-from tidemill.state.manifest import held_by
-from tidemill.state.objects import local_directory
+from tidemill.plan.statement_words import check_script
+from tidemill.runtime.catalog import Catalog
+from tidemill.runtime.snapshot import Snapshot
 
 if TYPE_CHECKING:
     from tidemill.mill import Mill
     from tidemill.progress_display import Display
+    from tidemill.runtime.declaration import Change, Declaration
 
 _POLL_SECONDS = 0.2
 
@@ -46,11 +44,14 @@ def run_mill(mill: Mill, display: Display, once: bool, seconds: float | None) ->
     """
     deadline = None if seconds is None else time.monotonic() + seconds
     awaited = once and mill.awaits_input()
+    display.working("looking for input")
     display.begin(mill.backlog())
+    display.working("reading")
     advance = mill.advance_known if once else mill.advance
     try:
         while not display.stopped and (deadline is None or time.monotonic() < deadline):
             report = advance()
+            display.working("" if report is None else "reading")
             if report is not None:
                 display.add(report)
             elif awaited:
@@ -102,55 +103,73 @@ def _one_line(text: str) -> str:
     return " ".join(text.split())
 
 
-def query_with_spark(snapshot: Snapshot, statement: str, epoch: int | None, master: str | None) -> pa.Table:
-    """Any Spark SQL over the views of a snapshot. Errors as :func:`~tidemill.runtime.view_frame.fetch`."""
-    from tidemill.runtime.session import create_session
-    from tidemill.runtime.view_frame import fetch, query_views
+def create_from(mill: Mill, path: Path, *, may_replace: bool = False, may_drop: bool = False) -> list[Change]:
+    """Make a mill's tables and views those that a SQL script or a pipeline in Python declares: all of them, or nothing.
 
-    spark = create_session(settings(master))
-    try:
-        return fetch(query_views(spark, snapshot, statement, epoch))
-    finally:
-        spark.stop()
+    Parameters
+    ----------
+    may_replace : bool
+        Views with another query are replaced.
+    may_drop : bool
+        Views that are not declared are dropped.
 
-
-def follow(root: str, view: str, from_epoch: int) -> Iterator[tuple[int, pa.Table]]:
-    """Changes of a view from durable epochs, on and on while some mill writes the root."""
-    snapshot = Snapshot.open(root)
-    epoch = from_epoch
-    if epoch == 0:
-        epoch = snapshot.first_epoch(view)
-        rows = first_rows(snapshot, view, epoch)
-        if rows.num_rows:
-            yield epoch, rows
-    else:
-        snapshot.check_readable(view, epoch)
-    while True:
-        alive = is_written(root)
-        snapshot = Snapshot.open(root)
-        while epoch < snapshot.version.epoch:
-            epoch += 1
-            for changes in snapshot.change_tables(view, epoch):
-                yield epoch, changes
-        if not alive:
-            return
-        time.sleep(_POLL_SECONDS)
+    Raises
+    ------
+    TidemillError
+        TM2010 for views with another query that may not be replaced; what is wrong with the script.
+    """
+    with mill.declaring() as declaration:
+        _fill(declaration, path, may_replace, may_drop)
+        declaration.check()
+    return declaration.changes
 
 
-def is_written(root: str) -> bool:
-    """Whether a living process on this host holds the root for writing."""
-    directory = local_directory(root)
-    if directory is None:
-        return True  # nobody can tell: whoever follows such a root goes on until stopped
-    return held_by(directory) is not None
-
-
-def create_from(mill: Mill, path: Path) -> None:
-    """Create what a SQL script or a pipeline in Python declares, except what is there already."""
+def _fill(declaration: Declaration, path: Path, may_replace: bool, may_drop: bool) -> None:
     if path.suffix == ".py":
-        pipelines.apply(mill, path)
+        pipelines.declare(declaration, path, may_replace=may_replace)
     else:
-        mill.script(path.read_text())
+        declaration.add_script(check_script(path.read_text()), may_replace=may_replace)
+    declaration.prune(may_drop=may_drop)
+
+
+def plan_script(root: str, path: Path, given: Settings, *, may_replace: bool, may_drop: bool) -> list[str]:
+    """What running a script would change in a root, which need not exist and may be in use: a line each."""
+    from tidemill.runtime.declaration import Declaration
+    from tidemill.runtime.session import session
+    from tidemill.sources.within import Within
+
+    catalog, epoch = Catalog(), 0
+    try:
+        snapshot = Snapshot.open(root)
+        catalog, epoch = snapshot.catalog, snapshot.version.epoch
+    except TidemillError as error:
+        if error.number != "TM1001":
+            raise
+    with session(given) as spark:
+        declaration = Declaration(spark, catalog, epoch, Within(given.allowed_paths))
+        _fill(declaration, path, may_replace, may_drop)
+    lines = [f"{c.action:8}{c.kind:6}{c.name}{_needs(c, declaration.changed)}" for c in declaration.changes]
+    return lines or ["nothing changes"]
+
+
+def _needs(change: Change, refused: list[str]) -> str:
+    if change.action == "keep":
+        return "  (not in the script; --prune drops it)"
+    return "  (only with --replace)" if change.action == "replace" and change.name in refused else ""
+
+
+def summary_of(changes: list[Change]) -> str:
+    """What a script has changed, in one line; empty when that is nothing."""
+    said = {"add": "added", "change": "changed", "replace": "replaced", "drop": "dropped"}
+    parts = []
+    for action, word in said.items():
+        names = [f"{c.kind} {c.name}" for c in changes if c.action == action]
+        if names:
+            parts.append(f"{word} {', '.join(names)}")
+    kept = [c.name for c in changes if c.action == "keep"]
+    if kept:
+        parts.append(f"not in the script, and kept without --prune: {', '.join(kept)}")
+    return "; ".join(parts)
 
 
 def explain_script(path: Path, master: str | None) -> list[tuple[str, str]]:

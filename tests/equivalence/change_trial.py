@@ -94,7 +94,7 @@ class ChangeTrial:
         """The changes of all epochs sum to each view."""
         for name in self.views:
             total: dict[tuple[object, ...], int] = {}
-            for _, changes in self.mill.subscribe(name):
+            for _, changes in self.mill.subscribe(name, timeout=0):
                 for row, weight in weighted_rows(changes).items():
                     total[row] = total.get(row, 0) + weight
             rows = self.mill.read(name)

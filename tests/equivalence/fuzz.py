@@ -22,11 +22,13 @@ from pyspark.sql import SparkSession
 _MOST_ROWS = 3000
 FORMS = (
     "LEFT JOIN", "RIGHT JOIN", "FULL JOIN", "SEMI JOIN", "ANTI JOIN", "CROSS JOIN", "LATERAL (", "LATERAL VIEW",
-    "USING (", "NOT EXISTS (", "EXISTS (", ") IN (SELECT", " IN (SELECT", "NOT IN (SELECT", "(SELECT sum(abs(",
-    "(SELECT max(",
+    "USING (", "NOT EXISTS (", "EXISTS (", ") IN (SELECT", " IN (SELECT", "NOT IN (SELECT", ") NOT IN (SELECT",
+    "NOT ((", "(SELECT sum(abs(", "(SELECT max(",
     "ROLLUP", "CUBE", "GROUPING SETS", "grouping", "FILTER", "HAVING", "DISTINCT", "UNION ALL", "UNION ", "INTERSECT",
     "EXCEPT", "INTERSECT ALL", "EXCEPT ALL", "LIMIT", "OFFSET", "OVER (", "ROWS BETWEEN", "RANGE BETWEEN", "QUALIFY",
-    "lag(", "IGNORE NULLS", "explode(", "inline(", "UNPIVOT", "PIVOT (", "window(", "WITH ", "FROM q", "collect_",
+    "dense_rank()",
+    "LATERAL (SELECT max(", " LIMIT 1)", "lag(", "IGNORE NULLS",
+    "explode(", "inline(", "UNPIVOT", "PIVOT (", "window(", "WITH ", "FROM q", "collect_",
     "percentile", "min_by", "approx_count_distinct", "any_value", "covar_", "listagg(", "percentile_approx",
     "mode()", "stddev", "kurtosis", "count(DISTINCT",
 )  # fmt: skip

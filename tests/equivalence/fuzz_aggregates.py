@@ -192,7 +192,14 @@ class CallMaker:
             self._total = fixed("{}", str(by)), fixed("ORDER BY {}", order)
         whole, everything = self._total
         some = fixed("ORDER BY {}", listed([self._sorted(c) for c in columns[: rng.choice((1, 1, 2))]]))
-        form = rng.randrange(12)
+        form = rng.randrange(13)
+        if form == 12:
+            own = values.small(0) if rng.random() < 0.4 else values.column()
+            name = "sum({})" if own.kind.name == "int" and own.kind.bound <= 2**31 else "max({})"
+            call = fixed(rng.choice((name, "count({})", "min({})")), own.part)
+            kind = self.total(own) if str(call).startswith("sum") else own.kind
+            kind = _COUNT if str(call).startswith("count") else kind
+            return Value(fixed("{} OVER (PARTITION BY {} {})", call, own.part, some), kind)
         if form < 2:
             name = rng.choice(("row_number()", f"ntile({rng.choice((2, 3))})"))
             return Value(fixed("{} OVER ({}{})", name, whole, everything), _COUNT)

@@ -19,6 +19,9 @@ LACKING = (
 )  # fmt: skip
 """Constructs that DuckDB has not, or means otherwise: other ties, other NULLs, other rounding."""
 
+_FIRST_ROWS = re.compile(r"LATERAL \(SELECT .*? LIMIT \d")
+"""DuckDB 2.0 has lost rows of these now and then, under load."""
+
 _SETS = re.compile(r"GROUP BY (\w+, )?(ROLLUP|CUBE|GROUPING SETS) \(.*?\)(?=\)| HAVING| UNION|$)")
 _TRANSLATED = (
     (re.compile(r"(-?[0-9.]+)D\b"), r"(\1::DOUBLE)"),
@@ -36,7 +39,7 @@ _TRANSLATED = (
 
 def translated(query: str) -> str | None:
     """The query as DuckDB reads it, or None when it has something that DuckDB lacks."""
-    if any(name in query for name in LACKING) or _grouped_twice(query):
+    if any(name in query for name in LACKING) or _grouped_twice(query) or _FIRST_ROWS.search(query):
         return None
     query = with_calls(query)
     for pattern, text in _TRANSLATED:

@@ -28,6 +28,8 @@ class QueryMaker(SubqueryMaker):
         chosen = [values.any() for _ in range(rng.randrange(1, 5))]
         if rng.random() < 0.12:
             chosen.append(self.scalar_subquery(relation))
+        if rng.random() < 0.06:
+            chosen.append(self.membership(relation, values))
         where = self.where(relation)
         items, columns = self._items(chosen)
         distinct = clause("DISTINCT ") if rng.random() < 0.2 else fixed("")
@@ -212,10 +214,12 @@ class QueryMaker(SubqueryMaker):
         chosen = [values.any(1) for _ in range(rng.randrange(1, 4))]
         where = self.where(relation, 0.3)
         if rng.random() < 0.2:
-            order = fixed(", ".join("{}" for _ in relation.columns), *(calls._sorted(c) for c in relation.columns))
+            first = rng.choice(("row_number()", "rank()", "dense_rank()"))
+            among = relation.columns if first == "row_number()" else relation.columns[: rng.choice((1, 2))]
+            order = fixed(", ".join("{}" for _ in among), *(calls._sorted(c) for c in among))
             place = self._name("r")
-            first = rng.choice(("row_number()", "rank()"))
-            call = fixed("{} OVER (PARTITION BY {} ORDER BY {})", first, values.any(1).part, order)
+            by = clause("PARTITION BY {} ", values.any(1).part) if rng.random() < 0.7 else fixed("")
+            call = fixed("{} OVER ({}ORDER BY {})", first, by, order)
             items, columns = self._items(chosen)
             inner = fixed("SELECT {}, {} AS {} FROM {}{}", items, call, place, relation.part, where)
             listed_names = ", ".join(n for n, _ in columns)

@@ -240,15 +240,55 @@ class RelationMaker:
         names = [self._name("o") for _ in among]
         link = self.equality(left.columns, right.columns)
         kinds = [v.kind for v in among]
+        first = self.first_rows(left, right, list(zip(among, names, strict=True))) if rng.random() < 0.6 else None
+        if first is not None and rng.random() < 0.3:
+            within, outer = self._name("x"), [self._name("o") for _ in names]
+            listed_names = [fixed("max({}.{}) AS {}", within, n, o) for n, o in zip(names, outer, strict=True)]
+            first, names = fixed("SELECT {} FROM ({}) {}", listed(listed_names), first, within), outer
         if rng.random() < 0.5:
             items = listed([fixed("max({}) AS {}", v.part, n) for v, n in zip(among, names, strict=True)])
         else:
             items = listed([fixed("{} AS {}", v.part, n) for v, n in zip(among, names, strict=True)])
         kind, condition = rng.choice((("CROSS JOIN", ""), ("LEFT JOIN", " ON true"), ("JOIN", " ON true")))
-        inner = fixed("(SELECT {} FROM {} WHERE {}) {}", items, right.part, link, alias)
+        if first is not None:
+            inner = fixed("({}) {}", first, alias)
+        else:
+            inner = fixed("(SELECT {} FROM {} WHERE {}) {}", items, right.part, link, alias)
         part = Part((left.part, f" {kind} LATERAL ", inner, condition), inner=(0,))
         columns = tuple(Value(fixed("{}.{}", alias, n), k) for n, k in zip(names, kinds, strict=True))
         return Relation(part, (*left.columns, *columns), left.rows * (right.rows + 1))
+
+    def first_rows(
+        self, outer: Relation, inner: Relation, items: list[tuple[Value, str]], most: int = 3
+    ) -> Part | None:
+        """The first rows that match a row outside, in an order by columns that need not come out; ties are alike.
+
+        Spark itself relies on a sort by one key to keep an order, which it does where no key is NULL.
+        """
+        rng = self.rng
+        pairs = [
+            (a, b)
+            for a in outer.columns
+            for b in inner.columns
+            if a.kind.name == b.kind.name and a.kind.name not in ("boolean", "double")
+        ]
+        if not pairs:
+            return None
+        keys = [(a, b) for a, b in pairs if str(a.part).endswith(".k") and str(b.part).endswith(".k")]
+        a, b = rng.choice(keys if keys and rng.random() < 0.6 else pairs)
+        conditions = [sql("({} = {})", a.part, b.part), fixed("{} IS NOT NULL", b.part)]
+        if rng.random() < 0.3:
+            conditions.append(ValueMaker(rng, inner.columns).condition(0))
+        before = [rng.choice(inner.columns).part for _ in range(rng.choice((0, 1, 1, 2)))]
+        if rng.random() < 0.2:
+            before.append(ValueMaker(rng, inner.columns).any(1).part)
+        ways = ("", "", " DESC", " NULLS LAST", " DESC NULLS FIRST")
+        order = listed([fixed("{}{}", part, rng.choice(ways)) for part in (*before, *(v.part for v, _ in items))])
+        chosen = listed([fixed("{} AS {}", v.part, n) for v, n in items])
+        limit = fixed(" LIMIT {}", rng.randrange(1, most + 1))
+        offset = clause(" OFFSET {}", rng.choice((1, 2))) if rng.random() < 0.2 else fixed("")
+        text = "SELECT {} FROM {} WHERE {} ORDER BY {}{}{}"
+        return fixed(text, chosen, inner.part, listed(conditions, " AND "), order, limit, offset)
 
     def where(self, relation: Relation, often: float = 0.5) -> Part:
         """Conditions, some with subqueries."""

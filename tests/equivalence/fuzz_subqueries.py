@@ -5,7 +5,7 @@ from __future__ import annotations
 from fuzz_aggregates import CallMaker
 from fuzz_parts import NOTHING, Part, clause, fixed, listed, sql
 from fuzz_relations import MOST_ROWS, Relation, RelationMaker
-from fuzz_values import FAMILIES, Value, ValueMaker
+from fuzz_values import BOOLEAN, FAMILIES, Value, ValueMaker
 
 
 class SubqueryMaker(RelationMaker):
@@ -37,6 +37,11 @@ class SubqueryMaker(RelationMaker):
         """An aggregate of a source, of all rows or of those that match."""
         rng = self.rng
         inner = self.inner(outer)
+        if rng.random() < 0.3:
+            value = rng.choice(inner.columns)
+            first = self.first_rows(outer, inner, [(value, self._name("o"))], most=1)
+            if first is not None:
+                return Value(fixed("({})", first), value.kind)
         calls = CallMaker(rng, ValueMaker(rng, inner.columns), inner.rows)
         call = calls.aggregate()
         conditions = []
@@ -77,12 +82,34 @@ class SubqueryMaker(RelationMaker):
         return fixed("{} (SELECT 1 FROM {} WHERE {}{})", name, inner.part, link, self._own(inner))
 
     def _in(self, outer: Relation, values: ValueMaker) -> Part:
+        """IN and NOT IN: bare, negated, beside another condition, and as a value."""
+        rng = self.rng
+        draw = rng.random()
+        if draw < 0.7:
+            return self._membership(outer, values)
+        if draw < 0.8:
+            return sql("NOT ({})", self._membership(outer, values))
+        if draw < 0.9:
+            return sql("({} OR {})", values.condition(0), self._membership(outer, values))
+        text = "CASE WHEN {} THEN {} WHEN {} THEN {} END"
+        both = [self._membership(outer, values) for _ in range(2)]
+        return fixed(text, both[0], rng.choice(("true", "false")), both[1], values.condition(0))
+
+    def membership(self, outer: Relation, values: ValueMaker) -> Value:
+        """IN and NOT IN as a column."""
+        return Value(self._membership(outer, values), BOOLEAN)
+
+    def _membership(self, outer: Relation, values: ValueMaker) -> Part:
         """IN and NOT IN: of one value or two, correlated or not, of groups."""
         rng = self.rng
         inner = self.inner(outer)
         own = ValueMaker(rng, inner.columns)
         pairs = [(a, b) for a in outer.columns for b in inner.columns if a.kind.name == b.kind.name]
         a, b = rng.choice(pairs) if pairs else (values.small(0), own.small(0))
+        if pairs and rng.random() < 0.2:
+            first = self.first_rows(outer, inner, [(b, self._name("o"))])
+            if first is not None:
+                return fixed("{} IN ({})", a.part, first)
         name = rng.choice(("IN", "IN", "NOT IN"))
         form = rng.random()
         if form < 0.15:

@@ -222,7 +222,7 @@ class Run:
             if name in self.outcome.failures:
                 continue
             total: dict[tuple[Any, ...], int] = {}
-            for epoch, delta in self.mill.subscribe(name):
+            for epoch, delta in self.mill.subscribe(name, timeout=0):
                 for row, weight in weighted_rows(delta).items():
                     total[row] = total.get(row, 0) + weight
                     if total[row] < 0:

@@ -155,7 +155,7 @@ class Trial:
     def check_history(self, name: str, born: int = 0) -> None:
         """The changes of every epoch are the difference of Spark's answers, and they sum to the view."""
         epochs = [e for e in self.answers if e > born]
-        changes = dict(self.mill.subscribe(name))
+        changes = dict(self.mill.subscribe(name, timeout=0))
         assert changes.keys() <= {born, *epochs}
         total: dict[tuple[object, ...], int] = dict(weighted_rows(changes[born])) if born in changes else {}
         for epoch in epochs:

@@ -193,7 +193,7 @@ def random_table(
     table.events = list(_events(rng, columns, rows, deletes))
     cuts = sorted(rng.sample(range(1, len(table.events)), files - 1))
     for number, (start, end) in enumerate(zip([0, *cuts], [*cuts, len(table.events)], strict=True)):
-        table.waiting.append(_written(table, f"part-{number:03}.csv", range(start, end), rng))
+        table.waiting.append(written(table, f"part-{number:03}.csv", range(start, end), rng))
     return table
 
 
@@ -231,7 +231,7 @@ def _events(
         yield live[-1][0], 1, row
 
 
-def _written(table: RandomTable, name: str, events: Sequence[int], rng: random.Random) -> tuple[str, bytes, _File]:
+def written(table: RandomTable, name: str, events: Sequence[int], rng: random.Random) -> tuple[str, bytes, _File]:
     """A file's content; Python's csv module says where its records begin."""
     names = [c.name for c in table.columns]
     lines = [",".join([*names, "op"] if table.deletes else names)] if table.header else []

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import pickle
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
+import pandas as pd  # type: ignore[import-untyped]
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from oracle import usual_settings, usual_tables
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
-from tidemill.errors import TidemillError
+from tidemill.errors import EvaluationError, TidemillError
 from tidemill.mill import Mill
+from tidemill.task.expressions import Call, Ref
+from tidemill.task.functions.evaluate import evaluate
+from tidemill.task.functions.python_functions import python_version
 from tidemill.testing import assert_same_rows
 
 MillFactory = Callable[..., Mill]
@@ -33,6 +39,7 @@ FRAMES: dict[str, Callable[[Read], DataFrame]] = {
     "f_same": lambda read: _self_joined(read("t")),
     "f_union": lambda read: read("t").select("k", "i").union(read("a").select("k", "i")).distinct(),
     "f_top": lambda read: read("t").select("k", "i", "s").orderBy(sf.desc("i"), "k", "s").limit(5),
+    "f_called": lambda read: _called(read("t")),
     "f_over": lambda read: read("f_groups").where("c > 1").agg(sf.sum("c").alias("n"), sf.avg("s").alias("a")),
     "f_mixed": lambda read: read("f_groups").join(read("u"), "k").select("k", "c", "name"),
 }
@@ -42,6 +49,38 @@ def _self_joined(frame: DataFrame) -> DataFrame:
     """One DataFrame object on both sides."""
     counts = frame.groupBy("k").agg(sf.count("*").alias("c"))
     return frame.join(counts, "k").select("k", "i", "c")
+
+
+def _called(frame: DataFrame) -> DataFrame:
+    """Functions of rows, pandas Series and Arrow arrays; inside, so that they are pickled by value."""
+
+    @sf.udf("string")
+    def of_row(text: str | None, number: int | None, at: object) -> object:
+        return number if text is None else f"{text}:{number}:{at}"
+
+    @sf.udf("array<double>")
+    def listed(number: float | None) -> list[float | None] | None:
+        return None if number is None else [number, None, number * 2]
+
+    def of_series(number: pd.Series) -> pd.Series:
+        return number * 2.0
+
+    def of_arrays(text: pa.Array, number: pa.Array) -> pa.Array:
+        return pc.add(pc.fill_null(pc.utf8_length(text), -1).cast(pa.int64()), number)
+
+    def of_batches(batches: Iterator[pa.Array]) -> Iterator[pa.Array]:
+        return (pc.utf8_upper(batch) for batch in batches)
+
+    twice = sf.pandas_udf(of_series, "double")  # type: ignore[call-overload]
+    return frame.select(
+        "k",
+        of_row("s", "i", sf.col("i") + 1).alias("r"),
+        listed("d").alias("l"),
+        twice("i").alias("p"),
+        sf.arrow_udf(of_arrays, "long")("s", sf.col("i").cast("long")).alias("a"),
+        sf.arrow_udf(of_batches, "string")("g").alias("g"),
+        twice(twice("d")).alias("q"),
+    )
 
 
 def spark_answers(spark: SparkSession, tables: Mapping[str, pa.Table], names: list[str]) -> dict[str, pa.Table]:
@@ -60,15 +99,15 @@ def test_views_of_dataframes_equal_spark(mill_factory: MillFactory, tmp_path: Pa
         table.release(1)
         mill.sql(table.create_statement())
     names = list(FRAMES)
-    for name in names[:7]:
+    for name in names[:8]:
         mill.create_view(name, FRAMES[name](mill.table))
     assert mill.advance() is not None
-    created = names[:7]
+    created = names[:8]
     admitted: dict[str, list[int]] = {name: [] for name in tables}
     ever: set[str] = set()
     mill.close()
     mill = mill_factory(**settings)  # plans survive a restart
-    for name in names[7:]:
+    for name in names[8:]:
         mill.create_view(name, FRAMES[name](mill.table))
         created.append(name)
     for table in tables.values():
@@ -127,10 +166,10 @@ def test_sql_and_dataframe_give_equal_plans(small: Mill) -> None:
 
 def test_refused_dataframes(small: Mill, tmp_path: Path, spark: SparkSession) -> None:
     t = small.table("t")
-    twice = sf.udf(lambda k: k * 2, "int")
+    changing = sf.udf(lambda k: k * 2, "int").asNondeterministic()
     other = spark.createDataFrame([(1,)], "k int")
     cases = {
-        "TM2107": [t.select(twice("k").alias("k2")), t.mapInArrow(lambda batches: batches, "k int, s string")],
+        "TM2107": [t.select(changing("k").alias("k2")), t.mapInArrow(lambda batches: batches, "k int, s string")],
         "TM2006": [
             t.join(spark.read.csv(str(tmp_path / "t"), schema="k int, s string"), "k").select("k"),
             other.rdd.toDF("k int"),
@@ -176,3 +215,49 @@ def test_a_dataframe_over_a_relation_that_is_gone(small: Mill) -> None:
     small.sql("CREATE MATERIALIZED VIEW c AS SELECT s AS k FROM t")
     with pytest.raises(TidemillError, match="TM2006"):
         small.create_view("no", frame)
+
+
+def test_functions_in_python_called_by_name(mill_factory: MillFactory, tmp_path: Path) -> None:
+    (tmp_path / "t").mkdir()
+    (tmp_path / "t" / "1.csv").write_text("1,a\n2,b\n0,\n")
+    mill = mill_factory(partitions=2)
+    mill.sql(f"CREATE TABLE t (k INT, s STRING) USING csv OPTIONS (path '{tmp_path / 't'}')")
+    with pytest.raises(TidemillError, match="TM2107"):
+        mill.register_function("pick", lambda k: k, "int", deterministic=False)
+    with pytest.raises(TidemillError, match="TM2107"):
+        mill.register_function("pick", lambda k: k, "no type")
+    mill.register_function("label", lambda k, s: f"{s}{k}", "string")
+    mill.register_function("share", lambda k: 10 // k, "int")
+    mill.register_function("wrong", lambda k: "x" * k, "int")
+    mill.sql("CREATE MATERIALIZED VIEW labels AS SELECT label(k, s) AS l, count(*) AS n FROM t GROUP BY label(k, s)")
+    mill.sql("CREATE MATERIALIZED VIEW shares AS SELECT k, CASE WHEN k <> 0 THEN share(k) END AS p FROM t")
+    mill.sql("CREATE MATERIALIZED VIEW failing AS SELECT k FROM t WHERE share(k) > 0")
+    mill.sql("CREATE MATERIALIZED VIEW mismatched AS SELECT k FROM t WHERE wrong(k) > 0")
+    list(mill.drain())
+    failures = {name: detail for name, _, _, detail in mill.status()}
+    assert "TM3012" in failures["failing"] and "share(0): ZeroDivisionError" in failures["failing"]
+    assert "TM3013" in failures["mismatched"] and "'x'" in failures["mismatched"]
+    assert sorted(mill.read("shares").to_pylist(), key=str) == [
+        {"k": 0, "p": None},
+        {"k": 1, "p": 10},
+        {"k": 2, "p": 5},
+    ]
+    mill.register_function("label", lambda k, s: "new", "string")
+    mill.close()
+    mill = mill_factory(partitions=2)  # the view has its function, the name is not registered
+    with pytest.raises(TidemillError, match="TM2004"):
+        mill.sql("CREATE MATERIALIZED VIEW more AS SELECT label(k, s) AS l FROM t")
+    (tmp_path / "t" / "2.csv").write_text("1,a\n7,z\n")
+    list(mill.drain())
+    assert sorted(map(tuple, (row.values() for row in mill.read("labels").to_pylist()))) == [
+        ("None0", 1), ("a1", 2), ("b2", 1), ("z7", 1),
+    ]  # fmt: skip
+
+
+def test_functions_in_python_that_cannot_be_loaded() -> None:
+    options = {"name": "f", "kind": 101, "command": pickle.dumps((len, None)), "python": "2.7"}
+    for command, version in ((options["command"], "2.7"), (b"cnowhere\nf\n.", python_version())):
+        known = tuple(sorted((options | {"command": command, "python": version}).items()))
+        call = Call("python_function", (Ref(0, pa.int64()),), pa.int64(), True, known)
+        with pytest.raises(EvaluationError, match="TM2108"):
+            evaluate(call, pa.RecordBatch.from_arrays([pa.array([1])], names=["a"]))

@@ -90,7 +90,7 @@ def test_tables_and_views_after_every_epoch(mill_factory: MillFactory, tmp_path:
 def check_changes(mill: Mill, name: str) -> None:
     """The changes of all epochs that are remembered sum up to the rows, and no row is ever there less than never."""
     total: dict[tuple[Any, ...], int] = {}
-    for _, delta in mill.subscribe(name):
+    for _, delta in mill.subscribe(name, timeout=0):
         for row, weight in weighted_rows(delta).items():
             total[row] = total.get(row, 0) + weight
             assert total[row] >= 0

@@ -97,7 +97,7 @@ def test_extremes_over_nothing_are_null_and_not_zero(mill_factory: MillFactory, 
     list(mill.drain())
     assert mill.read("s").to_pylist() == [{"x": -5, "y": 7.5, "z": 7.5}]
     assert mill.read("over").to_pylist() == [{"x": -5, "y": 7.5}]
-    deltas = [[tuple(r.values()) for r in d.to_pylist()] for _, d in mill.subscribe("s")]
+    deltas = [[tuple(r.values()) for r in d.to_pylist()] for _, d in mill.subscribe("s", timeout=0)]
     assert deltas[-1] == [(None, None, None, -1), (-5, 7.5, 7.5, 1)]
 
 

@@ -219,7 +219,7 @@ def test_versions_of_files_and_views_that_come_later(mill_factory: MillFactory, 
 def check_changes(mill: Mill, name: str) -> None:
     """The changes of all epochs sum up to the rows, none is there less than never, and none changes for nothing."""
     total: Counter[Row] = Counter()
-    for _, delta in mill.subscribe(name):
+    for _, delta in mill.subscribe(name, timeout=0):
         changes = weighted_rows(delta)
         assert len(changes) == delta.num_rows, "each row once, with its net weight"
         for row, weight in changes.items():

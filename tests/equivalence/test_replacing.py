@@ -86,7 +86,7 @@ def test_other_columns_when_nobody_reads_the_view(mill_factory: MillFactory, tmp
     trial = make_trial(mill_factory, tmp_path, rng)
     trial.create({"v": OLD["base"], "other": OLD["other"]})
     trial.begin()
-    changes = trial.mill.subscribe("v")
+    changes = trial.mill.subscribe("v", timeout=0)
     first = weighted_rows(next(changes)[1])
     trial.replace("v", OLD["other"])
     trial.run(rng)

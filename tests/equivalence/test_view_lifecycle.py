@@ -200,7 +200,7 @@ def test_compaction_and_short_history(mill_factory: MillFactory, tmp_path: Path,
         for epoch in range(newest - 3, newest + 1):
             assert_same_rows(trial.mill.read(name, epoch=epoch), trial.answers[epoch][name], f"{name} at {epoch}")
         total: dict[Any, int] = {}
-        for _, delta in trial.mill.subscribe(name):
+        for _, delta in trial.mill.subscribe(name, timeout=0):
             for row, weight in weighted_rows(delta).items():
                 total[row] = total.get(row, 0) + weight
         seen = sum(abs(w) for w in total.values())
@@ -208,7 +208,7 @@ def test_compaction_and_short_history(mill_factory: MillFactory, tmp_path: Path,
     with pytest.raises(TidemillError, match="TM1031"):
         trial.mill.read("agg", epoch=newest - 4)
     with pytest.raises(TidemillError, match="TM1031"):
-        list(trial.mill.subscribe("agg", from_epoch=1))
+        list(trial.mill.subscribe("agg", from_epoch=1, timeout=0))
     tables_at_end = trial.mill.snapshot().version.tables
     most = max(len({r.epoch_high for r in runs if not r.level}) for runs in tables_at_end.values())
     assert most < newest
@@ -255,7 +255,7 @@ def test_changes_of_a_view_created_late(mill_factory: MillFactory, tmp_path: Pat
     trial.run(rng)
     filled = [e for e, v in trial.answers.items() if e > born]
     total: dict[Any, int] = {}
-    for _, delta in trial.mill.subscribe("late"):
+    for _, delta in trial.mill.subscribe("late", timeout=0):
         for row, weight in weighted_rows(delta).items():
             total[row] = total.get(row, 0) + weight
     assert {r: w for r, w in total.items() if w} == weighted_rows(trial.mill.read("late"))

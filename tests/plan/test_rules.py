@@ -18,18 +18,22 @@ from tidemill.plan.algebra import (
     PairTerm,
     Project,
     Scan,
+    SortKey,
     Union,
+    Window,
     relations,
 )
 from tidemill.plan.rules import rewrite
 from tidemill.plan.rules.factorise_aggregates import factorise_aggregates
 from tidemill.plan.rules.filters_into_joins import filters_into_joins
+from tidemill.plan.rules.limit_windows import limit_windows
 from tidemill.plan.rules.merge_projections import merge_projections
 from tidemill.plan.rules.one_row_joins import one_row_joins
 from tidemill.plan.rules.prune_columns import prune_columns
 from tidemill.schema import Field
 from tidemill.task.expressions import Call, Expression, Literal, Ref
 from tidemill.task.program import Comparison
+from tidemill.task.window_calls import Frame, WindowCall
 
 INT = pa.int64()
 ABC = tuple(Field(name, INT) for name in "abc")
@@ -298,6 +302,71 @@ def test_the_sides_change_places_for_groups_of_the_right() -> None:
     pairs = pairs_of(summed(Project(join, (number(3), number(1)), ("k", "x")), 0))
     assert pairs.comparisons == (Comparison("value", "gt", 0),)
     assert pairs.keys == (1,) and pairs.left.child == Project(RIGHT, (number(0), number(1)), ("column0", "column1"))
+
+
+@pytest.mark.parametrize("sum_", ["add", "subtract"])
+@pytest.mark.parametrize("turned", [False, True])
+def test_a_sum_times_what_may_be_infinite_stays(sum_: str, turned: bool) -> None:
+    """(1 + 2) * inf is inf, but x * inf - y * inf is not a number: only what is finite for sure is multiplied out."""
+    equal = Join(Scan("l", (*AB, Field("n", INT))), RIGHT, (0,), (0,), (False,))
+    whole = Call("cast", (Ref(2, INT),), DOUBLE, True)
+
+    def times(factor: Expression) -> Aggregate:
+        parts = call(sum_, number(1), number(4)), factor
+        return summed(Project(equal, (call("multiply", *(reversed(parts) if turned else parts)),), ("x",)))
+
+    assert factorise_aggregates(times(number(0))) == times(number(0))
+    finite = factorise_aggregates(times(whole))
+    assert isinstance(finite, Aggregate) and finite.pairs is not None
+
+
+ORDERED = (SortKey(1, False, True),)
+ROW_NUMBER = WindowCall("row_number", (), pa.int32(), False, Frame(True, None, 0))
+RANK = replace(ROW_NUMBER, function="rank")
+DENSE_RANK = replace(ROW_NUMBER, function="dense_rank")
+
+
+def shift(by: int) -> WindowCall:
+    return WindowCall("shift", (col(2), Literal(None, INT)), INT, True, Frame(True, None, None), by)
+
+
+def total(frame: Frame) -> WindowCall:
+    return WindowCall("sum", (col(2),), INT, True, frame)
+
+
+ROWS_SO_FAR, PEERS_SO_FAR = Frame(True, None, 0), Frame(False, None, 0)
+LIMITED: dict[str, tuple[tuple[WindowCall, ...], tuple[int, str] | None]] = {
+    "row number": ((ROW_NUMBER,), (3, "row_number")),
+    "rank": ((RANK,), (3, "rank")),
+    "dense rank": ((DENSE_RANK,), (3, "dense_rank")),
+    "lag": ((ROW_NUMBER, shift(-2)), (3, "row_number")),
+    "lead": ((ROW_NUMBER, shift(1)), None),
+    "lead beside a rank": ((RANK, shift(2)), None),
+    "rows so far": ((ROW_NUMBER, total(ROWS_SO_FAR)), (3, "row_number")),
+    "rows to come": ((ROW_NUMBER, total(Frame(True, 0, 1))), None),
+    "all rows": ((RANK, total(Frame(True, None, None))), None),
+    "peers": ((ROW_NUMBER, total(PEERS_SO_FAR)), None),
+    "peers of a rank": ((RANK, total(PEERS_SO_FAR)), (3, "rank")),
+    "peers to come": ((RANK, total(Frame(False, 0, None))), None),
+    "a rank of a row number": ((ROW_NUMBER, RANK), None),
+    "a row number of a rank": ((RANK, ROW_NUMBER, DENSE_RANK), (3, "rank")),
+    "the size of a partition": ((RANK, replace(RANK, function="percent_rank")), None),
+    "parts of a partition": ((DENSE_RANK, replace(RANK, function="ntile", number=2)), None),
+}
+
+
+@pytest.mark.parametrize("name", LIMITED)
+def test_a_filter_limits_a_window_that_looks_back(name: str) -> None:
+    """The filter is on the first call."""
+    calls, expected = LIMITED[name]
+    window = Window(scan("abc"), (0,), ORDERED, calls, tuple(f"w{i}" for i in range(len(calls))))
+    for condition in (
+        holds("le", col(3), Literal(3, INT)),
+        holds("gt", Literal(4, INT), col(3)),
+        Call("in", (col(3), Literal(1, INT), Literal(3, INT)), pa.bool_()),
+    ):
+        wanted = window if expected is None else replace(window, limit=expected[0], limited=expected[1])
+        assert limit_windows(Filter(window, condition)) == Filter(wanted, condition)
 
 
 def test_what_is_not_a_sum_of_products_stays() -> None:

@@ -155,7 +155,7 @@ class QueueMill:
         file = ObjectFile(split.path, split.size, split.etag, split.modified, place.connection)
         return file.read_at(split.start, split.end - split.start)
 
-    def until(self, reached: Callable[[], Any], seconds: float = 30.0) -> None:
+    def until(self, reached: Callable[[], Any], seconds: float = 120.0) -> None:
         """Epochs, each with a checkpoint, until something is so."""
         end = time.monotonic() + seconds
         while not reached():

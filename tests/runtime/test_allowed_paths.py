@@ -108,7 +108,7 @@ def test_what_comes_by_itself_is_within(mill_factory: Opener, data: Path, tmp_pa
         peer.connect(str(place))
         peer.sendall(b"1\n2\n")
     mill.ingest("i", query="q")(mill.spark.createDataFrame([(3,)], "k INT"), 1)
-    end = time.monotonic() + 60
+    end = time.monotonic() + 120
     while sorted(mill.read("v").column("k").to_pylist()) != [1, 2, 3]:
         assert time.monotonic() < end
         mill.advance()

@@ -185,9 +185,9 @@ def test_subscribers_hear_of_a_loss(mill: Mill, given: Input) -> None:
         next(given_out)
     list(mill.drain())
     mill.checkpoint()
-    again = list(mill.subscribe("sums", from_epoch=2, durable=True))
+    again = list(mill.subscribe("sums", from_epoch=2, timeout=0, durable=True))
     assert [e for e, _ in again] == [3, 4, 5]
-    total = pa.concat_tables([t for _, t in mill.subscribe("sums", durable=True)])
+    total = pa.concat_tables([t for _, t in mill.subscribe("sums", timeout=0, durable=True)])
     weighted = pc.sum(pc.multiply(total["n"], total["__weight"])).as_py()
     assert weighted == sum(n for n, _ in given.sums().values())
 

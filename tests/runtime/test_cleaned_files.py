@@ -54,7 +54,7 @@ def names(directory: Path) -> list[str]:
     return sorted(str(p.relative_to(directory)) for p in directory.rglob("*") if p.is_file())
 
 
-def settle(mill: Mill, until: Callable[[], bool], seconds: float = 20.0) -> list[str]:
+def settle(mill: Mill, until: Callable[[], bool], seconds: float = 120.0) -> list[str]:
     """Let the mill go on until something is so; what it said."""
     said: list[str] = []
     end = time.monotonic() + seconds

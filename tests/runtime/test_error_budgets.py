@@ -218,7 +218,7 @@ def test_one_warning_for_each_table_and_epoch(mill_factory: Opener, tmp_path: Pa
     )
     put(tmp_path, "t/2.csv", "2,c")
     assert advanced(mill).warnings == ()
-    ((epoch, changes),) = mill.subscribe("t__errors")
+    ((epoch, changes),) = mill.subscribe("t__errors", timeout=0)
     assert (epoch, changes.num_rows) == (1, 500)
     assert set(changes.column("source").to_pylist()) == {"t"}
     assert sorted(changes.column("line").to_pylist()) == list(range(1, 501))

@@ -237,14 +237,14 @@ def test_background_failure_is_told_to_all_who_ask(mill: Mill, tmp_path: Path) -
     mill.start(interval=0.01)
     began = time.monotonic()
     while {s for _, s, _, _ in mill.status()} != {"stopped"}:
-        assert time.monotonic() < began + 20
+        assert time.monotonic() < began + 120
         time.sleep(0.01)
     assert {d[:6] for _, _, _, d in mill.status()} <= {"TM1011", "TM1012"}
     said = "\n".join(mill.warnings())
     assert "TM7008" in said and mill.status()[0][3] in said
     assert not mill.warnings()
     with pytest.raises(TidemillError, match=r"TM101[12]"):
-        next(mill.subscribe("sums", from_epoch=mill.epoch, timeout=20))
+        next(mill.subscribe("sums", from_epoch=mill.epoch, timeout=120))
     with pytest.raises(TidemillError, match=r"TM101[12]"):
         mill.start()
     assert {s for _, s, _, _ in mill.status()} == {"fresh"}
@@ -254,7 +254,7 @@ def test_background_failure_is_told_to_all_who_ask(mill: Mill, tmp_path: Path) -
     mill.start(interval=0.01)
     began = time.monotonic()
     while sums(mill) != after(6):
-        assert time.monotonic() < began + 60
+        assert time.monotonic() < began + 120
         time.sleep(0.05)
     assert {s for _, s, _, _ in mill.status()} == {"fresh"} and not mill.warnings()
     mill.stop()

@@ -127,7 +127,7 @@ def test_checkpoints_in_the_background_wait_for_space(
     mill = begin(mill_factory("disk/root", **settings), data)
     with disk.full():
         mill.advance()
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 120
         while not (told := mill.warnings()):
             assert time.monotonic() < deadline
             time.sleep(0.01)
@@ -139,7 +139,7 @@ def test_checkpoints_in_the_background_wait_for_space(
         report = mill.advance()
         assert report is not None and any("TM1014" in w for w in report.warnings)
         assert mill.durable_epoch == 2
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 120
     while mill.durable_epoch < 4:
         assert time.monotonic() < deadline
         time.sleep(0.05)

@@ -34,7 +34,7 @@ def add(store: Store, key: str, *numbers: int, told: bool = True) -> None:
 
 
 def until(mill: Mill, expected: list[int]) -> None:
-    end = time.monotonic() + 60
+    end = time.monotonic() + 120
     while sorted(mill.read("v").column("k").to_pylist()) != expected:
         assert time.monotonic() < end, mill.warnings()
         mill.advance()

@@ -127,7 +127,7 @@ def test_a_version_with_the_same_rows_changes_nothing(mill_factory: MillFactory,
     assert report is not None
     assert report.rows_in == 2
     assert mill.snapshot().version.runs(mill.snapshot().plan("v").table.id) == runs
-    assert dict(mill.subscribe("v", mill.epoch)) == {}
+    assert dict(mill.subscribe("v", mill.epoch, timeout=0)) == {}
 
 
 def test_new_rows_and_deletions_by_file(mill_factory: MillFactory, files: Input) -> None:

@@ -50,7 +50,7 @@ def messages(mill: Mill, table: str) -> int:
     return sum(r["messages"] for r in rows if r["state"] != "closed")
 
 
-def until(condition: Callable[[], bool], seconds: float = 60.0) -> None:
+def until(condition: Callable[[], bool], seconds: float = 120.0) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, "it did not come about"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 import shutil
-import time
 from collections import Counter
 from pathlib import Path
 
@@ -12,6 +11,7 @@ import pyarrow as pa
 import pytest
 from source_state import SourceState, admit, result
 
+from clock import Clock
 from tidemill.runtime import source_cleaning
 from tidemill.runtime.file_progress import clean_queue, cleaned_table, list_table
 from tidemill.runtime.listed_files import ListedFiles
@@ -211,19 +211,21 @@ def test_nothing_goes_that_is_waited_for(tmp_path: Path) -> None:
     assert mill.names() == []
 
 
-def test_retention(tmp_path: Path) -> None:
+def test_retention(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """History has a file until an epoch after its retention; that one is due even if there is nothing to read."""
-    mill = Mill(tmp_path / "in", {**DELETE, "cleansource.retentionduration": "300 ms"})
+    clock = Clock(runs=True)
+    monkeypatch.setattr(source_cleaning, "time", clock)
+    mill = Mill(tmp_path / "in", {**DELETE, "cleansource.retentionduration": "30 minutes"})
     mill.put("a")
     mill.list()
     mill.epoch()
     mill.checkpoint()
     mill.proceed()
     assert (mill.names(), mill.rows("list"), mill.cleaning.must_note) == (["a"], 1, False)
-    time.sleep(0.35)
+    clock.forward(1801)
     mill.proceed()
     assert (mill.names(), mill.rows("list")) == (["a"], 1), "a view that is created now reads it"
-    time.sleep(0.35)
+    clock.forward(1801)
     assert mill.cleaning.must_note
     mill.waiting = {"t0"}
     mill.epoch()
@@ -334,30 +336,32 @@ def test_a_name_that_comes_again(tmp_path: Path) -> None:
 
 
 def test_failures_are_counted_and_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(source_cleaning, "_FIRST_PAUSE", 0.05)
-    monkeypatch.setattr(source_cleaning, "_LONGEST_PAUSE", 0.4)
+    monkeypatch.setattr(source_cleaning, "_FIRST_PAUSE", 1.0)
+    monkeypatch.setattr(source_cleaning, "_LONGEST_PAUSE", 3.0)
+    clock = Clock()
+    monkeypatch.setattr(source_cleaning, "time", clock)
     mill = Mill(tmp_path / "in", {"cleansource": "archive", "sourcearchivedir": str(tmp_path / "old")})
     (tmp_path / "old").write_text("a file where a directory should be")
-    tried: list[float] = []
+    tried: list[None] = []
     clean = source_cleaning.clean
-    monkeypatch.setattr(source_cleaning, "clean", lambda *given: (tried.append(time.monotonic()), clean(*given))[1])
+    monkeypatch.setattr(source_cleaning, "clean", lambda *given: (tried.append(None), clean(*given))[1])
     for number in range(3):
         mill.put(f"{number}")
     mill.list()
     mill.epoch()
     mill.checkpoint()
-    began = time.monotonic()
-    while time.monotonic() < began + 1.0:
+    for number, pause in enumerate((1.0, 2.0, 3.0, 3.0), 1):
         mill.proceed()
-        time.sleep(0.005)
-    assert 3 <= len(tried) <= 6, "after pauses of 0.05, 0.1, 0.2, 0.4 and 0.4 seconds"
+        assert len(tried) == number
+        clock.forward(pause - 0.1)
+        mill.proceed()
+        assert len(tried) == number, "the pause is not over"
+        clock.forward(0.2)
     (said,) = mill.said
     assert said.startswith("TM5082") and "3 files of table t0" in said
     (tmp_path / "old").unlink()
-    began = time.monotonic()
-    while mill.names() and time.monotonic() < began + 5:
-        mill.proceed()
-        time.sleep(0.01)
+    clock.forward(3.0)
+    mill.proceed()
     assert (mill.names(), sorted(p.name for p in (tmp_path / "old").iterdir())) == ([], ["0", "1", "2"])
     shutil.rmtree(tmp_path / "old")
     (tmp_path / "old").write_text("again")
@@ -365,10 +369,7 @@ def test_failures_are_counted_and_tried_again(tmp_path: Path, monkeypatch: pytes
     mill.list()
     mill.epoch()
     mill.checkpoint()
-    began = time.monotonic()
-    while len(mill.said) == 1 and time.monotonic() < began + 5:
-        mill.proceed()
-        time.sleep(0.01)
+    mill.proceed()
     assert [text[:6] for text in mill.said] == ["TM5082"] * 2, "it had gone on in between"
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from tidemill.errors import TidemillError
 from tidemill.sources.files import BUFFER_BYTES, FileReader, local_pattern
-from tidemill.sources.place import Place
+from tidemill.sources.place import Place, place_of
 from tidemill.sources.split import Split
 
 
@@ -176,3 +176,31 @@ def test_file_that_vanishes_while_it_is_listed(data: Path) -> None:
     assert Path(next(found).path).name == "a.csv"
     (data / "b.csv").unlink()
     assert [Path(f.path).name for f in found] == ["c.txt", "empty.csv"]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "missing"),
+    [
+        ("none/*.csv", "none"),
+        ("none/below/**/*.csv", "none/below"),
+        ("{none,neither}/*.csv", "none"),
+        ("{none,data}/x*.csv", ""),
+        ("data/*/none/*.csv", ""),
+        ("data/x*.csv", ""),
+        ("data", ""),
+    ],
+)
+def test_the_directory_of_a_glob(data: Path, pattern: str, missing: str) -> None:
+    path = f"{data.parent}/{pattern}"
+    found = place_of(path, {}).missing()
+    assert (found.number, found.got) == ("TM5047", f"{data.parent}/{missing}, of {path}") if found else not missing
+    place = place_of(path, {"failonmissing": "true"})
+    if missing:
+        with pytest.raises(TidemillError, match=f"TM5001(?s:.*){missing}"):
+            list(place.listing())
+        with pytest.raises(TidemillError, match="TM5001"):
+            list(place.unread(lambda names: names))
+        (data.parent / missing).mkdir(parents=True)
+    assert isinstance(list(place.listing()), list) and place.missing() is None
+    with pytest.raises(TidemillError, match="TM4003"):
+        place_of(path, {"failonmissing": "perhaps"})

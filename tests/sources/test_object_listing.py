@@ -10,9 +10,11 @@ from typing import Any
 
 import pytest
 
+from tidemill.errors import TidemillError
 from tidemill.objectstore.connection import Connection
 from tidemill.sources import object_listing
 from tidemill.sources.object_listing import PAGE_KEYS, SWEEP_PAGES, Cursor, ObjectListing
+from tidemill.sources.place import place_of
 
 TIME = datetime(2026, 11, 21, tzinfo=UTC)
 
@@ -189,3 +191,21 @@ def test_pages_are_those_that_there_are(bucket: Keys, monkeypatch: pytest.Monkey
     before = bucket.requests
     reader.take()
     assert bucket.requests - before <= SWEEP_PAGES + 3
+
+
+def test_a_glob_below_which_nothing_lies(bucket: Keys) -> None:
+    bucket.put("logs/a/1.csv")
+    for url, missing in (
+        ("s3://b/none/*.csv", "s3://b/none"),
+        ("s3://b/log/*", "s3://b/log"),
+        ("s3://b/{x,y}/*", "s3://b/x"),
+        ("s3://b/{x,logs}/*", None),
+        ("s3://b/logs/a/*.json", None),
+        ("s3://b/*.csv", None),
+    ):
+        place = place_of(url, {"failonmissing": "true"})
+        found = place.missing()
+        assert (found and found.got) == (missing and f"{missing}, the directory of {url}")
+        if missing:
+            with pytest.raises(TidemillError, match="TM5001"):
+                list(place.listing())

@@ -129,7 +129,7 @@ def test_a_multiset_before_and_after(seed: int) -> None:
         assert shown(table.compare(keys_of(chosen))) == everything
         enough = rng.choice([0, 3, 100])
 
-        def satisfied(owners: np.ndarray, values: tuple[object, ...], count: int, enough: int = enough) -> np.ndarray:
+        def satisfied(owners: np.ndarray, rows: object, count: int, enough: int = enough) -> np.ndarray:
             return np.asarray(np.bincount(owners, minlength=count) >= enough)
 
         begun = shown(table.compare_beginnings(keys_of(chosen), 2, satisfied))

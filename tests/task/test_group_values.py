@@ -143,6 +143,10 @@ def test_percentiles_at_the_infinities_and_nan() -> None:
     assert found(-inf, 1.0) == ["nan", "nan", "nan"]
     assert found(1.0, inf) == ["inf", "inf", "inf"]
     assert found(1.0, 2.0, nan) == ["1.5", "2.0", "nan"]
+    # Between two equal values there is nothing to add, not inf - inf.
+    for value in (inf, -inf):
+        twice = of_group(quarters, np.zeros(1, np.int64), pa.array([value]), np.full(1, 2, np.int64), 1)
+        assert twice[0].as_py() == [value] * 3
 
 
 @pytest.mark.parametrize("type_", [pa.int8(), pa.int16(), pa.int32(), pa.int64()])

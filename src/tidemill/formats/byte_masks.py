@@ -4,10 +4,6 @@ Everything here is an LLVM instruction that Numba does not offer, wrapped as an 
 with one byte compiles to one instruction with AVX-512, two with AVX2 and four with SSE2. The mask form of
 structural indexing follows simdjson (https://arxiv.org/abs/1902.08318).
 
-Hazard: Numba's cache on disk sees changes of a kernel's own file only. After editing a function that kernels of
-other files inline (here, ``values/digits.py``, ``values/field_text.py``, ``values/civil_dates.py``), delete the
-``*.nbi`` files in ``__pycache__``.
-
 Hazard: no function checks bounds. The caller guarantees that the bytes touched lie within the array.
 Byte order is little-endian, as on every platform that Spark and Arrow ship for.
 """

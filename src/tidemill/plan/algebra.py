@@ -103,7 +103,8 @@ class Join:
 
     Without keys it is a cross join. Keys are column positions of the sides; computed keys are columns of
     projections below. ``null_safe[i]`` marks ``<=>``, where NULL equals NULL. Output is the left columns, then
-    the right.
+    the right. ``spread`` marks a cross join with one row or none on the right, which is sent to where the left rows
+    are; with a node that always has exactly one row that is so anyway.
     """
 
     left: Node
@@ -112,6 +113,7 @@ class Join:
     right_keys: tuple[int, ...]
     null_safe: tuple[bool, ...]
     residual: Expression | None = None
+    spread: bool = field(default=False, metadata=LATER)
 
     def __post_init__(self) -> None:
         if self.residual is not None:
@@ -310,9 +312,10 @@ class Aggregate:
 class Window:
     """Each row with one more column per call, over the rows that have its values in the ``partition`` columns.
 
-    Without ``partition`` that is all rows. With ``limit`` only so many rows of each partition come out, the first
-    ones, and no call looks beyond the row it is for. Rows that ``order`` does not tell apart are taken in the order
-    of all their columns, so that the result is decided by the rows.
+    Without ``partition`` that is all rows. With ``limit`` only the first rows of each partition come out, those whose
+    ``limited`` (``row_number``, ``rank`` or ``dense_rank``) is at most that, and no call looks beyond the row it is
+    for; with the ranks, beyond its peers. Rows that ``order`` does not tell apart are taken in the order of all their
+    columns, so that the result is decided by the rows.
     """
 
     child: Node
@@ -321,6 +324,7 @@ class Window:
     calls: tuple[WindowCall, ...]
     names: tuple[str, ...]
     limit: int | None = None
+    limited: str = field(default="row_number", metadata=LATER)
 
     def __post_init__(self) -> None:
         width = len(self.child.schema)

@@ -15,11 +15,13 @@ from typing import Any
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import AnalysisException, ParseException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.functions import udf
 
 from tidemill.errors import TidemillError
 from tidemill.plan import catalyst_expressions, catalyst_frames, catalyst_places, catalyst_plan, statements
 from tidemill.plan.algebra import Node, Project
 from tidemill.plan.alter_table import AlterTable, parse_alter_table
+from tidemill.plan.catalyst_python import refused
 from tidemill.plan.statements import CreateTable, CreateView, Query, Source, Statement
 from tidemill.schema import DAY_TIME, YEAR_MONTH, Field, Schema, check_storable, type_from_spark
 from tidemill.task.expressions import Ref
@@ -81,6 +83,8 @@ class Catalyst:
         self._relations: dict[int, str] = {}
         self._marks: dict[str, str] = {}
         self._token = uuid.uuid4().hex
+        self.functions: dict[str, Any] = {}
+        """Python functions that queries may call, by name."""
 
     def register(self, name: str, schema: Schema) -> None:
         """Make a table or view known, replacing one of the same name."""
@@ -89,6 +93,23 @@ class Catalyst:
         leaf = frame._jdf.queryExecution().analyzed().collectLeaves().apply(0)
         self._relations[leaf.rdd().id()] = name
         frame.createOrReplaceTempView(f"`{name}`")
+
+    def register_function(self, name: str, function: Any, return_type: Any, deterministic: bool) -> None:
+        """Let queries call a Python function by name.
+
+        Raises
+        ------
+        TidemillError
+            TM2107 when it is not deterministic, or its type cannot be read.
+        """
+        if not deterministic or not getattr(function, "deterministic", True):
+            raise refused(name, "it is declared not deterministic", "a view needs a function of its arguments alone")
+        try:
+            self.functions[name] = function if return_type is None else udf(function, return_type)
+            self._spark.udf.register(name, self.functions[name])
+        except (PySparkException, TypeError) as error:
+            why = str(error).splitlines()[0]
+            raise refused(name, why, "give a type such as 'int' or 'array<string>'") from error
 
     def forget(self, name: str) -> None:
         """The name is no longer known."""
@@ -221,16 +242,31 @@ class Catalyst:
         text = analyzed.toJSON()
         catalyst_frames.check_python(text)
         catalyst_frames.check_settings(text)
-        for name, shown in _CHANGING.items():
-            if f"expressions.{name}" + '"' in text:
-                error = TidemillError(
-                    "TM2105",
-                    "a view cannot use a function whose value is not decided by its rows",
-                    got=shown,
-                    hint=_WITHOUT_THEM.get(name, "put the value into a column of a table, or write a constant"),
-                )
-                error.passed += catalyst_places.of_class(analyzed, name)
-                raise catalyst_places.placed(error, query, at, shown.rstrip("()"))
+        name = _changing(text)
+        if name is not None:
+            error = _not_decided(name)
+            error.passed += catalyst_places.of_class(analyzed, name)
+            raise catalyst_places.placed(error, query, at, _CHANGING[name].rstrip("()"))
+
+
+def check_classes(text: str) -> None:
+    """TM2105 when an analysed plan, as JSON, has a function whose value is not decided by the rows."""
+    name = _changing(text)
+    if name is not None:
+        raise _not_decided(name)
+
+
+def _changing(text: str) -> str | None:
+    return next((name for name in _CHANGING if f"expressions.{name}" + '"' in text), None)
+
+
+def _not_decided(name: str) -> TidemillError:
+    return TidemillError(
+        "TM2105",
+        "a view cannot use a function whose value is not decided by its rows",
+        got=_CHANGING[name],
+        hint=_WITHOUT_THEM.get(name, "put the value into a column of a table, or write a constant"),
+    )
 
 
 def _run_batches(optimizer: Any, plan: Any) -> Any:

@@ -20,8 +20,11 @@ from tidemill.plan.catalyst_intervals import (
     interval_literal,
     or_interval,
 )
+from tidemill.plan.catalyst_invoked import invoked, invoked_name
+from tidemill.plan.catalyst_json import JSON_RULES
 from tidemill.plan.catalyst_nested import NESTED_RULES, nested_literal
 from tidemill.plan.catalyst_places import passing
+from tidemill.plan.catalyst_python import PYTHON_RULES
 from tidemill.plan.catalyst_rules import (
     Rule,
     Translator,
@@ -34,6 +37,16 @@ from tidemill.plan.catalyst_rules import (
     only,
     type_of,
     unsupported,
+)
+from tidemill.plan.catalyst_text import (
+    TEXT_RULES,
+    checked_regex,
+    either,
+    is_constant,
+    like_columns,
+    locate_columns,
+    of_children,
+    trim_columns,
 )
 from tidemill.plan.catalyst_time import TIME_RULES
 from tidemill.plan.catalyst_tree import TRANSLATED, JsonTree, read_expression, read_plan, tree
@@ -80,7 +93,7 @@ def translate(node: JsonTree, inputs: Mapping[int, int]) -> Expression:
 
 def _shown(node: JsonTree) -> str:
     if node.name in ("StaticInvoke", "Invoke"):
-        return str(node.fields.get("functionName"))
+        return invoked_name(node)
     return node.name
 
 
@@ -205,10 +218,14 @@ def _like(node: JsonTree, to: Translator) -> Expression:
     escape = node.fields.get("escapeChar")
     if escape is None:
         raise unsupported("LIKE without its escape character", "internal: read the plan with read_plan()")
+    if not is_constant(node.children[1]):
+        return like_columns(node, to)
     return _regex_call(node, to, lambda text: patterns.like_regex(text, escape), "like")
 
 
 def _rlike(node: JsonTree, to: Translator) -> Expression:
+    if not is_constant(node.children[1]):
+        return _on_python("rlike")(node, to)
     return _regex_call(node, to, lambda text: patterns.java_regex(text, dollar=True)[0], "rlike")
 
 
@@ -221,8 +238,19 @@ def _regex_call(
         regex = convert(pattern)
         patterns.check(regex)
     except patterns.DifferentRegexError as error:
-        raise unsupported(f"{function} with the pattern {pattern!r}: {error}") from None
+        if function == "like":
+            raise unsupported(f"{function} with the pattern {pattern!r}: {error}") from None
+        return _on_python(function)(node, to)
     return call(function, (value,), options.pop("type", pa.bool_()), regex=regex, **options)
+
+
+def _on_python(function: str) -> Rule:
+    """The same function on Python's ``re``: patterns that are columns, and constructs that RE2 has not."""
+    return {
+        "rlike": checked_regex("rlike_java", pa.bool_(), (0, 1)),
+        "regexp_extract": checked_regex("regexp_extract_java", pa.string(), (0, 1, 2), 2),
+        "regexp_replace": checked_regex("regexp_replace_java", pa.string(), (0, 1, 2, 3)),
+    }[function]
 
 
 def _like_many(combine: str, negated: bool) -> Rule:
@@ -247,6 +275,8 @@ def _like_many(combine: str, negated: bool) -> Rule:
 
 
 def _regexp_extract(node: JsonTree, to: Translator) -> Expression:
+    if not is_constant(node.children[1]) or not is_constant(node.children[2]):
+        return _on_python("regexp_extract")(node, to)
     group = to.constant(node, 2)
 
     def convert(text: str) -> str:
@@ -259,9 +289,11 @@ def _regexp_extract(node: JsonTree, to: Translator) -> Expression:
 
 
 def _regexp_replace(node: JsonTree, to: Translator) -> Expression:
+    if not all(is_constant(child) for child in node.children[1:]):
+        return _on_python("regexp_replace")(node, to)
     replacement = to.constant(node, 2)
     if to.constant(node, 3) != 1 or "\\" in replacement or "$" in replacement:
-        raise unsupported("regexp_replace with a start position, or with $ or \\ in the replacement")
+        return _on_python("regexp_replace")(node, to)
 
     def convert(text: str) -> str:
         regex, _ = patterns.java_regex(text, dollar=False)
@@ -275,8 +307,8 @@ def _regexp_replace(node: JsonTree, to: Translator) -> Expression:
 def _text_test(function: str) -> Rule:
     def rule(node: JsonTree, to: Translator) -> Expression:
         value = to.arg(node, 0)
-        if not pa.types.is_string(value.type):
-            raise unsupported(f"{function} of {type_to_ddl(value.type)}")
+        if not is_constant(node.children[1]):
+            return call(f"{function}_any", to.args(node), pa.bool_())
         return call(function, (value,), pa.bool_(), pattern=to.constant(node, 1))
 
     return rule
@@ -295,8 +327,26 @@ def _with_constants(function: str, kept: tuple[int, ...], type_: pa.DataType, **
     return rule
 
 
+def _negate(node: JsonTree, to: Translator) -> Expression:
+    """``right(s, n)`` is a substring from -n, which wraps around."""
+    return fixed("negate" if node.fields.get("failOnError", True) else "negate_wrapping")(_ansi_of(node), to)
+
+
+def _ansi_of(node: JsonTree) -> JsonTree:
+    return JsonTree(node.name, node.fields | {"failOnError": True}, node.children)
+
+
+def _concat_ws(node: JsonTree, to: Translator) -> Expression:
+    """The elements of arrays are parts like others."""
+    args = to.args(node)
+    lists = any(pa.types.is_list(arg.type) for arg in args)
+    return call("concat_ws_lists" if lists else "concat_ws", args, pa.string(), args[0].nullable)
+
+
 def _trim(function: str) -> Rule:
     def rule(node: JsonTree, to: Translator) -> Expression:
+        if len(node.children) > 1 and not is_constant(node.children[1]):
+            return trim_columns(function)(node, to)
         characters = to.constant(node, 1) if len(node.children) > 1 else " "
         return call(function, (to.arg(node, 0),), pa.string(), characters=characters)
 
@@ -304,10 +354,13 @@ def _trim(function: str) -> Rule:
 
 
 def _pad(function: str) -> Rule:
-    return _with_constants(function, (0, 1), pa.string(), padding=2)
+    constant = _with_constants(function, (0, 1), pa.string(), padding=2)
+    return either(constant, of_children(f"{function}_any", (0, 1, 2), pa.string()), 2)
 
 
 def _locate(node: JsonTree, to: Translator) -> Expression:
+    if not is_constant(node.children[1 if node.name == "StringInstr" else 0]):
+        return locate_columns(node, to)
     if node.name == "StringInstr":
         return call("locate", (to.arg(node, 0),), pa.int32(), search=to.constant(node, 1))
     text, start = to.arg(node, 1), to.arg(node, 2)
@@ -352,7 +405,7 @@ _RULES: dict[str, Rule] = {
         }.items()
     },
     "EqualNullSafe": fixed("eq_null_safe", pa.bool_(), False),
-    "UnaryMinus": or_interval("interval_negate", fixed("negate")),
+    "UnaryMinus": or_interval("interval_negate", _negate),
     "Abs": or_interval("interval_abs", fixed("abs")), "Cast": _cast, "AnsiCast": _cast,
     "And": fixed("and", pa.bool_()), "Or": fixed("or", pa.bool_()), "Not": fixed("not", pa.bool_()),
     "IsNull": fixed("is_null", pa.bool_(), False), "IsNotNull": fixed("is_not_null", pa.bool_(), False),
@@ -367,12 +420,21 @@ _RULES: dict[str, Rule] = {
     "Upper": fixed("upper"), "Lower": fixed("lower"), "InitCap": fixed("initcap"),
     "Length": fixed("length", _INT), "OctetLength": fixed("octet_length", _INT),
     "BitLength": fixed("bit_length", _INT),
-    "ConcatWs": only("concat_ws", (_TEXT,)),
+    "ConcatWs": _concat_ws,
     "Substring": only("substring", (_TEXT, _BYTES)),
     "StringTrim": _trim("trim"), "StringTrimLeft": _trim("ltrim"), "StringTrimRight": _trim("rtrim"),
-    "StringReplace": _with_constants("replace", (0,), _STRING, search=1, replacement=2),
-    "StringTranslate": _with_constants("translate", (0,), _STRING, source=1, target=2),
-    "SubstringIndex": _with_constants("substring_index", (0,), _STRING, delimiter=1, count=2),
+    "StringReplace": either(
+        _with_constants("replace", (0,), _STRING, search=1, replacement=2),
+        of_children("replace_any", (0, 1, 2), _STRING), 1, 2,
+    ),
+    "StringTranslate": either(
+        _with_constants("translate", (0,), _STRING, source=1, target=2),
+        of_children("translate_any", (0, 1, 2), _STRING), 1, 2,
+    ),
+    "SubstringIndex": either(
+        _with_constants("substring_index", (0,), _STRING, delimiter=1, count=2),
+        of_children("substring_index_any", (0, 1, 2), _STRING), 1, 2,
+    ),
     "StringLPad": _pad("lpad"), "StringRPad": _pad("rpad"), "StringRepeat": fixed("repeat"),
     "StringInstr": _locate, "StringLocate": _locate,
     "Ascii": fixed("ascii", _INT), "Chr": fixed("chr", _STRING),
@@ -402,5 +464,9 @@ _RULES: dict[str, Rule] = {
     **INTERVAL_RULES,
     **TIME_RULES,
     **NESTED_RULES,
+    **JSON_RULES,
+    "StaticInvoke": invoked, "Invoke": invoked,
+    **TEXT_RULES,
+    **PYTHON_RULES,
     "UnscaledValue": fixed("unscaled_value", _LONG), "MakeDecimal": _make_decimal,
 }  # fmt: skip

@@ -10,20 +10,22 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any
 
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from tidemill.errors import TidemillError
+from tidemill.plan.statement_words import no_query
 from tidemill.schema import Schema
 
 _PYTHON = re.compile(
-    r'"class":"[\w.]*\.(PythonUDF|PythonUDAF|PythonUDTF|ScalaUDF|ScalaUDAF|PythonMapInArrow|MapInArrow)"'
+    r'"class":"[\w.]*\.(PythonUDAF|PythonUDTF|ScalaUDF|ScalaUDAF|PythonMapInArrow|MapInArrow|MapInPandas)"'
 )
-_NAMED = re.compile(r'"class":"[\w.]*\.(?:PythonUDF|PythonUDAF|ScalaUDF)"[^}]*?"name":"([^"]*)"')
+_NAMED = re.compile(r'"class":"[\w.]*\.(?:PythonUDAF|ScalaUDF)"[^}]*?"name":"([^"]*)"')
 _ZONE = re.compile(r'"timeZoneId":"([^"]+)"')
 _UTC = frozenset({"UTC", "Etc/UTC", "GMT", "Z", "+00:00", "Etc/GMT", "Universal", "Zulu"})
 
@@ -34,6 +36,13 @@ def struct(spark: SparkSession, schema: Schema) -> StructType:
     assert jvm is not None
     text = jvm.org.apache.spark.sql.types.StructType.fromDDL(schema.to_ddl()).json()
     return StructType.fromJson(json.loads(text))
+
+
+def check_reads(session: SparkSession, text: str) -> None:
+    """TM2024 for ``WITH ... INSERT`` and ``FROM ... INSERT``; what cannot be parsed is for the analyser to tell."""
+    with suppress(PySparkException):
+        if "plans.logical.Insert" in session._jsparkSession.sessionState().sqlParser().parsePlan(text).toJSON():
+            raise no_query(text)
 
 
 def unreadable_frame(spark: SparkSession, name: str, columns: StructType, mark: str) -> DataFrame:
@@ -70,7 +79,7 @@ def check_python(text: str) -> None:
             "TM2107",
             "a view cannot call a function written by the user",
             got=named[1] if named else found[1],
-            hint="use Spark's built-in functions; docs/functions.md lists those that are supported",
+            hint="a scalar function in Python is supported: F.udf, F.pandas_udf, F.arrow_udf, Mill.register_function",
         )
 
 

@@ -1,4 +1,4 @@
-"""Catalyst's Generate: explode, posexplode, inline, stack, each also outer, and LATERAL VIEW of them."""
+"""Catalyst's Generate: explode, posexplode, inline, stack, json_tuple, each also outer, and LATERAL VIEW of them."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ import pyarrow as pa
 from tidemill.errors import TidemillError
 from tidemill.plan.algebra import Generate, Node
 from tidemill.plan.catalyst_expressions import JsonTree, translate
+from tidemill.plan.catalyst_json import json_tuple
 from tidemill.task.expressions import Call, Expression, Literal
 
-_EXPLODING = frozenset({"Explode", "PosExplode", "Inline", "Stack"})
+_EXPLODING = frozenset({"Explode", "PosExplode", "Inline", "Stack", "JsonTuple"})
 
 
 def generate(
@@ -34,13 +35,15 @@ def generate(
             "TM2103",
             "this part of a query is not supported yet in a materialized view",
             got=generator.name,
-            hint="generators: explode, posexplode, inline, stack",
+            hint="generators: explode, posexplode, inline, stack, json_tuple",
         )
     if generator.name == "Stack":
         argument = _stacked(generator, inputs)
+    elif generator.name == "JsonTuple":
+        argument = json_tuple(tuple(translate(c, inputs) for c in generator.children))
     else:
         argument = translate(generator.children[0], inputs)
-    position, spread = generator.name == "PosExplode", generator.name in ("Inline", "Stack")
+    position, spread = generator.name == "PosExplode", generator.name in ("Inline", "Stack", "JsonTuple")
     return Generate(child, argument, kept, position, spread, outer, names)
 
 

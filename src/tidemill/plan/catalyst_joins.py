@@ -5,6 +5,8 @@ full outer   =  left outer  +  (right anti left), padded with NULLs
 semi, anti with a residual condition
              =  semi, anti on the whole left row against the left rows that an inner join finds
 existence    =  semi with true  +  anti with false
+
+Semi, anti and existence joins whose condition holds for NULLs, as that of NOT IN does, are in ``null_aware_joins.py``.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ import pyarrow as pa
 
 from tidemill.errors import TidemillError
 from tidemill.plan.algebra import Join, Node, Project, SemiJoin, Union
+from tidemill.plan.null_aware_joins import Judged, judge_null_aware
 from tidemill.plan.null_safe_keys import merge_null_tests
 from tidemill.task.expressions import Call, Expression, Literal, Ref, references, remap
 
@@ -70,24 +73,34 @@ def build_join(kind: str, left: Node, right: Node, conjuncts: list[Expression]) 
             if shown
             else "inner, cross, outer, semi and anti joins",
         )
-    sides = _split(left, right, conjuncts)
-    match kind:
-        case "LeftSemi":
-            return _cut(_semi(sides, anti=False), sides.left_width)
-        case "LeftAnti":
-            return _cut(_semi(sides, anti=True), sides.left_width)
-        case "ExistenceJoin":
-            yes, no = (
-                _with_literals(_semi(sides, anti), sides.left_width, [Literal(not anti, pa.bool_())])
-                for anti in (False, True)
-            )
-            return Union((yes, no))
+    if kind in ("LeftSemi", "LeftAnti", "ExistenceJoin"):
+        return _judged(kind, left, right, merge_null_tests(conjuncts))
+    sides = _split(left, right, merge_null_tests(conjuncts))
     parts = [_inner(sides)]
     if kind in ("LeftOuter", "FullOuter"):
         parts.append(_unmatched_left(sides))
     if kind in ("RightOuter", "FullOuter"):
         parts.append(_unmatched_right(sides))
     return parts[0] if len(parts) == 1 else Union(tuple(parts))
+
+
+def _judged(kind: str, left: Node, right: Node, conjuncts: list[Expression]) -> Node:
+    """A semi, anti or existence join."""
+    parts = judge_null_aware(left, right, conjuncts, _judge)
+    if parts is None:
+        matched, unmatched = (_judge(left, right, conjuncts, anti) for anti in (False, True))
+        parts = Judged((matched,), (unmatched,))
+    if kind == "ExistenceJoin":
+        width = len(left.schema)
+        found = [(n, True) for n in parts.matched] + [(n, False) for n in parts.unmatched]
+        return Union(tuple(_with_literals(n, width, [Literal(yes, pa.bool_())]) for n, yes in found))
+    nodes = parts.matched if kind == "LeftSemi" else parts.unmatched
+    return nodes[0] if len(nodes) == 1 else Union(nodes)
+
+
+def _judge(left: Node, right: Node, conjuncts: list[Expression], anti: bool) -> Node:
+    """The left rows with a match, or with ``anti`` those without."""
+    return _cut(_semi(_split(left, right, conjuncts), anti), len(left.schema))
 
 
 def projection(child: Node, columns: list[Expression]) -> Node:
@@ -114,7 +127,6 @@ def _with_literals(node: Node, width: int, literals: list[Expression]) -> Node:
 
 def _split(left: Node, right: Node, conjuncts: list[Expression]) -> _Sides:
     """Split a condition into keys and the rest; computed keys become extra columns of the sides."""
-    conjuncts = merge_null_tests(conjuncts)
     left_width, right_width = len(left.schema), len(right.schema)
     left_columns, right_columns = _refs(left, left_width), _refs(right, right_width)
     keys: list[tuple[int, int, bool]] = []

@@ -6,7 +6,9 @@ from typing import Any
 
 import pyarrow as pa
 
+from tidemill.plan.catalyst_lambdas import LAMBDA_RULES
 from tidemill.plan.catalyst_rules import Rule, Translator, call, constant_value, fixed, only, type_of, unsupported
+from tidemill.plan.catalyst_text import is_constant, split_columns
 from tidemill.plan.catalyst_tree import JsonTree
 from tidemill.schema import DAY_TIME, YEAR_MONTH, type_to_ddl
 from tidemill.task.expressions import Call, Expression, Literal
@@ -28,6 +30,11 @@ def nested_literal(node: JsonTree) -> Expression:
     if "nested" not in node.fields:
         raise unsupported(f"constant of type {type_to_ddl(type_)}", "internal: read the plan with read_plan()")
     return _constant(node.fields["nested"], type_)
+
+
+def constant_expression(value: Any, type_: pa.DataType) -> Expression:
+    """A value as the JVM has it as an expression."""
+    return _constant(value, type_)
 
 
 def _constant(value: Any, type_: pa.DataType) -> Expression:
@@ -102,6 +109,8 @@ def _map_value(node: JsonTree, to: Translator) -> Expression:
 def _element_at(node: JsonTree, to: Translator) -> Expression:
     first = node.children[0]
     if first.name == "StringSplitSQL":
+        if not is_constant(first.children[1]):
+            return call("split_part_any", (*to.args(first), to.arg(node, 1)), pa.string())
         args = (to.arg(first, 0), to.arg(node, 1))
         return call("split_part", args, pa.string(), delimiter=to.constant(first, 1))
     if pa.types.is_map(to.arg(node, 0).type):
@@ -117,6 +126,8 @@ def _size(node: JsonTree, to: Translator) -> Expression:
 
 
 def _split(node: JsonTree, to: Translator) -> Expression:
+    if not is_constant(node.children[1]) or not is_constant(node.children[2]):
+        return split_columns(node, to)
     pattern, limit = to.constant(node, 1), to.constant(node, 2)
     args = (to.arg(node, 0),)
     type_ = pa.list_(pa.string())
@@ -129,56 +140,14 @@ def _split(node: JsonTree, to: Translator) -> Expression:
         patterns.check(regex)
         if patterns.matches_empty(regex):
             raise patterns.DifferentRegexError("it can match the empty text")
-    except patterns.DifferentRegexError as error:
-        raise unsupported(f"split with the pattern {pattern!r}: {error}") from None
+    except patterns.DifferentRegexError:
+        return split_columns(node, to)
     return call("split", args, type_, limit=limit, regex=regex)
 
 
 def _sort_array(node: JsonTree, to: Translator) -> Expression:
     value, ascending = to.arg(node, 0), to.constant(node, 1)
     return call("sort_array", (value,), value.type, value.nullable, ascending=bool(ascending))
-
-
-_DEFAULT_ORDER = (
-    "LambdaFunction If And IsNull V IsNull V Literal If IsNull V Literal If IsNull V Literal If LessThan V V Literal "
-    "If GreaterThan V V Literal Literal V V"
-)
-
-
-def _shape(node: JsonTree) -> str:
-    name = "V" if node.name == "NamedLambdaVariable" else node.name
-    return " ".join([name, *(_shape(child) for child in node.children)])
-
-
-def _array_sort(node: JsonTree, to: Translator) -> Expression:
-    if _shape(node.children[1]) != _DEFAULT_ORDER:
-        raise unsupported("array_sort with a function", "array_sort(array) without one is understood")
-    value = to.arg(node, 0)
-    return call("sort_array", (value,), value.type, value.nullable, ascending=True, nulls_last=True)
-
-
-def _transform(node: JsonTree, to: Translator) -> Expression:
-    """Catalyst itself normalises the floats of a join key so; keys of Tidemill need no help."""
-    if _shape(node.children[1]) == "LambdaFunction KnownFloatingPointNormalized NormalizeNaNAndZero V V":
-        return to.arg(node, 0)
-    raise _lambda(node)
-
-
-def _filter(node: JsonTree, to: Translator) -> Expression:
-    """``array_compact`` is a filter with a function of its own."""
-    if _shape(node.children[1]) == "LambdaFunction IsNotNull V V":
-        return call("array_compact", (to.arg(node, 0),), to.arg(node, 0).type)
-    raise _lambda(node)
-
-
-def _lambda(node: JsonTree) -> Exception:
-    return unsupported(
-        f"{node.name} with a function", "functions with x -> ... are not supported: explode the array and aggregate"
-    )
-
-
-def _refused(node: JsonTree, to: Translator) -> Expression:
-    raise _lambda(node)
 
 
 def _sequence(node: JsonTree, to: Translator) -> Expression:
@@ -202,6 +171,11 @@ def _of_lists(function: str, otherwise: Rule) -> Rule:
     return rule
 
 
+def _reverse(node: JsonTree, to: Translator) -> Expression:
+    binary = pa.types.is_binary(to.arg(node, 0).type)
+    return fixed("reverse_bytes" if binary else "reverse")(node, to)
+
+
 def _list_of(function: str, type_of_first: Any) -> Rule:
     def rule(node: JsonTree, to: Translator) -> Expression:
         args = to.args(node)
@@ -212,17 +186,6 @@ def _list_of(function: str, type_of_first: Any) -> Rule:
 
 def _array_join(node: JsonTree, to: Translator) -> Expression:
     return call("array_join", to.args(node), pa.string())
-
-
-def _array_insert(node: JsonTree, to: Translator) -> Expression:
-    """``array_append`` and ``array_prepend`` arrive as this."""
-    array, position, value = to.arg(node, 0), to.arg(node, 1), to.arg(node, 2)
-    one = call("array", (value,), array.type, False)
-    if position == Literal(-1, _INT) and not node.fields.get("legacyNegativeIndex"):
-        return call("array_concat", (array, one), array.type)
-    if position == Literal(1, _INT):
-        return call("array_concat", (one, array), array.type)
-    raise unsupported("array_insert", "array_append and array_prepend are understood")
 
 
 def _array_prepend(node: JsonTree, to: Translator) -> Expression:
@@ -236,11 +199,6 @@ def _map_entries(type_: pa.DataType) -> pa.DataType:
     return pa.list_(pa.struct([pa.field("key", type_.key_type), pa.field("value", type_.item_type)]))
 
 
-_LAMBDAS = (
-    "ArrayExists", "ArrayForAll", "ArrayAggregate", "MapFilter", "TransformKeys", "TransformValues", "MapZipWith",
-    "ZipWith",
-)  # fmt: skip
-
 NESTED_RULES: dict[str, Rule] = {
     "CreateArray": _create_array, "CreateNamedStruct": _create_struct, "CreateMap": _create_map,
     "GetStructField": _struct_field, "GetArrayStructFields": _field_of_elements, "GetArrayItem": _array_item,
@@ -249,18 +207,17 @@ NESTED_RULES: dict[str, Rule] = {
     "ArraysOverlap": fixed("arrays_overlap", _BOOL, True),
     "ArrayMin": _list_of("array_min", lambda t: t.value_type),
     "ArrayMax": _list_of("array_max", lambda t: t.value_type),
-    "StringSplit": _split, "SortArray": _sort_array, "ArraySort": _array_sort, "ArrayTransform": _transform,
-    "ArrayFilter": _filter, "Sequence": _sequence, "ArrayDistinct": fixed("array_distinct"),
+    "StringSplit": _split, "SortArray": _sort_array, "Sequence": _sequence, "ArrayDistinct": fixed("array_distinct"),
     "ArrayJoin": _array_join, "Slice": fixed("slice"), "ArrayRemove": fixed("array_remove"),
     "Flatten": _list_of("flatten", lambda t: t.value_type), "ArrayRepeat": _list_of("array_repeat", pa.list_),
     "ArrayUnion": fixed("array_union"), "ArrayIntersect": fixed("array_intersect"),
-    "ArrayExcept": fixed("array_except"), "ArrayInsert": _array_insert,
+    "ArrayExcept": fixed("array_except"),
     "ArrayAppend": _array_prepend, "ArrayPrepend": _array_prepend,
     "MapKeys": _list_of("map_keys", lambda t: pa.list_(t.key_type)),
     "MapValues": _list_of("map_values", lambda t: pa.list_(t.item_type)),
     "MapEntries": _list_of("map_entries", _map_entries), "MapFromArrays": _map_from_arrays,
     "MapConcat": fixed("map_concat"), "MapSort": fixed("map_sort"), "KnownNotContainsNull": lambda n, to: to.arg(n, 0),
     "Concat": _of_lists("array_concat", only("concat", (pa.types.is_string, pa.types.is_binary))),
-    "Reverse": _of_lists("array_reverse", only("reverse", (pa.types.is_string,))),
-    **dict.fromkeys(_LAMBDAS, _refused),
+    "Reverse": _of_lists("array_reverse", _reverse),
+    **LAMBDA_RULES,
 }  # fmt: skip

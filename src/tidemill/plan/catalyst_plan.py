@@ -7,12 +7,14 @@ clauses become columns of projections below. Pure Python: the JVM is not needed 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
 
 from tidemill.errors import TidemillError
+from tidemill.plan import catalyst_values
 from tidemill.plan.aggregate_reader import AggregateReader
 from tidemill.plan.algebra import (
     Aggregate,
@@ -22,22 +24,21 @@ from tidemill.plan.algebra import (
     Project,
     Repeat,
     Scan,
-    SortKey,
-    TopRows,
     Union,
 )
 from tidemill.plan.catalyst_aggregates import aggregate
-from tidemill.plan.catalyst_expressions import JsonTree, translate
-from tidemill.plan.catalyst_expressions import tree as read_tree
+from tidemill.plan.catalyst_expressions import translate
 from tidemill.plan.catalyst_generate import generate
 from tidemill.plan.catalyst_joins import build_join, projection
+from tidemill.plan.catalyst_order import Ordered, bounds, check_aggregates, first_rows, ordered
 from tidemill.plan.catalyst_pivot import has_pivot, unpivoted
 from tidemill.plan.catalyst_places import passing
 from tidemill.plan.catalyst_rows_of_groups import rows_of_groups
 from tidemill.plan.catalyst_sessions import is_session, merge_sessions, with_session
 from tidemill.plan.catalyst_subqueries import ONE_ROW, some_rows, with_subqueries
-from tidemill.plan.catalyst_tree import translated
-from tidemill.plan.catalyst_windows import read_window
+from tidemill.plan.catalyst_tree import JsonTree, translated, trees
+from tidemill.plan.catalyst_tree import tree as read_tree
+from tidemill.plan.catalyst_windows import check_decided, follows_rows, read_window
 from tidemill.schema import Field, type_from_spark
 from tidemill.task.expressions import Expression, Literal, Ref
 
@@ -49,14 +50,37 @@ _SUPPORTED_NODES = (
 
 @dataclass(frozen=True)
 class _Bound:
-    """An algebra node and where each Catalyst attribute is in its output."""
+    """An algebra node and where each Catalyst attribute is in its output.
+
+    ``columns`` are those that Catalyst's operator has, in its order, where the node has others, too: windows keep
+    computed columns that they are partitioned or ordered by.
+    """
 
     node: Node
     inputs: Mapping[int, int]
+    columns: tuple[int, ...] | None = None
+
+    @property
+    def output(self) -> tuple[int, ...]:
+        """Positions of the columns that Catalyst's operator has."""
+        return tuple(range(len(self.node.schema))) if self.columns is None else self.columns
+
+    def exact(self) -> _Bound:
+        """The same without other columns."""
+        if self.columns is None:
+            return self
+        fields = self.node.schema.fields
+        kept = [Ref(c, fields[c].type, fields[c].nullable) for c in self.columns]
+        places = {c: i for i, c in enumerate(self.columns)}
+        inputs = {identity: places[c] for identity, c in self.inputs.items() if c in places}
+        return _Bound(projection(self.node, list(kept)), inputs)
 
 
 def read_plan(
-    nodes: list[dict[str, Any]], relations: Mapping[int, str], marks: Mapping[str, str] | None = None
+    nodes: list[dict[str, Any]],
+    relations: Mapping[int, str],
+    marks: Mapping[str, str] | None = None,
+    base: Node | None = None,
 ) -> Node:
     """The algebra of an optimised logical plan.
 
@@ -68,24 +92,19 @@ def read_plan(
         RDD id to name of every relation that a view may read.
     marks : dict, optional
         RDD name to relation, for leaves of DataFrames.
+    base : Node, optional
+        What constant rows hang on in a query without a table; without it such a query is refused.
 
     Raises
     ------
     TidemillError
         TM2006 for a foreign relation; TM2101, TM2102, TM2103 or TM2104 for what is not supported yet.
     """
-    reader = _PlanReader(relations, marks or {})
-    bound = reader.read(read_tree(nodes))
-    return bound.node
-
-
-def _expressions(field: Any) -> list[JsonTree]:
-    """Expression lists are lists of pre-order lists; a single expression is one pre-order list."""
-    if not field:
-        return []
-    if isinstance(field[0], dict):
-        return [read_tree(field)]
-    return [read_tree(e) for e in field]
+    reader = _PlanReader(relations, marks or {}, base)
+    leaf = catalyst_values.base_of(nodes)
+    if leaf is not None:
+        reader.base = catalyst_values.narrow(reader.relation(read_tree([leaf])))
+    return reader.read(read_tree(nodes)).exact().node
 
 
 def _id(tree: JsonTree) -> int:
@@ -93,9 +112,10 @@ def _id(tree: JsonTree) -> int:
 
 
 class _PlanReader:
-    def __init__(self, relations: Mapping[int, str], marks: Mapping[str, str]) -> None:
+    def __init__(self, relations: Mapping[int, str], marks: Mapping[str, str], base: Node | None) -> None:
         self._relations = relations
         self._marks = marks
+        self.base = base
 
     def read(self, tree: JsonTree) -> _Bound:
         with passing(tree):
@@ -120,14 +140,26 @@ class _PlanReader:
             case "Generate" if _is_replicate(tree):
                 return self._replicate(tree)
             case "Window":
-                child = self.read(tree.children[0])
-                return _Bound(*read_window(tree, child.node, child.inputs))
+                return self._window(tree)
             case "Generate":
                 return self._generate(tree)
+            case "ArrowEvalPython" | "BatchEvalPython":
+                return self._called(tree)
+            case "OneRowRelation":
+                return _Bound(catalyst_values.one_row(self.base), {})
+            case "LocalRelation" | "Range":
+                attributes = trees(tree.fields["output"])
+                rows = (
+                    catalyst_values.numbers
+                    if tree.name == "Range"
+                    else partial(catalyst_values.values, attributes=attributes)
+                )
+                return _Bound(rows(tree, base=self.base), {_id(a): i for i, a in enumerate(attributes)})
             case "GlobalLimit" | "LocalLimit" | "Offset":
                 return self._top(tree)
             case "Sort" | "SubqueryAlias" | "RepartitionByExpression" | "Repartition" | "RebalancePartitions":
-                return self.read(tree.children[0])  # the order of a view's rows is nobody's promise
+                # Whoever relies on the order of rows has asked for it (catalyst_order.py).
+                return self.read(tree.children[0])
         if tree.name in _FOREIGN:
             raise foreign(_FOREIGN[tree.name])
         raise TidemillError(
@@ -138,7 +170,12 @@ class _PlanReader:
         )
 
     def _scan(self, tree: JsonTree) -> _Bound:
-        attributes = _expressions(tree.fields["output"])
+        attributes = trees(tree.fields["output"])
+        return _Bound(self.relation(tree), {_id(a): i for i, a in enumerate(attributes)})
+
+    def relation(self, tree: JsonTree) -> Scan:
+        """The table or view that a leaf stands for."""
+        attributes = trees(tree.fields["output"])
         fields = tuple(
             Field(a.fields["name"], type_from_spark(a.fields["dataType"]), bool(a.fields["nullable"]))
             for a in attributes
@@ -146,29 +183,39 @@ class _PlanReader:
         relation = self._relations.get(tree.fields["rddId"]) or self._marks.get(tree.fields.get("rddName") or "")
         if relation is None:
             raise foreign("a Spark table or DataFrame")
-        return _Bound(Scan(relation, fields), {_id(a): i for i, a in enumerate(attributes)})
+        return Scan(relation, fields)
+
+    def _called(self, tree: JsonTree) -> _Bound:
+        """The columns of the child, and one for each function of the user's."""
+        child = self.read(tree.children[0])
+        fields = child.node.schema.fields
+        columns: list[Expression] = [Ref(i, f.type, f.nullable) for i, f in enumerate(fields)]
+        results = trees(tree.fields["resultAttrs"])
+        columns += [translate(e, child.inputs) for e in trees(tree.fields["udfs"])]
+        found = {_id(r): len(fields) + i for i, r in enumerate(results)}
+        return _Bound(projection(child.node, columns), {**child.inputs, **found}, (*child.output, *found.values()))
 
     def _filter(self, tree: JsonTree) -> _Bound:
         below = self._below(tree)
-        child, (condition,) = self._with_subqueries(below, _expressions(tree.fields["condition"]))
+        child, (condition,) = self._with_subqueries(below, trees(tree.fields["condition"]))
         kept = Filter(child.node, translate(condition, child.inputs))
         if child.node is below.node or below.node == ONE_ROW:
-            return _Bound(kept, child.inputs)
+            return replace(below, node=kept)
         fields = below.node.schema.fields
-        return _Bound(projection(kept, [Ref(i, f.type, f.nullable) for i, f in enumerate(fields)]), below.inputs)
+        return replace(below, node=projection(kept, [Ref(i, f.type, f.nullable) for i, f in enumerate(fields)]))
 
     def _project(self, tree: JsonTree) -> _Bound:
         return self._projected(tree, self._below(tree))
 
     def _projected(self, tree: JsonTree, below: _Bound) -> _Bound:
-        listed = _expressions(tree.fields["projectList"])
+        listed = trees(tree.fields["projectList"])
         child, outputs = self._with_subqueries(below, listed)
         expressions = tuple(translate(e, child.inputs) for e in outputs)
         names = tuple(e.fields["name"] for e in outputs)
         return _Bound(Project(child.node, expressions, names), {_id(e): i for i, e in enumerate(outputs)})
 
     def _union(self, tree: JsonTree) -> _Bound:
-        children = [self.read(c) for c in tree.children]
+        children = [self.read(c).exact() for c in tree.children]
         first = children[0]
         width = len(first.node.schema)
         for other in children[1:]:
@@ -182,24 +229,26 @@ class _PlanReader:
         inputs = {**left.inputs, **{i: p + width for i, p in right.inputs.items()}}
         conjuncts = [
             translate(part, inputs)
-            for condition in _expressions(tree.fields.get("condition"))
+            for condition in trees(tree.fields.get("condition"))
             for part in _conjuncts(condition)
         ]
         node = build_join(kind, left.node, right.node, conjuncts)
         if exists is not None:
-            return _Bound(node, {**left.inputs, exists: width})
-        return _Bound(node, left.inputs if kind in ("LeftSemi", "LeftAnti") else inputs)
+            return _Bound(node, {**left.inputs, exists: width}, (*left.output, width))
+        if kind in ("LeftSemi", "LeftAnti"):
+            return replace(left, node=node)
+        return _Bound(node, inputs, (*left.output, *(width + c for c in right.output)))
 
     def _expand(self, tree: JsonTree) -> _Bound:
         """GROUPING SETS: every row once per set, with the columns that are not of the set NULL."""
         child = self.read(tree.children[0])
-        outputs = _expressions(tree.fields["output"])
+        outputs = trees(tree.fields["output"])
         fields = [
             Field(o.fields["name"], type_from_spark(o.fields["dataType"]), bool(o.fields["nullable"])) for o in outputs
         ]
         parts: list[Node] = []
         for row in tree.fields["projections"]:
-            columns = [translate(e, child.inputs) for e in _expressions(row)]
+            columns = [translate(e, child.inputs) for e in trees(row)]
             typed = [
                 Literal(None, f.type) if c == Literal(None, pa.null()) else c
                 for c, f in zip(columns, fields, strict=True)
@@ -209,9 +258,9 @@ class _PlanReader:
 
     def _generate(self, tree: JsonTree) -> _Bound:
         child = self.read(tree.children[0])
-        (generator,) = _expressions(tree.fields["generator"])
+        (generator,) = trees(tree.fields["generator"])
         listed = [int(i) for i in tree.fields["keptIds"]]
-        outputs = _expressions(tree.fields["generatorOutput"])
+        outputs = trees(tree.fields["generatorOutput"])
         kept = tuple(child.inputs[i] for i in listed)
         names = tuple(str(o.fields["name"]) for o in outputs)
         node = generate(child.node, generator, child.inputs, kept, bool(tree.fields["outer"]), names)
@@ -220,56 +269,58 @@ class _PlanReader:
 
     def _top(self, tree: JsonTree) -> _Bound:
         """LIMIT and OFFSET over ORDER BY."""
-        limit: int | None = None
-        offset = 0
-        at = tree
-        while at.name in ("GlobalLimit", "LocalLimit", "Offset"):
-            (bound,) = _expressions(at.fields["offsetExpr" if at.name == "Offset" else "limitExpr"])
-            number = int(bound.fields["value"])
-            if at.name == "Offset":
-                offset += number
-            elif at.name == "GlobalLimit":
-                limit = max(0, number - offset) if limit is None else max(0, min(limit, number - offset))
-            at = at.children[0]
-        if limit == 0:
-            none = self.read(at)
-            return _Bound(Filter(none.node, Literal(False, pa.bool_())), none.inputs)
-        below, between = at, list[JsonTree]()
+        limit, offset, below = bounds(tree)
+        at, between = below, list[JsonTree]()
         while at.name == "Project":
             between.append(at)
             at = at.children[0]
-        if at.name != "Sort":
-            rows = self.read(below)
-            return rows if limit is None and not offset else _Bound(some_rows(rows.node, limit, offset), rows.inputs)
-        unordered = self.read(at.children[0])
-        fields = unordered.node.schema.fields
-        child, orders = self._with_subqueries(unordered, _expressions(at.fields["order"]))
-        columns: list[Expression] = [Ref(i, f.type, f.nullable) for i, f in enumerate(fields)]
-        keys = []
-        for order in orders:
-            value = translate(order.children[0], child.inputs)
-            if value not in columns:
-                columns.append(value)
-            descending = "Descending" in str(order.fields["direction"])
-            nulls_first = "NullsFirst" in str(order.fields["nullOrdering"])
-            keys.append(SortKey(columns.index(value), descending, nulls_first))
-        top = TopRows(projection(child.node, columns), tuple(keys), limit, offset)
-        result = _Bound(projection(top, columns[: len(fields)]), unordered.inputs)
+        rows = None if limit is None and not offset else ordered(at, self)
+        if rows is None:
+            found = self.read(below)
+            if limit == 0:
+                return replace(found, node=Filter(found.node, Literal(False, pa.bool_())))
+            unlimited = limit is None and not offset
+            return found if unlimited else replace(found, node=some_rows(found.node, limit, offset))
+        result = _Bound(first_rows(rows, limit, offset), rows.inputs, rows.output).exact()
         for project in reversed(between):
             result = self._projected(project, result)
         return result
 
+    def _window(self, tree: JsonTree) -> _Bound:
+        """A window whose functions follow the order of rows without having one takes that of a Sort right below."""
+        order = follows_rows(tree)
+        rows: Ordered | None = ordered(tree.children[0], self) if order else None
+        if rows is not None:
+            window = read_window(tree, rows.node, rows.inputs, rows.output, rows.keys)
+            return _Bound(*window)
+        child = self.read(tree.children[0])
+        window = read_window(tree, child.node, child.inputs, child.output)
+        if order:
+            check_decided(tree, window[0])
+        return _Bound(*window)
+
     def _replicate(self, tree: JsonTree) -> _Bound:
         """INTERSECT ALL and EXCEPT ALL: each row as often as a column says."""
         child = self.read(tree.children[0])
-        (generator,) = _expressions(tree.fields["generator"])
+        (generator,) = trees(tree.fields["generator"])
         fields = child.node.schema.fields
         columns: list[Expression] = [Ref(i, f.type, f.nullable) for i, f in enumerate(fields)]
         count, *values = (translate(c, child.inputs) for c in generator.children)
-        outputs = _expressions(tree.fields["generatorOutput"])
+        outputs = trees(tree.fields["generatorOutput"])
         inputs = {**child.inputs, **{_id(o): len(columns) + i for i, o in enumerate(outputs)}}
         rows = projection(child.node, [*columns, *values, count])
         return _Bound(Repeat(rows, len(columns) + len(values)), inputs)
+
+    def rows(self, tree: JsonTree) -> tuple[Node, Mapping[int, int]]:
+        """See :class:`~tidemill.plan.catalyst_order.Reader`."""
+        found = self.read(tree)
+        return found.node, found.inputs
+
+    def subqueries(
+        self, node: Node, inputs: Mapping[int, int], expressions: list[JsonTree]
+    ) -> tuple[Node, Mapping[int, int], list[JsonTree]]:
+        """See :class:`~tidemill.plan.catalyst_order.Reader`."""
+        return with_subqueries(node, inputs, expressions, self._row)
 
     def _with_subqueries(self, child: _Bound, expressions: list[JsonTree]) -> tuple[_Bound, list[JsonTree]]:
         node, inputs, replaced = with_subqueries(child.node, child.inputs, expressions, self._row)
@@ -281,12 +332,15 @@ class _PlanReader:
     def _below(self, tree: JsonTree) -> _Bound:
         """What is below a node whose expressions may have subqueries."""
         (child,) = tree.children
-        return _Bound(ONE_ROW, {}) if child.name == "OneRowRelation" else self.read(child)
+        listed = tree.fields.get("projectList") or [tree.fields.get("condition")]
+        alone = child.name == "OneRowRelation" and any("Subquery" in str(n["class"]) for e in listed for n in e or ())
+        return _Bound(ONE_ROW, {}) if alone else self.read(child)
 
     def _aggregate(self, tree: JsonTree) -> _Bound:
         below = tree.children[0]
-        groups = _expressions(tree.fields["groupingExpressions"])
-        outputs = _expressions(tree.fields["aggregateExpressions"])
+        groups = trees(tree.fields["groupingExpressions"])
+        outputs = trees(tree.fields["aggregateExpressions"])
+        check_aggregates(tree, outputs)
         if has_pivot(outputs):
             below, groups, outputs = unpivoted(below, groups, outputs)
         inside = [call for o in outputs for call in _calls(o)]
@@ -345,7 +399,7 @@ def _calls(tree: JsonTree) -> list[JsonTree]:
 
 
 def _is_replicate(tree: JsonTree) -> bool:
-    generators = _expressions(tree.fields["generator"])
+    generators = trees(tree.fields["generator"])
     return generators[0].name == "ReplicateRows"
 
 
@@ -392,13 +446,10 @@ _NAMES = {
     "Sample": "sample() of rows",
     "Deduplicate": "dropDuplicates",
     "Generate": "explode or LATERAL VIEW",
-    "LocalRelation": "VALUES",
-    "OneRowRelation": "SELECT without FROM",
     "UnionLoop": "WITH RECURSIVE",
     "UnionLoopRef": "WITH RECURSIVE",
     "MapPartitions": "a function written by the user",
     "EventTimeWatermark": "WATERMARK",
     "Intersect": "INTERSECT",
     "Except": "EXCEPT",
-    "Range": "range()",
 }

@@ -67,6 +67,9 @@ class Translator:
     def args(self, node: JsonTree) -> tuple[Expression, ...]:
         return tuple(self.translate(child, self.inputs) for child in node.children)
 
+    def args_from(self, node: JsonTree, position: int) -> tuple[Expression, ...]:
+        return tuple(self.translate(child, self.inputs) for child in node.children[position:])
+
     def arg(self, node: JsonTree, position: int) -> Expression:
         return self.translate(node.children[position], self.inputs)
 

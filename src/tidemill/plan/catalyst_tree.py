@@ -53,6 +53,15 @@ def tree(nodes: list[dict[str, Any]]) -> JsonTree:
     return build()
 
 
+def trees(field: Any) -> list[JsonTree]:
+    """The expressions of a field: lists of them are lists of pre-order lists, a single one is one pre-order list."""
+    if not field:
+        return []
+    if isinstance(field[0], dict):
+        return [tree(field)]
+    return [tree(e) for e in field]
+
+
 def read_expression(expression: Any) -> JsonTree:
     """The tree of a Java ``Expression``, with the fields that its JSON leaves out."""
     nodes = json.loads(expression.toJSON())
@@ -79,6 +88,11 @@ def _complete_plan(nodes: Iterator[dict[str, Any]], plan: Any) -> None:
     if fields["class"].endswith(".LogicalRDD"):
         fields["rddId"] = plan.rdd().id()
         fields["rddName"] = plan.rdd().name()
+    elif fields["class"].endswith(".LocalRelation"):
+        types = [attribute.dataType() for attribute in _elements(plan.output())]
+        fields["rows"] = [
+            [_java_part(row, i, type_) for i, type_ in enumerate(types)] for row in _elements(plan.data())
+        ]
     elif fields["class"].endswith(".Generate"):
         fields["keptIds"] = [int(a.exprId().id()) for a in _elements(plan.requiredChildOutput())]
     elif fields["class"].endswith(".Expand") and fields["projections"] is None:  # a list that toJSON does not know

@@ -8,19 +8,21 @@ so that they do not make the stored rows wider. Only a computed column to partit
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from dataclasses import replace
 
 import pyarrow as pa
 
 from tidemill.errors import TidemillError
 from tidemill.plan.aggregate_reader import AggregateReader
-from tidemill.plan.algebra import AggregateCall, Node, SortKey, Window
+from tidemill.plan.algebra import AggregateCall, Node, Project, SortKey, Window
 from tidemill.plan.catalyst_aggregates import aggregate
-from tidemill.plan.catalyst_expressions import JsonTree, translate
-from tidemill.plan.catalyst_expressions import tree as read_tree
+from tidemill.plan.catalyst_expressions import translate
 from tidemill.plan.catalyst_joins import projection
+from tidemill.plan.catalyst_order import sort_keys
 from tidemill.plan.catalyst_places import passing
-from tidemill.task.expressions import Expression, Literal, Ref
+from tidemill.plan.catalyst_single import single_for
+from tidemill.plan.catalyst_tree import JsonTree, trees
+from tidemill.task.expressions import Expression, Literal, Ref, references
 from tidemill.task.window_calls import Bound, Frame, WindowCall
 
 _RANKINGS = {
@@ -31,6 +33,9 @@ _RANKINGS = {
     "CumeDist": ("cume_dist", pa.float64()),
     "NTile": ("ntile", pa.int32()),
 }
+_OF_PEERS = {"Rank": 1, "DenseRank": 1, "PercentRank": 0.0, "CumeDist": 1.0}
+"""The same for all peers; what they are where all rows are."""
+
 _VALUES = {"First": "first", "Last": "last", "NthValue": "nth"}
 _MICROS_A_DAY = 86_400_000_000
 
@@ -38,8 +43,21 @@ Register = Callable[[WindowCall], Expression]
 """Gives a reference to the result of a window call."""
 
 
-def read_window(tree: JsonTree, child: Node, inputs: Mapping[int, int]) -> tuple[Node, dict[int, int]]:
-    """The algebra of a Window, and where each Catalyst attribute is in its output.
+def read_window(
+    tree: JsonTree,
+    child: Node,
+    inputs: Mapping[int, int],
+    output: tuple[int, ...],
+    follow: tuple[SortKey, ...] | None = None,
+) -> tuple[Node, dict[int, int], tuple[int, ...]]:
+    """The algebra of a Window, where each Catalyst attribute is in its output, and which columns Catalyst's has.
+
+    Parameters
+    ----------
+    output : tuple of int
+        The columns that the input has in Catalyst.
+    follow : tuple of SortKey, optional
+        The order of the rows, for a window that has none of its own: all rows of a partition are peers, in this order.
 
     Raises
     ------
@@ -55,39 +73,142 @@ def read_window(tree: JsonTree, child: Node, inputs: Mapping[int, int]) -> tuple
             columns.append(expression)
         return columns.index(expression)
 
-    partition = tuple(position(p) for p in _trees(tree.fields["partitionSpec"]))
-    orders = _trees(tree.fields["orderSpec"])
-    keys = tuple(
-        SortKey(
-            position(order.children[0]),
-            "Descending" in str(order.fields["direction"]),
-            "NullsFirst" in str(order.fields["nullOrdering"]),
-        )
-        for order in orders
-    )
-    all_named = _trees(tree.fields["windowExpressions"])
-    named = [n for n in all_named if n.children[0].name == "WindowExpression"]
-    folded = [n for n in all_named if n not in named]  # Catalyst has found a constant: the count of NULL
+    partition = tuple(position(p) for p in trees(tree.fields["partitionSpec"]))
+    orders = trees(tree.fields["orderSpec"])
+    keys = sort_keys(orders, [position(o.children[0]) for o in orders]) if follow is None else follow
+    # A correlated subquery lists what it is correlated by, too, which is a column of the input.
+    listed = trees(tree.fields["windowExpressions"])
+    named, folded = list[JsonTree](), dict[int, Expression]()
+    for expression in listed:
+        if expression.name == "AttributeReference":
+            continue
+        window = expression.children[0]
+        peers = window.children[0].name if window.name == "WindowExpression" else ""
+        if window.name != "WindowExpression":  # Catalyst has found a constant: the count of NULL
+            folded[_id(expression)] = translate(window, inputs)
+        elif follow is not None and peers in _OF_PEERS:
+            folded[_id(expression)] = Literal(_OF_PEERS[peers], _RANKINGS[peers][1])
+        else:
+            named.append(expression)
     width, calls = len(columns), list[WindowCall]()
 
     def result(call: WindowCall) -> Expression:
-        calls.append(call)
+        calls.append(call if follow is None else _among_peers(call))
         return Ref(width + len(calls) - 1, call.type, call.nullable)
 
-    values = [_call(named_.children[0], orders, inputs, result) for named_ in named]
+    values = [_call(n.children[0], orders, inputs, result) for n in named]
     alone = len(calls) == len(values) and all(isinstance(v, Ref) for v in values)
     names = tuple(str(n.fields["name"]) for n in named) if alone else tuple(f"window{i}" for i in range(len(calls)))
     below = projection(child, columns)
     node = Window(below, partition, keys, tuple(calls), names) if calls else below
-    found = {int(n.fields["exprId"]["id"]): width + i for i, n in enumerate([*named, *folded])}
+    found = {identity: width + i for i, identity in enumerate([*map(_id, named), *folded])}
     if folded or not alone:
         kept = [Ref(i, f.type, f.nullable) for i, f in enumerate(below.schema.fields)]
-        node = projection(node, [*kept, *values, *(translate(n.children[0], inputs) for n in folded)])
-    return node, {**inputs, **found}
+        node = projection(node, [*kept, *values, *folded.values()])
+    found = {**inputs, **found}
+    return node, found, (*output, *(found[_id(e)] for e in listed))
 
 
-def _trees(field: Any) -> list[JsonTree]:
-    return [read_tree(e) for e in field or ()]
+def _among_peers(call: WindowCall) -> WindowCall:
+    """A call over rows that are all peers, which a frame of RANGE has all of."""
+    frame = call.frame
+    if frame.rows:
+        return call
+    if frame.lower not in (None, 0) or frame.upper not in (None, 0):
+        raise _refused("a RANGE offset from a constant", "ORDER BY a column")
+    return replace(call, frame=Frame(True, None, None))
+
+
+def follows_rows(tree: JsonTree) -> bool:
+    """Whether functions of a Window see the order in which rows come: it has none of its own, or that of a constant."""
+    orders = [o for o in trees(tree.fields["orderSpec"]) if o.children[0].name != "Literal"]
+    return not orders and any(_by_place(w) or _is_list(w) for w in _windows(tree))
+
+
+def check_decided(tree: JsonTree, node: Node) -> None:
+    """Refuse a Window without an order whose functions depend on one.
+
+    Where a partition has one row at most, or rows that are all alike, any order gives the same rows.
+
+    Raises
+    ------
+    TidemillError
+        TM2105.
+    """
+    by_place = [w for w in _windows(tree) if _by_place(w)]
+    ids = {_id(p) for p in trees(tree.fields["partitionSpec"]) if "exprId" in p.fields}
+    if not by_place or _alike(node) or single_for(tree.children[0], ids):
+        return
+    with passing(by_place[0]):
+        if not tree.fields["orderSpec"] and by_place[0].children[0].name == "RowNumber":
+            raise TidemillError(
+                "TM2105",
+                "LIMIT without ORDER BY is not decided by the rows",
+                got="LIMIT or OFFSET in a correlated subquery",
+                hint="add ORDER BY",
+            )
+        raise TidemillError(
+            "TM2105",
+            "a window function over rows without an order is not decided by the rows",
+            got=_shown(by_place[0].children[0]),
+            hint="add ORDER BY to the window",
+        )
+
+
+def _shown(function: JsonTree) -> str:
+    if function.name in _RANKINGS:
+        return _RANKINGS[function.name][0]
+    if function.name in ("Lag", "Lead"):
+        return function.name.lower()
+    inner = function.children[0].name if function.name == "AggregateExpression" else function.name
+    return f"{_VALUES[inner]}_value" if inner in _VALUES else "a frame of ROWS"
+
+
+def _windows(tree: JsonTree) -> list[JsonTree]:
+    """The WindowExpressions of a Window."""
+    listed = (e.children[0] for e in trees(tree.fields["windowExpressions"]) if e.children)
+    return [w for w in listed if w.name == "WindowExpression"]
+
+
+def _by_place(window: JsonTree) -> bool:
+    """Whether peers may have different values: the function, or the frame, goes by the place of a row."""
+    function, specification = window.children
+    if function.name in _OF_PEERS:
+        return False
+    if function.name in _RANKINGS or function.name in ("Lag", "Lead", *_VALUES):
+        return True
+    if function.name == "AggregateExpression" and function.children[0].name in _VALUES:
+        return True
+    frame = specification.children[-1]
+    ends = tuple(bound.name for bound in frame.children)
+    return "RowFrame" in str(frame.fields["frameType"]) and ends != ("UnboundedPreceding$", "UnboundedFollowing$")
+
+
+def _is_list(window: JsonTree) -> bool:
+    function = window.children[0]
+    return function.name == "AggregateExpression" and function.children[0].name in ("CollectList", "ListAgg")
+
+
+def _alike(node: Node) -> bool:
+    """Whether all columns of a window's input are decided by those that it is partitioned by."""
+    while isinstance(node, Project):
+        node = node.child
+    if not isinstance(node, Window):
+        return True
+    known, rows = set(node.partition), node.child
+    while not known.issuperset(range(len(rows.schema))):
+        if not isinstance(rows, Project):
+            return False
+        known = {e.index for i in known if isinstance(e := rows.expressions[i], Ref)}
+        used = frozenset[int]().union(*(references(e) for e in rows.expressions))
+        if known.issuperset(used):
+            return True
+        rows = rows.child
+    return True
+
+
+def _id(tree: JsonTree) -> int:
+    return int(tree.fields["exprId"]["id"])
 
 
 def _call(window: JsonTree, orders: list[JsonTree], inputs: Mapping[int, int], result: Register) -> Expression:

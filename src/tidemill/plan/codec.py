@@ -43,6 +43,7 @@ _CLASSES: dict[str, type] = {
         window_calls.Frame,
         expressions.Ref,
         expressions.Literal,
+        expressions.Variable,
         expressions.Call,
         Field,
         Schema,

@@ -71,7 +71,8 @@ def cost(operation: Operation) -> Cost:
             return Cost(CostClass.LOOKUPS, f"and the first {operation.offset + operation.limit} rows")
         case WindowChanges():
             if operation.limit is not None:
-                return Cost(CostClass.LOOKUPS, f"and the first {operation.limit} rows of affected partitions")
+                which = f"first {operation.limit} rows" if operation.limited == "row_number" else "first ranks"
+                return Cost(CostClass.LOOKUPS, f"and the {which} of affected partitions")
             if not operation.partition:
                 return Cost(CostClass.EVERYTHING)
             return Cost(CostClass.GROUPS, "reads the rows of affected partitions")

@@ -260,7 +260,7 @@ def describe(operation: Operation, inputs: Sequence[Names], own: Names) -> str:
         case WindowChanges():
             columns = operation.rows.columns
             ordered = columns[operation.partition :][: operation.order]
-            limit = "" if operation.limit is None else f" first {operation.limit}"
+            limit = "" if operation.limit is None else f" {_until(operation)}"
             calls = ", ".join(c.function for c in operation.calls)
             return f"Window [{calls}] by {listed(columns[: operation.partition])} order {listed(ordered)}{limit}"
         case ArrangeMessages():
@@ -271,6 +271,12 @@ def describe(operation: Operation, inputs: Sequence[Names], own: Names) -> str:
             return "Apply order book"
         case ApplyFileVersions():
             return "Apply versions of files"
+
+
+def _until(operation: WindowChanges) -> str:
+    if operation.limited == "row_number":
+        return f"first {operation.limit}"
+    return f"up to {operation.limited} {operation.limit}"
 
 
 def _join(operation: JoinChanges, inputs: Sequence[Names]) -> str:

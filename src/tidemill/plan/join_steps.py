@@ -75,7 +75,7 @@ class Joins:
         complete = self._static.complete_side(node, born)
         if complete is not None:
             return self._lookup_join(node, born, complete)
-        if not node.left_keys and gives_one_row(node.right):
+        if not node.left_keys and (node.spread or gives_one_row(node.right)):
             return self._join_scalar(node, born)
         node = self._in_placed_order(node, born)
         left = self._steps.arranged(node.left, born, node.left_keys, _required(node.left_keys, node.null_safe))

@@ -54,7 +54,7 @@ class SmallSides:
     def side(self, node: Join | SemiJoin | Pairs, born: int) -> int | None:
         """The side (0 left, 1 right) that is small; None where there is none. Of a semi join only the right one."""
         only_right = isinstance(node, SemiJoin) or (
-            isinstance(node, Join) and not node.left_keys and gives_one_row(node.right)
+            isinstance(node, Join) and not node.left_keys and (node.spread or gives_one_row(node.right))
         )
         for side, (other, rows) in ((1, (node.right, node.left)), (0, (node.left, node.right))):
             if side == 0 and only_right:

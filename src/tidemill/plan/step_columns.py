@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tidemill.task.accumulators import AggregateLayout
-from tidemill.task.expressions import Call, Expression, Literal, Ref
+from tidemill.task.expressions import Call, Expression, Literal, Ref, Variable
 from tidemill.task.program import (
     ApplyBook,
     ApplyChangelog,
@@ -146,8 +146,12 @@ def show(expression: Expression, columns: Names) -> str:
             return _name(columns, expression.index)
         case Literal():
             return "NULL" if expression.value is None else repr(expression.value)
+        case Variable():
+            return f"x{expression.number}"
         case Call(function=function, args=args):
             shown = [show(a, columns) for a in args]
+            for i, numbers in enumerate(expression.option("binds", ()), expression.plain):
+                shown[i] = f"({', '.join(f'x{n}' for n in numbers)}) -> {shown[i]}"
             if function not in _INFIX or len(args) != 2:
                 return f"{function}({', '.join(shown)})"
             inner = [

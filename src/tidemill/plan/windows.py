@@ -50,7 +50,14 @@ def window_changes(node: Window, child: str, born: int) -> WindowChanges:
         (only,) = node.order
         range_order = (only.column, KeyColumn(fields[only.column].type, only.descending, only.nulls_first))
     return WindowChanges(
-        Arrange(columns, (), table), len(partition), len(keys), range_order, node.calls, layouts, node.limit
+        Arrange(columns, (), table),
+        len(partition),
+        len(keys),
+        range_order,
+        node.calls,
+        layouts,
+        node.limit,
+        node.limited,
     )
 
 

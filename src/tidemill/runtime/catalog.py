@@ -158,6 +158,13 @@ class Catalog:
         """Views and replacements by their (inner) names."""
         return {v.name: v for v in (*self.views.values(), *self.pending.values())}
 
+    def names(self) -> dict[str, str]:
+        """The name of every table and view by its uid."""
+        return {
+            **{t.uid: t.name for t in self.tables.values()},
+            **{v.uid: v.name for v in self.views.values()},
+        }
+
     def active_views(self) -> list[View]:
         """Views and replacements that are maintained, each after those it reads."""
         return [v for v in self.everything.values() if v.failure is None]
@@ -236,7 +243,8 @@ class Catalog:
                 "TM2010",
                 "this name is taken",
                 got=name,
-                hint="choose another name, DROP the old one, or write IF NOT EXISTS",
+                hint="CREATE OR REPLACE MATERIALIZED VIEW puts a new view in the place of an old one; or choose "
+                "another name, DROP the old one, or write IF NOT EXISTS",
             )
 
     def to_json(self) -> dict[str, Any]:

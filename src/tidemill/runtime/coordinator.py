@@ -21,22 +21,23 @@ from tidemill.config import Settings
 from tidemill.errors import TidemillError
 from tidemill.formats.rescue.new_columns import NewColumnsError
 from tidemill.plan.algebra import Node
-from tidemill.plan.assemble import Assembler, ViewDefinition
+from tidemill.plan.assemble import Assembler
 from tidemill.plan.catalyst import Catalyst
 from tidemill.plan.catalyst_frames import marked_frame, struct, unreadable_frame
-from tidemill.plan.explain import QUERY, explain
 from tidemill.plan.rules import rewrite
 from tidemill.plan.statements import CreateTable, CreateView
 from tidemill.runtime import evolution, replacements, small_tables
 from tidemill.runtime.admission import Admission
 from tidemill.runtime.arrivals import Arrivals
-from tidemill.runtime.catalog import NEXT, Catalog, View, check_properties
+from tidemill.runtime.catalog import Catalog, View, check_properties
 from tidemill.runtime.checkpoints import Checkpoints, InUse, Sealed
 from tidemill.runtime.compactor import Compactor
+from tidemill.runtime.declaration import Declaration
 from tidemill.runtime.epoch_job import EpochJobs, broadcast_program, run_certainly
 from tidemill.runtime.epoch_programs import EpochPrograms, Prepared
 from tidemill.runtime.epoch_work import failed_views, must_begin, snapshot_steps, tables_of
 from tidemill.runtime.expired_state import expired_state
+from tidemill.runtime.explained import explained, explained_beside
 from tidemill.runtime.filling import filling, without_history
 from tidemill.runtime.readers import Readers
 from tidemill.runtime.report import EpochReport, epoch_report
@@ -127,22 +128,14 @@ class Coordinator:
 
     def create_table(self, statement: CreateTable) -> None:
         """Add a table. Errors as :meth:`Catalog.add_table`."""
-        with self._lock, self._all_or_nothing():
-            if statement.if_not_exists and statement.name in self.catalog.tables:
-                return
-            catalog = self.catalog.add_table(statement, self.version.epoch)
-            table = catalog.tables[statement.name]
-            self._intake.add_table(table)
-            self.streams.hold(catalog, created=table.name)
-            self._change(catalog)
-            self.catalyst.register(table.name, table.schema)
+        with self._lock:
+            if not (statement.if_not_exists and statement.name in self.catalog.tables):
+                self._adopt(self.catalog.add_table(statement, self.version.epoch))
 
     def alter_table(self, name: str, options: Mapping[str, str | None]) -> None:
         """Change options of a table. Errors as :meth:`Catalog.with_options`."""
-        with self._lock, self._all_or_nothing():
-            catalog = self.catalog.with_options(name, options)
-            self._intake.change_table(catalog.tables[name])
-            self._change(catalog)
+        with self._lock:
+            self._adopt(self.catalog.with_options(name, options))
 
     def create_view(self, statement: CreateView, frame: DataFrame | None = None) -> None:
         """Add a view; it is filled from history in the epochs that follow, while the others go on.
@@ -157,44 +150,63 @@ class Coordinator:
         TidemillError
             TM2xxx when the query cannot be a view; nothing is changed then.
         """
-        with self._lock, self._all_or_nothing():
+        with self._lock:
             if statement.if_not_exists and statement.name in self.catalog.views:
                 return
             check_properties(statement.properties)
-            root = view_root(self.plan, statement, frame)
+            root, born = view_root(self.plan, statement, frame), self.version.epoch
             self.catalog.check_reads_no_failed(root)
             if statement.or_replace and statement.name in self.catalog.views:
-                self._replace(statement, root)
+                new = View(statement.name, "", statement.query, root, born, properties=dict(statement.properties))
+                self._adopt(replacements.replaced(self.catalog, new, born))
                 return
-            born = self.version.epoch
             catalog = self.catalog.add_view(statement.name, statement.query, root, born, statement.properties)
-            self._begin(replacements.follow(catalog, statement.name, born))
-            self.catalyst.register(statement.name, root.schema)
+            self._adopt(replacements.follow(catalog, statement.name, born))
 
     def has_view(self, statement: CreateView) -> bool:
         """Whether a view of this name, query (or plan) and properties is there already."""
         view = self.catalog.views.get(statement.name)
         return view is not None and is_view(view, self.plan, statement)
 
-    def _replace(self, statement: CreateView, root: Node) -> None:
-        """Begin to build a view beside the one of its name, unless that is, or will be, the same."""
-        name, born = statement.name, self.version.epoch
-        new = View(name, "", statement.query, root, born, properties=dict(statement.properties))
+    @contextmanager
+    def declaring(self) -> Iterator[Declaration]:
+        """A declaration to fill. At the end what it changes is carried out, all of it or nothing, as one change."""
+        with self._lock:
+            known = self.catalyst.functions
+            declaration = Declaration(self.spark, self.catalog, self.version.epoch, self._taken.within, known)
+            yield declaration
+            self._adopt(declaration.catalog)
+            for name, function in declaration.catalyst.functions.items():
+                self.catalyst.register_function(name, function, None, True)
 
-        def same(view: View | None) -> bool:
-            return (
-                view is not None
-                and replacements.public(view.root) == root
-                and dict(view.properties) == new.properties
-                and view.failure is None
-            )
-
-        if same(self.catalog.pending.get(name, self.catalog.views[name])):
+    def _adopt(self, catalog: Catalog) -> None:
+        """Take over a catalog with other tables and views; what it has not any more goes with its state."""
+        before = self.catalog
+        if catalog is before:
             return
-        if same(self.catalog.views[name]):
-            self._begin(replacements.give_up(self.catalog, name, born))
-        else:
-            self._begin(replacements.begin(self.catalog, new, born))
+        old, new = ({t.uid: t for t in c.tables.values()} for c in (before, catalog))
+        with self._all_or_nothing():
+            self.version = self.version.drop(stored_tables(before).keys() - stored_tables(catalog).keys())
+            for uid in old.keys() - new.keys():
+                self.version = self.version.drop(self._intake.drop_table(old[uid]))
+            held = before
+            for uid, table in new.items():
+                if uid not in old:
+                    self._intake.add_table(table)
+                    held = replace(held, tables={**held.tables, table.name: table}, next_uid=catalog.next_uid)
+                    self.streams.hold(held, created=table.name)
+                elif table != old[uid]:
+                    self._intake.change_table(table)
+            if catalog.views is before.views and catalog.pending is before.pending:
+                self._change(catalog)
+            else:
+                self._begin(catalog)
+            self.streams.hold(self.catalog)
+            names = before.names(), catalog.names()
+            for uid in names[0].keys() - names[1].keys():
+                self.catalyst.forget(names[0][uid])
+            for uid in names[1].keys() - names[0].keys():
+                self.catalyst.register(names[1][uid], catalog.described(names[1][uid])[0])
 
     def _begin(self, catalog: Catalog) -> None:
         """Take over a catalog with new views, or without some; nothing is changed when they cannot be maintained."""
@@ -232,37 +244,19 @@ class Coordinator:
     def explain(self, query: str | DataFrame) -> str:
         """The incremental plan of a query as text. Errors as :meth:`plan`, and what cannot be maintained."""
         with self._lock:
-            root, born = self.plan(query), self.version.epoch
-            catalog = replace(self.catalog, views={**self.catalog.views, QUERY: View(QUERY, QUERY, "", root, born)})
-            catalog = small_tables.with_sizes(catalog, born, self._sizes())
-            return self._explain(catalog.views[QUERY].definition())
+            return explained(self.catalog, self.plan(query), self.version.epoch, self._sizes())
 
     def explain_view(self, name: str) -> str:
         """The incremental plan of a view as text."""
         with self._lock:
-            return self._explain(self.catalog.views[name].definition())
-
-    def _explain(self, query: ViewDefinition) -> str:
-        views = [v.definition() for v in self.catalog.active_views()]
-        return explain(views, {t.name: t.source() for t in self.catalog.tables.values()}, query)
+            return explained_beside(self.catalog, self.catalog.views[name].definition())
 
     def drop(self, kind: str, name: str, if_exists: bool) -> None:
         """Remove a table or view and its state. Errors as :meth:`Catalog.without`."""
-        with self._lock, self._all_or_nothing():
+        with self._lock:
             present = self.catalog.tables if kind == "table" else self.catalog.views
-            if if_exists and name not in present:
-                return
-            before = stored_tables(self.catalog)
-            catalog = self.catalog.without(kind, name)
-            gone = set(before) - set(stored_tables(catalog))
-            self._fresh -= {name, name + NEXT}
-            if kind == "table":
-                gone |= self._intake.drop_table(self.catalog.tables[name])
-            self.version = self.version.drop(gone)
-            self._intake.keep_history({v.born for v in catalog.active_views()})
-            self._change(catalog)
-            self.streams.hold(catalog)
-            self.catalyst.forget(name)
+            if not (if_exists and name not in present):
+                self._adopt(self.catalog.without(kind, name))
 
     @contextmanager
     def _all_or_nothing(self) -> Iterator[None]:

@@ -48,6 +48,7 @@ from tidemill.formats.options import bad_option, parse_size
 from tidemill.formats.read_modes import check_read_mode, parse_read_mode
 from tidemill.formats.registry import lookup
 from tidemill.formats.rescue.options import rescue_column, rescuing
+from tidemill.runtime.brief_errors import brief_errors
 from tidemill.runtime.error_files import ErrorFile
 from tidemill.runtime.left_out import IGNORE_OPTIONS, damaged, log_left_out, parse_ignored
 from tidemill.schema import Field, Schema, type_from_spark, type_to_ddl
@@ -98,6 +99,7 @@ class Part(InputPartition):  # type: ignore[misc]
     split: Split
 
 
+@brief_errors
 class TidemillReader(DataSourceReader):  # type: ignore[misc]
     """Plans partitions, and reads them on the workers.
 

@@ -21,6 +21,7 @@ from tidemill.formats.read_modes import READ_OPTIONS
 from tidemill.formats.registry import built_in, lookup
 from tidemill.formats.rescue.options import rescuing
 from tidemill.objectstore.connection import CONNECTION_OPTIONS, is_object_url
+from tidemill.runtime.brief_errors import brief_errors
 from tidemill.runtime.data_reader import DEFAULT_PARTITION, NAME, OWN_OPTIONS, TidemillReader, paths_of
 from tidemill.runtime.data_stream import TidemillStreamReader, parse_limits
 from tidemill.runtime.left_out import parse_ignored
@@ -52,6 +53,7 @@ def register(spark: SparkSession) -> None:
     spark.dataSource.register(TidemillSource)
 
 
+@brief_errors
 class TidemillSource(DataSource):  # type: ignore[misc]  # PySpark has no types here
     """Files of any format that has rows. The names of options are checked when the source is loaded."""
 

@@ -27,6 +27,7 @@ from pyspark.sql.streaming.datasource import (
 from pyspark.sql.types import StructType
 
 from tidemill.formats.options import parse_size
+from tidemill.runtime.brief_errors import brief_errors
 from tidemill.runtime.data_reader import LIMITS, Piece, TidemillReader
 from tidemill.runtime.packed_names import PackedNames
 from tidemill.runtime.stream_files import StreamFiles
@@ -51,6 +52,7 @@ def parse_limits(given: Mapping[str, str]) -> Limits:
     return Limits(*(parse_size(name, given[name.lower()]) if name.lower() in given else None for name in LIMITS))
 
 
+@brief_errors
 class TidemillStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc]
     """Offsets, partitions and rows of a stream of files.
 

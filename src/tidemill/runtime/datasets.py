@@ -10,16 +10,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from pyspark.errors import AnalysisException, ParseException, PySparkException
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 
 from tidemill.errors import TidemillError, nearest
-from tidemill.plan.catalyst import analysis_error
+from tidemill.plan.catalyst import Catalyst, analysis_error
 from tidemill.plan.catalyst_frames import active_session, unreadable_frame
 from tidemill.plan.statements import unquoted_name
-from tidemill.runtime.coordinator import Coordinator
+from tidemill.runtime.catalog import Catalog
 
 _T = TypeVar("_T")
 _NOT_FOUND = "TABLE_OR_VIEW_NOT_FOUND"
@@ -58,12 +58,23 @@ class Resolved:
     query: str | DataFrame
 
 
+class Relations(Protocol):
+    """The tables and views that there are, to build queries of."""
+
+    spark: SparkSession
+    catalog: Catalog
+    catalyst: Catalyst
+
+    def relation(self, name: str) -> DataFrame:
+        """One of them."""
+
+
 class Resolver:
     """Calls the functions of a set of datasets, and answers what they read meanwhile."""
 
-    def __init__(self, coordinator: Coordinator, datasets: Mapping[str, Dataset]) -> None:
-        self._coordinator = coordinator
-        self._spark = coordinator.spark
+    def __init__(self, relations: Relations, datasets: Mapping[str, Dataset]) -> None:
+        self._relations = relations
+        self._spark = relations.spark
         self._datasets = datasets
         self._leaves: dict[str, DataFrame] = {}
         self._resolved: list[Resolved] = []
@@ -105,9 +116,9 @@ class Resolver:
         return self._until_known(lambda: self._spark.sql(text))
 
     def _existing(self, name: str) -> DataFrame:
-        catalog = self._coordinator.catalog
+        catalog = self._relations.catalog
         if name in catalog.tables or name in catalog.views:
-            return self._coordinator.relation(name)
+            return self._relations.relation(name)
         asker = self._datasets[self._open[-1]].place
         known = {*catalog.tables, *catalog.views, *self._datasets}
         raise TidemillError(
@@ -129,7 +140,7 @@ class Resolver:
             answer = self._call(dataset)
             frame = answer if isinstance(answer, DataFrame) else self._analysed(dataset, answer)
             self._resolved.append(Resolved(dataset, answer))
-            return unreadable_frame(self._spark, name, frame.schema, self._coordinator.catalyst.mark(name, ""))
+            return unreadable_frame(self._spark, name, frame.schema, self._relations.catalyst.mark(name, ""))
         finally:
             self._open.pop()
 

@@ -14,6 +14,7 @@ from pyspark.errors import PySparkException
 
 from tidemill.errors import TidemillError
 from tidemill.runtime.epoch_work import share_out, without_guesses
+from tidemill.runtime.session import java_has_ended
 from tidemill.runtime.superstep import (
     EpochPlan,
     Record,
@@ -26,6 +27,9 @@ from tidemill.runtime.superstep import (
 from tidemill.sources.split import Split, SplitResult
 from tidemill.sources.unreadable import UnreadableFilesError, joined
 from tidemill.task.program import Program
+
+_AGAIN = "nothing was sealed: the previous epoch is intact, and the same input is read again next time"
+_AFTER_JAVA = "open the root again: the mill goes on from its last checkpoint, and reads again what came after it"
 
 
 class EpochJobs:
@@ -62,15 +66,12 @@ class EpochJobs:
                 for depth in range(1, supersteps):
                     rdd = rdd.partitionBy(plan.partitions, _itself).mapPartitionsWithIndex(partial(_later, plan, depth))
             records = rdd.collect()
-        except (Py4JError, PySparkException) as error:
+        except (Py4JError, PySparkException, OSError) as error:
+            if java_has_ended(self._context):
+                raise _failed("Java has ended: it was killed, or had too little memory", _AFTER_JAVA) from None
             text = str(error)
             cause = next((line for line in text.splitlines() if "Error" in line or "Exception" in line), text[:200])
-            raise TidemillError(
-                "TM1020",
-                "the Spark job of an epoch failed",
-                got=cause.strip(),
-                hint="nothing was sealed: the previous epoch is intact, and the same input is read again next time",
-            ) from error
+            raise _failed(cause.strip(), _AGAIN) from error
         reports = [pickle.loads(data) for _, data in records]
         found = sorted((r for r in reports if isinstance(r, TaskReport)), key=lambda r: (r.depth, r.partition))
         unreadable = []
@@ -87,6 +88,10 @@ class EpochJobs:
         if partitions not in self._numbers:
             self._numbers[partitions] = self._context.parallelize(list(range(partitions)), partitions)
         return self._numbers[partitions]
+
+
+def _failed(cause: str, hint: str) -> TidemillError:
+    return TidemillError("TM1020", "the Spark job of an epoch failed", got=cause, hint=hint)
 
 
 def run_certainly(

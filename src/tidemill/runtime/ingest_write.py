@@ -6,9 +6,12 @@ object makes these files a batch of the table. An attempt that fails leaves file
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable
 
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, functions
 
 from tidemill.errors import TidemillError
@@ -51,7 +54,8 @@ class Ingest:
         Raises
         ------
         TidemillError
-            TM5065 and TM5066 when the root cannot be read or written (by executors: as Spark's error), TM5067 for a
+            TM5065 and TM5066 when the root cannot be read or written (by executors: within TM5071), TM5071 when Spark
+            gave up or was stopped, TM5067 for a
             table that is dropped meanwhile, TM5068 for columns that are not those of the table, TM5069 when no query
             calls and none is named, TM5070 when too many bytes wait. The table has not got the batch then, or the next
             call finds that it has.
@@ -73,6 +77,9 @@ class Ingest:
         writer = BatchWriter(held.log.objects, folder, held.table.format, held.table.source().schema.to_arrow())
         try:
             found = chosen.mapInArrow(writer, WRITTEN).collect()
+        except (PySparkException, Py4JError, OSError) as error:
+            _remove(held, folder)
+            raise _not_written(held.table, error) from None  # Spark's trace, of hundreds of lines, says no more
         except BaseException:
             _remove(held, folder)
             raise
@@ -97,6 +104,20 @@ class Ingest:
                     "query again, it goes on where it was",
                 )
             time.sleep(_POLL_SECONDS)
+
+
+def _not_written(table: Table, error: Exception) -> TidemillError:
+    """TM5071, or the numbered error that an executor raised."""
+    text = str(error)
+    numbered = re.search(r"(TM\d{4}: .*)(?:\n  got:  (.*))?", text)
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return TidemillError(
+        "TM5071",
+        "a batch of a Spark stream could not be written",
+        got=f"{table.name}: "
+        + (" ".join(filter(None, numbered.groups())) if numbered else (lines or [repr(error)])[0]),
+        hint="the table has not got it; start the query again, it goes on with this batch",
+    )
 
 
 def _remove(held: IngestedTable, folder: str) -> None:

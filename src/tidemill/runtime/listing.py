@@ -64,6 +64,8 @@ class PlaceList:
         self._asked: dict[str, int] = {}
         self._unwanted: set[str] = set()
         self.said: list[str] = []
+        self._there = True
+        self._seen = bool(cursors)
         self._objects: ObjectListing | None = None
         if place.objects:
             self._objects = ObjectListing(place.pattern, place.connection, place.filters.recursive, cursors)
@@ -144,6 +146,7 @@ class PlaceList:
             if page is None:
                 self._end()
                 return
+            self._seen |= bool(page)
             wanted = [f for f in page if self._wants(f)]
             new = max(t.discover(t.with_whole_lines(wanted)) for t in self.tables)
             if self._objects is not None:
@@ -176,7 +179,20 @@ class PlaceList:
             self.said.append(error.message())
         return False
 
+    def _check_there(self) -> None:
+        """Say once that the directory of a glob does not exist. TM5001 with failOnMissing.
+
+        A store is not asked once there was an object.
+        """
+        missing = None if self.place.objects and self._seen else self.place.missing()
+        if missing is not None and self.place.filters.fail_on_missing:
+            raise missing
+        if missing is not None and self._there:
+            self.said.append(missing.message())
+        self._there = missing is None
+
     def _end(self) -> None:
+        self._check_there()
         if self._objects is None or self._whole:
             for table in self.tables:
                 table.end_listing()

@@ -67,6 +67,22 @@ def ordered(views: Mapping[str, View]) -> list[str]:
     return list(done)
 
 
+def replaced(catalog: Catalog, view: View, born: int) -> Catalog:
+    """Begin to replace the view of this name, unless it is, or will be, the same: then the catalog as it is.
+
+    Errors as :func:`begin`.
+    """
+
+    def same(other: View) -> bool:
+        alike = public(other.root) == view.root and dict(other.properties) == dict(view.properties)
+        return alike and other.failure is None
+
+    present = catalog.views[view.name]
+    if same(catalog.pending.get(view.name, present)):
+        return catalog
+    return give_up(catalog, view.name, born) if same(present) else begin(catalog, view, born)
+
+
 def begin(catalog: Catalog, view: View, born: int) -> Catalog:
     """Begin to replace the view of this name; one that is being built in its place already is given up.
 

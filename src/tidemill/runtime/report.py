@@ -26,7 +26,7 @@ class OperatorReport:
     milliseconds: float
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class EpochReport:
     """One sealed epoch.
 
@@ -90,11 +90,21 @@ class EpochReport:
     rows_malformed: int = 0
     waiting: dict[str, tuple[int, int]] = field(default_factory=dict)
 
+    def __repr__(self) -> str:
+        shown = f"epoch={self.epoch}, rows_in={self.rows_in}, rows_out={self.rows_out}, bytes_in={self.bytes_in}"
+        for name in ("malformed", "failed", "warnings"):
+            value = getattr(self, name)
+            shown += f", {name}={value if isinstance(value, int) else len(value)}" if value else ""
+        return f"EpochReport({shown}, {self.milliseconds.get('total', 0.0):.0f} ms)"
+
     def line(self) -> str:
         """The report as one line of JSON, without the operators."""
+        return json.dumps(self.shown(), separators=(",", ":"))
+
+    def shown(self) -> dict[str, Any]:
+        """What :meth:`line` has."""
         shown: dict[str, Any] = {k: v for k, v in vars(self).items() if k not in ("operators", "read")}
-        shown["milliseconds"] = {k: round(v, 1) for k, v in self.milliseconds.items()}
-        return json.dumps(shown, separators=(",", ":"))
+        return {**shown, "milliseconds": {k: round(v, 1) for k, v in self.milliseconds.items()}}
 
 
 def epoch_report(

@@ -11,7 +11,7 @@ from tidemill.errors import TidemillError
 from tidemill.runtime.catalog import Catalog
 from tidemill.runtime.intake import Intake
 from tidemill.sources.within import Within
-from tidemill.state.manifest import Manifest, ManifestLog
+from tidemill.state.manifest import Manifest, ManifestLog, no_root
 from tidemill.state.objects import Objects
 from tidemill.state.store import RunStore, checkpoint_of, default_buffer
 from tidemill.state.version import Version
@@ -77,18 +77,31 @@ class Root:
 
     def recover(self) -> Recovered:
         """The newest durable epoch, now: what to begin from, or to go back to. Errors as when it was taken."""
-        last = self.log.latest()
-        store = RunStore(self.objects, self._buffer)
-        version = last.version if last else Version.empty()
-        store.check_present(version.files())
-        catalog = Catalog.from_json(last.catalog["catalog"]) if last else Catalog()
-        intake = Intake(catalog, store, version, last.catalog if last else {}, self.within)
-        return Recovered(last, store, version, catalog, intake)
+        return _newest(self.log, self._buffer, self.within)
 
     def release(self) -> None:
         """Let others write it."""
         self.log.unlock()
         self.released = True
+
+
+def look_at(root: str | os.PathLike[str], within: Within) -> Recovered:
+    """The newest durable epoch of a root, which another mill may be writing. TM1001 when there is no root."""
+    objects = Objects(root)
+    found = _newest(ManifestLog(objects, create=False), default_buffer(objects), within)
+    if found.last is None:
+        raise no_root(objects)
+    return found
+
+
+def _newest(log: ManifestLog, buffer: Path, within: Within) -> Recovered:
+    last = log.latest()
+    store = RunStore(log.objects, buffer)
+    version = last.version if last else Version.empty()
+    store.check_present(version.files())
+    catalog = Catalog.from_json(last.catalog["catalog"]) if last else Catalog()
+    intake = Intake(catalog, store, version, last.catalog if last else {}, within)
+    return Recovered(last, store, version, catalog, intake)
 
 
 def _warnings(found: Recovered) -> tuple[str, ...]:

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import pyspark
+from py4j.protocol import Py4JError
+from pyspark import SparkContext
+from pyspark.errors import PySparkException
 from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
@@ -90,6 +97,7 @@ def create_session(settings: Settings) -> SparkSession:
     if active is not None:
         return active
     check_java()
+    logging.getLogger("tidemill").info("starting Spark")
     os.environ["SPARK_HOME"] = str(Path(pyspark.__file__).parent)
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
@@ -99,12 +107,78 @@ def create_session(settings: Settings) -> SparkSession:
     conf[_JAVA_OPTIONS] = driver_java_options(settings.spark_conf.get(_JAVA_OPTIONS, ""))
     for key, value in conf.items():
         builder = builder.config(key, value)
-    session = builder.getOrCreate()
-    session.sparkContext.setLogLevel("OFF")
-    _outlive_sigterm(session)
+    made = builder.getOrCreate()
+    made.sparkContext.setLogLevel("OFF")
+    _outlive_sigterm(made)
+    _say_once(made.sparkContext)
     for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
         PySparkLogger.getLogger(name).disabled = True  # it would print Java's stack beside our own message
-    return session
+    return made
+
+
+def _say_once(context: SparkContext) -> None:
+    """Whatever py4j and PySpark print, with a trace, of a Java that has ended is raised as well."""
+    logging.getLogger("py4j").setLevel(logging.CRITICAL)
+    logging.getLogger().addFilter(_not_of_py4j)
+    server: Any = context._accumulatorServer
+    if server is not None:
+        server.handle_error = lambda *_: None
+
+
+def _not_of_py4j(record: logging.LogRecord) -> bool:
+    return Path(record.pathname).parent.name != "py4j"
+
+
+@contextmanager
+def session(settings: Settings) -> Iterator[SparkSession]:
+    """As :func:`create_session`; it is stopped at the end."""
+    spark = create_session(settings)
+    try:
+        yield spark
+    finally:
+        stop_session(spark)
+
+
+def java_has_ended(context: SparkContext) -> bool:
+    """Whether the Java process of a context is gone: killed, or out of memory."""
+    try:
+        java = context._jvm
+        return java is None or java.System.currentTimeMillis() <= 0
+    except (Py4JError, OSError):
+        return True
+
+
+def java_ended(where: str) -> TidemillError:
+    """TM6003: Java has ended while it was needed."""
+    return TidemillError(
+        "TM6003",
+        "Java has ended",
+        got=where,
+        hint="it was killed, or had too little memory (spark_conf.spark.driver.memory); open the root again: the mill "
+        "goes on from its last checkpoint",
+    )
+
+
+@contextmanager
+def needing_java(spark: SparkSession, where: str) -> Iterator[None]:
+    """Whatever fails meanwhile because Java has ended is TM6003."""
+    try:
+        yield
+    except (Py4JError, PySparkException, OSError):
+        if java_has_ended(spark.sparkContext):
+            raise java_ended(where) from None
+        raise
+
+
+def stop_session(spark: SparkSession) -> None:
+    """Stop Spark; where Java has ended only what this process knows of it is forgotten, so that it can start again."""
+    if not java_has_ended(spark.sparkContext):
+        spark.stop()
+        return
+    with suppress(Py4JError, OSError):
+        spark.sparkContext.stop()
+    SparkContext._active_spark_context = SparkContext._gateway = SparkContext._jvm = None
+    SparkSession._instantiatedSession = SparkSession._activeSession = None
 
 
 def _outlive_sigterm(session: SparkSession) -> None:

@@ -14,11 +14,11 @@ from tidemill.errors import TidemillError
 from tidemill.plan.assemble import Assembler
 from tidemill.runtime.catalog import Catalog, View
 from tidemill.runtime.file_progress import FileProgress
-from tidemill.runtime.file_status import file_parts, unreadable
+from tidemill.runtime.file_status import FILES_SCHEMA, file_parts, unreadable
 from tidemill.runtime.sealed_tables import SealedTables
 from tidemill.runtime.stream_status import read_status
 from tidemill.runtime.tables import ERRORS_SUFFIX, FILES_SUFFIX, STATUS_SUFFIX, Table
-from tidemill.schema import WEIGHT, Schema
+from tidemill.schema import WEIGHT, Field, Schema, type_to_ddl
 from tidemill.state.keys import KeyColumn, decode, encode
 from tidemill.state.manifest import ManifestLog, no_root
 from tidemill.state.merge import MergeOp, Rows, consolidate, merge
@@ -164,6 +164,21 @@ class Snapshot:
             return pa.Table.from_pylist([dict(zip(schema.names, row, strict=True)) for row in found], schema)
         schema = pa.schema([("name", text), ("status", text), ("born", number), ("detail", text)])
         return pa.Table.from_pylist([dict(zip(schema.names, row, strict=True)) for row in self.status()], schema)
+
+    def describe(self, name: str) -> pa.Table:
+        """What DESCRIBE answers: the columns of whatever can be named in a query, their types and whether they may be
+        NULL. TM2012 when there is nothing of this name.
+        """
+        if name in self.stream_names():
+            schema = Schema(tuple(Field(f.name, f.type, f.nullable) for f in self.connections(name).schema))
+        elif name in self.file_names():
+            schema = FILES_SCHEMA
+        elif self.readable(name) and name not in self.catalog.views and name not in self.catalog.tables:
+            schema = self.schema(name)
+        else:
+            schema, _ = self.catalog.described(name)
+        names = [f.name for f in schema], [type_to_ddl(f.type) for f in schema], [f.nullable for f in schema]
+        return pa.table(dict(zip(("col_name", "data_type", "nullable"), names, strict=True)))
 
     def schema(self, name: str) -> Schema:
         """Columns of a view."""

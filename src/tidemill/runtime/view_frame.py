@@ -7,11 +7,14 @@ from dataclasses import dataclass
 from functools import reduce
 
 import pyarrow as pa
+from py4j.protocol import Py4JError
 from pyspark.errors import ParseException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from tidemill.errors import TidemillError
+from tidemill.plan.catalyst_frames import check_reads
 from tidemill.runtime.file_status import FILES_SCHEMA, file_parts
+from tidemill.runtime.session import java_ended, java_has_ended
 from tidemill.runtime.snapshot import Snapshot, to_table
 from tidemill.runtime.tables import ERRORS_SUFFIX
 from tidemill.schema import Schema
@@ -76,9 +79,11 @@ def query_views(
     Raises
     ------
     TidemillError
-        TM2001 and TM2004 when the query cannot be parsed or resolved, TM2036 when it reads a table.
+        TM2001 and TM2004 when the query cannot be parsed or resolved, TM2036 when it reads a table, TM2024 when it
+        writes.
     """
     session = spark.newSession()
+    check_reads(session, text)
     at = snapshot.version.epoch if epoch is None else epoch
     names = [name for name in snapshot.catalog.views if snapshot.readable_at(name, at)]
     names += [t.name for t in snapshot.catalog.tables.values() if t.readable and t.born <= at]
@@ -113,13 +118,15 @@ def fetch(frame: DataFrame) -> pa.Table:
     """
     try:
         return frame.toArrow()
-    except PySparkException as error:
+    except (PySparkException, Py4JError, OSError) as error:
+        if java_has_ended(frame.sparkSession.sparkContext):
+            raise java_ended("while a query ran") from None
         lines = [line.strip() for line in str(error).splitlines()]
         numbered = next((line for line in lines if "TidemillError" in line), None)
         raise TidemillError(
             "TM2016",
             "the query failed while it ran",
-            got=numbered or lines[0],
+            got=numbered or next(iter(lines), repr(error)),
             hint="the views are not affected",
         ) from error
 

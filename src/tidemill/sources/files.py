@@ -98,6 +98,14 @@ def file_names(pattern: str, recursive: bool = False) -> Iterator[list[str]]:
         yield from _walk(above or "/", alternative.parts[fixed:], frozenset())
 
 
+def missing_directory(pattern: str) -> str | None:
+    """The directory of a glob, up to its first wildcard, when it does not exist; of several, when none does."""
+    if _mode(pattern):
+        return None
+    above = ["/".join(p.begins for p in a.parts[: a.fixed]) or "/" for a in parse_glob(pattern).alternatives]
+    return None if any(S_ISDIR(_mode(directory)) for directory in above) else above[0]
+
+
 def _mode(path: str) -> int:
     """Of a file or directory, 0 where there is none. TM5004 when it must not be looked at."""
     try:

@@ -10,7 +10,9 @@ from tidemill.connectors.connector import GROWING
 from tidemill.errors import TidemillError
 from tidemill.sources.globs import Glob, parse_glob
 
-FILTER_OPTIONS = frozenset({"pathglobfilter", "recursivefilelookup", "modifiedafter", "modifiedbefore"})
+FILTER_OPTIONS = frozenset(
+    {"pathglobfilter", "recursivefilelookup", "modifiedafter", "modifiedbefore", "failonmissing"}
+)
 """Options of any table that reads files, in lower case."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -28,12 +30,15 @@ class Filters:
         Whether directories are looked through to any depth.
     after, before : int, optional
         Its modification time, in whole milliseconds, is later or earlier than this (microseconds since 1970).
+    fail_on_missing : bool
+        Whether it is an error that the directory of a glob does not exist; a path without wildcards must exist always.
     """
 
     name: Glob | None = None
     recursive: bool = False
     after: int | None = None
     before: int | None = None
+    fail_on_missing: bool = False
 
     @property
     def timed(self) -> bool:
@@ -55,7 +60,7 @@ class Filters:
 
 
 def parse_filters(options: Mapping[str, str]) -> Filters:
-    """``pathGlobFilter``, ``recursiveFileLookup``, ``modifiedAfter`` and ``modifiedBefore``; names in lower case.
+    """The options :data:`FILTER_OPTIONS`; names in lower case.
 
     Raises
     ------
@@ -65,15 +70,20 @@ def parse_filters(options: Mapping[str, str]) -> Filters:
     name = options.get("pathglobfilter")
     if name is not None and "/" in name:
         raise bad_filter("pathGlobFilter", name, "a glob of names, without directories")
-    recursive = options.get("recursivefilelookup", "false").lower()
-    if recursive not in ("true", "false"):
-        raise bad_filter("recursiveFileLookup", options["recursivefilelookup"], "true or false")
     return Filters(
         None if name is None else parse_glob(name),
-        recursive == "true",
+        _flag(options, "recursiveFileLookup"),
         _time(options, "modifiedAfter"),
         _time(options, "modifiedBefore"),
+        _flag(options, "failOnMissing"),
     )
+
+
+def _flag(options: Mapping[str, str], name: str) -> bool:
+    text = options.get(name.lower(), "false")
+    if text.lower() not in ("true", "false"):
+        raise bad_filter(name, text, "true or false")
+    return text.lower() == "true"
 
 
 def _time(options: Mapping[str, str], name: str) -> int | None:

@@ -89,6 +89,19 @@ def _resolved(url: str, connection: Connection, recursive: bool) -> tuple[str, t
     return store, _by_prefix(glob.alternatives), None
 
 
+def missing_prefix(url: str, connection: Connection) -> str | None:
+    """The directory of a glob, up to its first wildcard, when no object lies below it; of several, when none does.
+
+    Errors as :func:`object_pages`.
+    """
+    store, text = split_url(url)
+    glob = parse_glob(text)
+    above = ["/".join(p.begins for p in a.parts[: a.fixed]) for a in glob.alternatives]
+    if glob.literal is not None or any(not d or _any_below(store, d, connection) for d in above):
+        return None
+    return f"{store}/{above[0]}"
+
+
 @lru_cache(256)
 def meant_keys(url: str, recursive: bool) -> tuple[Alternative, ...]:
     """What keys a listing of a URL may give, without asking the store whether that is an object or a directory."""

@@ -19,7 +19,7 @@ from tidemill.sources.file_info import FileInfo
 from tidemill.sources.filters import Filters, bad_filter, parse_filters
 from tidemill.sources.generated import NoFile, generated_file
 from tidemill.sources.globs import parse_glob
-from tidemill.sources.object_listing import meant_keys, object_pages
+from tidemill.sources.object_listing import meant_keys, missing_prefix, object_pages
 from tidemill.sources.object_reader import ObjectReader
 from tidemill.sources.split import Split
 
@@ -74,9 +74,13 @@ class Place:
             TM5036 as an object store answers, TM5035 for a glob that is not understood, TM5051 to TM5053 as a
             connector does.
         """
+        nothing = True
         for info in self._found():
+            nothing = False
             if self.wants(info):
                 yield info
+        if nothing:
+            self.check_there()
 
     def unread(self, unread: Callable[[list[str]], list[str]]) -> Iterator[list[FileInfo]]:
         """All files that are wanted and whose names ``unread`` leaves, some at a time, in no order, some perhaps twice.
@@ -87,11 +91,39 @@ class Place:
             for names in files.file_names(self.pattern, self.filters.recursive):
                 found = (files.file_info(name) for name in unread(names))
                 yield [info for info in found if info is not None and self.wants(info)]
+            self.check_there()
             return
         objects = object_pages(self.pattern, self.connection, self.filters.recursive) if self.objects else self.pages()
         for page in objects:
             left = set(unread([info.path for info in page]))
             yield [info for info in page if info.path in left and self.wants(info)]
+
+    def missing(self) -> TidemillError | None:
+        """TM5047 when the directory of a glob does not exist, or no object lies below it; TM5001 with failOnMissing.
+
+        Errors of an object store as :meth:`listing`.
+        """
+        directory = None
+        if self.objects:
+            directory = missing_prefix(self.pattern, self.connection)
+        elif self.local:
+            directory = files.missing_directory(self.pattern)
+        if directory is None:
+            return None
+        if self.filters.fail_on_missing:
+            return files.missing(f"{directory}, the directory of {self.pattern}")
+        return TidemillError(
+            "TM5047",
+            "the directory of a glob does not exist",
+            got=f"{directory}, of {self.pattern}",
+            hint="files that come to be there are read; failOnMissing 'true' makes this an error",
+        )
+
+    def check_there(self) -> None:
+        """TM5001 when there is nothing, and failOnMissing says that this is an error. Called when nothing was found."""
+        found = self.missing() if self.filters.fail_on_missing else None
+        if found is not None:
+            raise found
 
     def wants(self, info: FileInfo) -> bool:
         """Whether a file that was listed is wanted. TM5006 for an archive that no codec reads."""
@@ -182,10 +214,9 @@ def place_of(path: str, options: Mapping[str, str]) -> Place:
         return Place(path, pace=parse_pace(options))
     pattern = pattern_of(path)
     if is_offered(pattern):
-        if "recursivefilelookup" in options:
-            raise bad_filter(
-                "recursiveFileLookup", options["recursivefilelookup"], "leave it out: the connector has no directories"
-            )
+        for name in ("recursiveFileLookup", "failOnMissing"):
+            if name.lower() in options:
+                raise bad_filter(name, options[name.lower()], "leave it out: the connector has no directories")
         return Place(pattern, parse_filters(options), offered=lookup(pattern, options))
     connection, queue = parse_connection(options, pattern), parse_queue(options, pattern)
     return Place(pattern, parse_filters(options), connection, queue=queue)

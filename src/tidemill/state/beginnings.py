@@ -13,7 +13,7 @@ from tidemill.state.merge import MergeOp, Rows, merge
 from tidemill.state.searching import expand, locate, owners_of
 from tidemill.state.words import Bools, Ints
 
-Enough = Callable[[Ints, tuple[pa.Array, ...], int], Bools]
+Enough = Callable[[Ints, Rows, int], Bools]
 
 
 def scan_beginnings(
@@ -37,8 +37,8 @@ def scan_beginnings(
     reach : int
         Rows of each run and prefix to begin with; four times as many for those of which that is too few.
     enough : callable
-        ``enough(owners, values, m)`` with the prefix of each row found (int64, ascending, below m) and its combined
-        values tells for each of m prefixes whether these rows will do (bool[m]). Asked again for those that are left.
+        ``enough(owners, rows, m)`` with the prefix of each row found (int64, ascending, below m) and these rows, their
+        values combined, tells for each of m prefixes whether they will do (bool[m]). Asked again for those left.
     shape : callable, optional
         ``shape(i, rows)`` gives rows taken of run ``i`` the value columns that ``ops`` combine; keys stay.
 
@@ -72,7 +72,7 @@ def scan_beginnings(
                 complete[cut] = False
         kept = np.flatnonzero(np.arange(len(owners)) < certain[owners])
         rows, owners = rows.take(kept), owners[kept]
-        satisfied = complete if complete.all() else complete | enough(owners, rows.values, len(prefixes))
+        satisfied = complete if complete.all() else complete | enough(owners, rows, len(prefixes))
         if satisfied.all():
             found.append((rows, asked[owners]))
             return _in_order(found)

@@ -2,9 +2,6 @@
 
 Byte strings are compared 8 bytes at a time: a big-endian word orders like its bytes. Everything else in this
 package that is compiled is built from these functions.
-
-Hazard: Numba caches a compiled kernel beside its own source file and compares only the time stamp of that
-file. After editing this module delete ``__pycache__/*.nbi`` in this folder, or others keep the old code.
 """
 
 from __future__ import annotations

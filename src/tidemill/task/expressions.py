@@ -1,13 +1,14 @@
 """Scalar expressions as immutable trees, with columns by position.
 
-Three kinds of node are enough: a column of the input, a constant, and a call of a named function.
+Four kinds of node are enough: a column of the input, a constant, a call of a named function, and a variable of a
+function's body (``x`` in ``transform(a, x -> x + 1)``).
 Positions (not names, not Catalyst's ids) make equal expressions equal objects, so that equal
 sub-plans of different views are found by comparing them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -52,11 +53,27 @@ class Literal:
 
 
 @dataclass(frozen=True)
+class Variable:
+    """What a function with a body gives its body for each element, such as the element.
+
+    ``number`` is the depth at which it is bound: 0 for the first variable of an outermost function. It is no column,
+    so moving columns leaves it alone; a function inside that binds the same number hides it.
+    """
+
+    number: int
+    type: pa.DataType
+    nullable: bool = True
+
+
+@dataclass(frozen=True)
 class Call:
     """``function(args...)``.
 
     ``function`` is a name of the registry in ``tidemill.task.functions``. ``options`` are sorted
     (name, value) pairs that are not rows, e.g. ``(("mode", "ansi"),)``.
+
+    The option ``binds`` says that the last arguments are bodies: for each of them it has the numbers of the variables
+    that the function binds there.
     """
 
     function: str
@@ -69,8 +86,13 @@ class Call:
         """The value of an option, or ``default``."""
         return dict(self.options).get(name, default)
 
+    @property
+    def plain(self) -> int:
+        """Number of arguments that are not bodies; they come first."""
+        return len(self.args) - len(self.option("binds", ()))
 
-Expression: TypeAlias = Ref | Literal | Call
+
+Expression: TypeAlias = Ref | Literal | Variable | Call
 
 
 def walk(expression: Expression) -> Iterator[Expression]:
@@ -104,3 +126,15 @@ def substitute(expression: Expression, inputs: tuple[Expression, ...]) -> Expres
         args = tuple(substitute(arg, inputs) for arg in expression.args)
         return Call(expression.function, args, expression.type, expression.nullable, expression.options)
     return expression
+
+
+def bind(expression: Expression, values: Mapping[int, Expression]) -> Expression:
+    """The same expression with values in place of free variables, by number."""
+    if isinstance(expression, Variable):
+        return values.get(expression.number, expression)
+    if not isinstance(expression, Call):
+        return expression
+    args = [bind(arg, values) for arg in expression.args[: expression.plain]]
+    for numbers, body in zip(expression.option("binds", ()), expression.args[expression.plain :], strict=True):
+        args.append(bind(body, {n: v for n, v in values.items() if n not in numbers}))
+    return Call(expression.function, tuple(args), expression.type, expression.nullable, expression.options)

@@ -330,6 +330,8 @@ class WindowChanges:
     """For each call that aggregates what it is made of."""
     limit: int | None
     """The first rows of each partition that come out; None for all."""
+    limited: str = "row_number"
+    """What ``limit`` is the greatest value of: ``row_number``, ``rank`` or ``dense_rank``."""
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from pyspark.sql.functions import col
 
 from tidemill.plan.catalyst_expressions import read_plan, translate, tree
 from tidemill.schema import TIMESTAMP, TIMESTAMP_NTZ, nullable_type, type_to_ddl
-from tidemill.task.expressions import Expression
+from tidemill.task.expressions import Expression, Ref, substitute
 from tidemill.task.functions.evaluate import evaluate
 
 COLUMNS: dict[str, pa.DataType] = {
@@ -140,12 +140,16 @@ def plan(spark: SparkSession, sqls: list[str]) -> list[Expression]:
     """The expressions of a projection, as Spark's optimiser leaves them."""
     listed = ", ".join(f"{sql} AS r{n}" for n, sql in enumerate(sqls))
     nodes = read_plan(spark.sql(f"SELECT {listed} FROM t")._jdf.queryExecution().optimizedPlan())
-    if not nodes[0]["class"].endswith(".Project") or nodes[1]["num-children"]:
-        raise AssertionError(f"not one projection: {[n['class'] for n in nodes]}")
-    inputs = {
-        attribute[0]["exprId"]["id"]: list(COLUMNS).index(attribute[0]["name"]) for attribute in nodes[1]["output"]
-    }
-    return [translate(tree(expression), inputs) for expression in nodes[0]["projectList"]]
+    *projects, leaf = nodes
+    if not all(node["class"].endswith(".Project") for node in projects) or leaf["num-children"]:
+        raise AssertionError(f"not only projections: {[n['class'] for n in nodes]}")
+    inputs = {attribute[0]["exprId"]["id"]: list(COLUMNS).index(attribute[0]["name"]) for attribute in leaf["output"]}
+    below: tuple[Expression, ...] = tuple(Ref(n, type_) for n, type_ in enumerate(COLUMNS.values()))
+    for project in reversed(projects):  # what several expressions share is computed below
+        listed = [tree(expression) for expression in project["projectList"]]
+        below = tuple(substitute(translate(expression, inputs), below) for expression in listed)
+        inputs = {expression.fields["exprId"]["id"]: n for n, expression in enumerate(listed)}
+    return list(below)
 
 
 def answers(spark: SparkSession, kind: str, sqls: list[str]) -> pa.Table:

@@ -1,10 +1,12 @@
-"""A filter on ``row_number()`` tells a window that only the first rows of each partition are wanted.
+"""A filter on a ranking function tells a window that only the first rows of each partition are wanted.
 
 Filter (rn <= 3)                    Filter (rn <= 3)
   Window [row_number() AS rn]  ->     Window [row_number() AS rn] first 3 rows
     Scan t                              Scan t
 
-The other functions of the window must not look ahead: running frames of ROWS, and LAG.
+With ``rank()`` and ``dense_rank()`` these are all rows up to that rank, so peers come out together or not at all.
+The other functions of the window must not look ahead: running frames of ROWS, and LAG; with the ranks also what goes
+by peers alone, as frames of RANGE up to the current row do.
 """
 
 from __future__ import annotations
@@ -14,9 +16,11 @@ from dataclasses import replace
 from tidemill.plan.algebra import Filter, Node, Window
 from tidemill.plan.traverse import map_children
 from tidemill.task.expressions import Call, Expression, Literal, Ref
-from tidemill.task.window_calls import WindowCall
+from tidemill.task.window_calls import RANKINGS, WindowCall
 
 _LARGEST = 10_000
+_LIMITED = ("row_number", "rank", "dense_rank")
+"""What a filter may be on, what lets the fewest rows through first."""
 _FLIPPED = {"le": "ge", "lt": "gt", "eq": "eq", "ge": "le", "gt": "lt"}
 
 
@@ -26,27 +30,24 @@ def limit_windows(node: Node) -> Node:
     if not isinstance(node, Filter) or not isinstance(node.child, Window):
         return node
     window = node.child
-    if not all(_looks_back(call) for call in window.calls):
-        return node
     width = len(window.child.schema)
-    numbers = {width + i for i, call in enumerate(window.calls) if call.function == "row_number"}
-    limits = [n for part in _conjuncts(node.condition) if (n := _limit(part, numbers)) is not None]
-    if not limits or not 0 <= min(limits) <= _LARGEST:
-        return node
-    return Filter(replace(window, limit=min(limits)), node.condition)
+    for function in _LIMITED:
+        numbers = {width + i for i, call in enumerate(window.calls) if call.function == function}
+        limits = [n for part in _conjuncts(node.condition) if (n := _limit(part, numbers)) is not None]
+        backward = all(_looks_back(call, with_peers=function != "row_number") for call in window.calls)
+        if backward and limits and 0 <= min(limits) <= _LARGEST:
+            return Filter(replace(window, limit=min(limits), limited=function), node.condition)
+    return node
 
 
-def _looks_back(call: WindowCall) -> bool:
-    """Whether the function of a row depends on no row behind it."""
-    if call.function == "row_number":
-        return True
+def _looks_back(call: WindowCall, with_peers: bool) -> bool:
+    """Whether the function of a row depends on no row behind it, or behind its peers."""
+    if call.function in RANKINGS:
+        return call.function == "row_number" or (with_peers and call.function in _LIMITED)
     if call.function == "shift":
         return call.number <= 0
     upper = call.frame.upper
-    return call.frame.rows and isinstance(upper, int) and upper <= 0 and call.function not in _LOOK_AT_PEERS
-
-
-_LOOK_AT_PEERS = frozenset({"rank", "dense_rank", "percent_rank", "cume_dist", "ntile"})
+    return (call.frame.rows or with_peers) and isinstance(upper, int) and upper <= 0
 
 
 def _conjuncts(condition: Expression) -> list[Expression]:
@@ -57,6 +58,9 @@ def _conjuncts(condition: Expression) -> list[Expression]:
 
 def _limit(part: Expression, numbers: set[int]) -> int | None:
     """The largest row number that a condition lets through."""
+    if isinstance(part, Call) and part.function == "in":
+        listed = [_limit(Call("eq", (part.args[0], value), part.type), numbers) for value in part.args[1:]]
+        return max((n for n in listed if n is not None), default=None) if None not in listed else None
     if not isinstance(part, Call) or part.function not in _FLIPPED:
         return None
     function, (left, right) = part.function, part.args

@@ -4,7 +4,7 @@
       Project [a * 2 AS x]    ->      Scan t [a]
         Scan t [a]
 
-A computed column that is used more than once stays computed once, below.
+A computed column that is used more than once, or for each element of an array, stays computed once, below.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections import Counter
 
 from tidemill.plan.algebra import Node, Project
 from tidemill.plan.traverse import map_children
-from tidemill.task.expressions import Call, Ref, substitute, walk
+from tidemill.task.expressions import Call, Ref, references, substitute, walk
 
 
 def merge_projections(node: Node) -> Node:
@@ -23,6 +23,8 @@ def merge_projections(node: Node) -> Node:
         return _without_identity(node)
     below = node.child
     uses = Counter(e.index for top in node.expressions for e in walk(top) if isinstance(e, Ref))
+    bodies = (b for top in node.expressions for e in walk(top) if isinstance(e, Call) for b in e.args[e.plain :])
+    uses.update(i for body in bodies for i in references(body))
     if any(uses[i] > 1 and isinstance(e, Call) for i, e in enumerate(below.expressions)):
         return node
     merged = tuple(substitute(e, below.expressions) for e in node.expressions)

@@ -11,12 +11,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidemill.errors import TidemillError
-from tidemill.task.expressions import Call, Expression, Literal, Ref, references, remap
+from tidemill.errors import EvaluationError, TidemillError
+from tidemill.task.expressions import Call, Expression, Literal, Ref, Variable, references, remap
 from tidemill.task.functions import families  # noqa: F401  (registers every function)
+from tidemill.task.functions.bodies import Body
 from tidemill.task.functions.registry import FUNCTIONS, Function, Value, as_array, lookup
 
-_CONDITIONAL = frozenset({"and", "or", "if", "case", "coalesce", "in"})
+_CONDITIONAL = frozenset({"and", "or", "if", "case", "coalesce", "in", "try"})
 
 
 def supported(name: str) -> bool:
@@ -28,7 +29,7 @@ def can_fail(expression: Expression) -> bool:
     """Whether some row could make the expression raise an error."""
     if not isinstance(expression, Call):
         return False
-    if any(can_fail(arg) for arg in expression.args):
+    if expression.function != "try" and any(can_fail(arg) for arg in expression.args):
         return True
     if expression.function in _CONDITIONAL:
         return False
@@ -76,6 +77,8 @@ def _value(expression: Expression, batch: pa.RecordBatch) -> Value:
         return batch.column(expression.index)
     if isinstance(expression, Literal):
         return pa.scalar(expression.value, expression.type)
+    if isinstance(expression, Variable):
+        raise TidemillError("TM2900", "a variable is outside the function that binds it", got=str(expression))
     match expression.function:
         case "and":
             return _and_or(expression, batch, stop=False)
@@ -87,13 +90,21 @@ def _value(expression: Expression, batch: pa.RecordBatch) -> Value:
             return _coalesce(expression, batch)
         case "in":
             return _in(expression, batch)
+        case "try":
+            return _try(expression.args[0], batch)
     spec = lookup(expression.function)
     return spec.kernel(expression, _arguments(spec, expression, batch), batch.num_rows)
 
 
+def _bodies(call: Call, batch: pa.RecordBatch) -> list[Value]:
+    """The bodies of a call, to be evaluated over elements."""
+    pairs = zip(call.args[call.plain :], call.option("binds"), strict=True)
+    return [Body(body, numbers, batch, evaluate, can_fail(body)) for body, numbers in pairs]
+
+
 def _arguments(spec: Function, call: Call, batch: pa.RecordBatch) -> list[Value]:
     """The arguments in order; of a strict function, each only where the ones before it are not NULL."""
-    order = list(range(len(call.args)))
+    order = list(range(call.plain))
     if spec.order == "right":
         order.reverse()
     values: dict[int, Value] = {}
@@ -107,7 +118,8 @@ def _arguments(spec: Function, call: Call, batch: pa.RecordBatch) -> list[Value]
             values[position] = evaluate_where(arg, batch, reached)
         else:
             values[position] = _value(arg, batch)
-    return [values[position] for position in range(len(call.args))]
+    found = [values[position] for position in range(call.plain)]
+    return [*found, *_bodies(call, batch)] if spec.bodies else found
 
 
 def evaluate_where(expression: Expression, batch: pa.RecordBatch, mask: pa.BooleanArray) -> Value:
@@ -164,6 +176,18 @@ def _case(call: Call, batch: pa.RecordBatch) -> Value:
     for here, value in reversed(taken):
         result = pc.if_else(here, value, result)
     return result
+
+
+def _try(expression: Expression, batch: pa.RecordBatch) -> Value:
+    """NULL in the rows that fail, which are found by halving the batch."""
+    try:
+        return _value(expression, batch)
+    except EvaluationError:
+        if batch.num_rows <= 1:
+            return pa.nulls(batch.num_rows, expression.type)
+    half = batch.num_rows // 2
+    parts = (batch.slice(0, half), batch.slice(half))
+    return pa.concat_arrays([as_array(_try(expression, part), part.num_rows) for part in parts])
 
 
 def _coalesce(call: Call, batch: pa.RecordBatch) -> Value:

@@ -51,7 +51,7 @@ def _power(base: Any, exponent: Any) -> Any:
     return np.where(undefined, np.nan, result)
 
 
-for _name, _compute in {
+_UNARY: dict[str, Callable[[Any], Any]] = {
     "sqrt": np.sqrt,
     "cbrt": np.cbrt,
     "exp": np.exp,
@@ -69,7 +69,15 @@ for _name, _compute in {
     "degrees": np.degrees,
     "radians": np.radians,
     "rint": np.rint,
-}.items():
+    "acosh": np.arccosh,
+    "asinh": np.arcsinh,
+    "atanh": np.arctanh,
+    "cot": lambda x: 1.0 / np.tan(x),
+    "sec": lambda x: 1.0 / np.cos(x),
+    "csc": lambda x: 1.0 / np.sin(x),
+}
+
+for _name, _compute in _UNARY.items():
     function(_name)(_unary(_compute))
 
 function("ln", sql=("ln", "log"))(_logarithm(np.log))

@@ -49,7 +49,7 @@ def like_regex(pattern: str, escape: str) -> str:
     return r"(?s)\A" + "".join(result) + r"\z"
 
 
-def _class(pattern: str, start: int) -> tuple[str, int]:
+def java_class(pattern: str, start: int) -> tuple[str, int]:
     """A bracket expression that begins at ``start``, and the position after it."""
     position = start + 1
     body = "["
@@ -104,7 +104,7 @@ def java_regex(pattern: str, *, dollar: bool) -> tuple[str, int]:
     while position < len(pattern):
         letter = pattern[position]
         if letter == "[":
-            body, position = _class(pattern, position)
+            body, position = java_class(pattern, position)
             result.append(body)
         elif letter == "\\":
             following = pattern[position + 1 : position + 2]
@@ -135,25 +135,31 @@ def java_regex(pattern: str, *, dollar: bool) -> tuple[str, int]:
             result.append(rf"(?:\r\n|[{_LINE_ENDS}])?\z")
             position += 1
         elif letter in "*+?" or letter == "{":
-            position = _repetition(pattern, position, result)
+            end = repetition_end(pattern, position)
+            result.append(pattern[position:end])
+            position = end
         else:
             result.append({".": f"[^{_LINE_ENDS}]", "^": r"\A"}.get(letter, letter))
             position += 1
     return "".join(result), groups
 
 
-def _repetition(pattern: str, position: int, result: list[str]) -> int:
+def repetition_end(pattern: str, position: int) -> int:
+    """The position behind the quantifier that begins at ``position``, with the ``?`` that makes it reluctant.
+
+    Raises
+    ------
+    DifferentRegexError
+        For a brace that is none, and for possessive and double repetition.
+    """
     if pattern[position] == "{":
         match = _QUANTIFIER.match(pattern, position)
         if match is None:
             raise DifferentRegexError("'{' that is not a repetition")
-        text = match[0]
+        position = match.end()
     else:
-        text = pattern[position]
-    position += len(text)
-    result.append(text)
+        position += 1
     if pattern[position : position + 1] == "?":
-        result.append("?")
         position += 1
     if pattern[position : position + 1] in ("+", "*", "{", "?") and position < len(pattern):
         raise DifferentRegexError("possessive or double repetition")

@@ -38,6 +38,9 @@ class Function:
         NULL in any argument gives NULL, and the next argument is then not evaluated.
     order : {"left", "right"}
         Which argument Spark evaluates first.
+    bodies : bool
+        The last arguments are functions of elements; the kernel gets a :class:`~tidemill.task.functions.bodies.Body`
+        for each of them.
     """
 
     name: str
@@ -46,6 +49,7 @@ class Function:
     fails: Fails
     strict: bool
     order: Order
+    bodies: bool = False
 
 
 FUNCTIONS: dict[str, Function] = {}
@@ -58,13 +62,14 @@ def function(
     fails: Fails = False,
     strict: bool = True,
     order: Order = "left",
+    bodies: bool = False,
 ) -> Callable[[Kernel], Kernel]:
     """Register the decorated kernel under ``name``; see :class:`Function` for the parameters."""
 
     def register(kernel: Kernel) -> Kernel:
         if name in FUNCTIONS:
             raise ValueError(f"function {name!r} is registered twice")
-        FUNCTIONS[name] = Function(name, kernel, sql or (name,), fails, strict, order)
+        FUNCTIONS[name] = Function(name, kernel, sql or (name,), fails, strict, order, bodies)
         return kernel
 
     return register

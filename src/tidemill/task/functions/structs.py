@@ -54,7 +54,8 @@ def _check_keys(lists: Lists, keys: pa.Array) -> None:
         )
 
 
-def _map_of(call: Call, lists: Lists, keys: pa.Array, values: pa.Array) -> pa.Array:
+def map_of(call: Call, lists: Lists, keys: pa.Array, values: pa.Array) -> pa.Array:
+    """The maps of these entries; fails where a key is NULL or comes twice."""
     _check_keys(lists, keys)
     entries = pa.StructArray.from_arrays([keys, values], names=["key", "value"])
     return put_together(call.type, Lists(lists.valid, lists.offsets, entries))
@@ -76,7 +77,7 @@ def _map(call: Call, args: list[Value], rows: int) -> Value:
         keys = interleave([as_array(a, rows) for a in args[::2]], rows)
         values = interleave([as_array(a, rows) for a in args[1::2]], rows)
     offsets = np.arange(rows + 1, dtype=np.int64) * width
-    return _map_of(call, Lists(np.ones(rows, np.bool_), offsets, values), keys, values)
+    return map_of(call, Lists(np.ones(rows, np.bool_), offsets, values), keys, values)
 
 
 @function("map_from_arrays", fails=True)
@@ -94,7 +95,7 @@ def _map_from_arrays(call: Call, args: list[Value], rows: int) -> Value:
             "the arrays of keys and of values have different lengths",
             got=f"{keys.lengths[row]} keys, {values.lengths[row]} values",
         )
-    return _map_of(call, keys, keys.values, values.values)
+    return map_of(call, keys, keys.values, values.values)
 
 
 @function("map_keys")
@@ -145,4 +146,4 @@ def _map_concat(call: Call, args: list[Value], rows: int) -> Value:
     entries = pa.concat_arrays([p.values for p in parts]).take(pa.array(inside))
     lengths = np.where(valid, np.sum([p.lengths for p in parts], axis=0), 0).astype(np.int64)
     lists = Lists(valid, offsets_of(lengths), entries)
-    return _map_of(call, lists, entries.field(0), entries.field(1))
+    return map_of(call, lists, entries.field(0), entries.field(1))

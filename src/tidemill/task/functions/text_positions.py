@@ -21,7 +21,7 @@ Bytes = npt.NDArray[np.uint8]
 Longs = npt.NDArray[np.int64]
 
 
-def _layout(array: pa.Array) -> tuple[Bytes, Longs]:
+def layout(array: pa.Array) -> tuple[Bytes, Longs]:
     """The bytes of the column and the ``len + 1`` offsets of its rows."""
     _, offsets, data = array.buffers()
     starts = np.frombuffer(offsets, np.int32, len(array) + 1, array.offset * 4).astype(np.int64)
@@ -45,7 +45,7 @@ def _gather(raw: Bytes, first: Longs, last: Longs, valid: pa.Array, type_: pa.Da
 def substring(array: pa.Array, position: Any, length: Any) -> pa.Array:
     """Spark's substring: positions from 1, 0 like 1, negative from the end; ``length`` is cut at the end."""
     rows = len(array)
-    raw, starts = _layout(array)
+    raw, starts = layout(array)
     binary = pa.types.is_binary(array.type)
     leads = np.ones(len(raw), dtype=bool) if binary else (raw & 0xC0) != 0x80
     before = np.concatenate([[0], np.cumsum(leads)])
@@ -101,9 +101,9 @@ function("lpad")(_pad)
 function("rpad")(_pad)
 
 
-def _code_point_of(array: pa.Array, byte: pa.Array) -> pa.Array:
+def code_point_of(array: pa.Array, byte: pa.Array) -> pa.Array:
     """The code point positions (from 1) of byte positions (from 0); 0 where the position is -1."""
-    raw, starts = _layout(array)
+    raw, starts = layout(array)
     before = np.concatenate([[0], np.cumsum((raw & 0xC0) != 0x80)])
     position = to_numpy(byte, len(array)).astype(np.int64)
     found = position >= 0
@@ -114,7 +114,7 @@ def _code_point_of(array: pa.Array, byte: pa.Array) -> pa.Array:
 
 
 def _find(array: pa.Array, search: str) -> pa.Array:
-    return _code_point_of(array, pc.find_substring(array, search))
+    return code_point_of(array, pc.find_substring(array, search))
 
 
 @function("locate", sql=("instr", "locate", "position", "charindex"), strict=False)

@@ -101,20 +101,45 @@ class WindowOperator(Operator):
         if limit is None:
             return table.compare(prefixes)
 
-        def enough(owners: Ints, values: tuple[pa.Array, ...], prefixes: int) -> npt.NDArray[np.bool_]:
-            before, added = (numbers(v) for v in values)
-            counts = [np.bincount(owners, np.maximum(w, 0), prefixes) for w in (before, before + added)]
+        def enough(owners: Ints, rows: Rows, prefixes: int) -> npt.NDArray[np.bool_]:
+            before, added = (numbers(v) for v in rows.values)
+            weights = [np.maximum(w, 0) for w in (before, before + added)]
+            if self.operation.limited != "row_number":
+                weights = self._of_whole_peers(owners, rows, weights)
+            counts = [np.bincount(owners, w, prefixes) for w in weights]
             found: npt.NDArray[np.bool_] = np.minimum(*counts) >= limit
             return found
 
         return table.compare_beginnings(prefixes, 2 * limit + 16, enough)
+
+    def _of_whole_peers(self, owners: Ints, rows: Rows, weights: list[Ints]) -> list[Ints]:
+        """What rows add to the rank of those behind the last peers read of their partition.
+
+        More rows may belong to these last peers. A rank grows by the rows of a group of peers, ``dense_rank`` by one.
+        """
+        operation = self.operation
+        width = operation.partition + operation.order
+        peers = runs_of_equal(decode(rows.keys, operation.rows.table.key[:width]), len(rows))
+        last = np.zeros(1 + int(owners[-1]) if len(owners) else 0, np.int64)
+        last[owners] = peers
+        whole = peers < last[owners]
+        if operation.limited == "rank":
+            return [np.where(whole, w, 0) for w in weights]
+        found = []
+        for w in weights:
+            there = np.flatnonzero(whole & (w > 0))
+            _, first = np.unique(peers[there], return_index=True)
+            counted = np.zeros(len(w), np.int64)
+            counted[there[first]] = 1
+            found.append(counted)
+        return found
 
     def _windowed(self, affected: _Affected, weights: Ints) -> _Windowed:
         """The window functions over the rows with some weights; a row of weight 2 is two rows."""
         which = np.repeat(np.arange(len(weights)), weights)
         rows = ordered_rows(affected.partitions[which], affected.peers[which])
         if self.operation.limit is not None:
-            which = which[np.arange(len(which)) - rows.first < self.operation.limit]
+            which = which[_before(rows, self.operation.limited) < self.operation.limit]
             rows = ordered_rows(affected.partitions[which], affected.peers[which])
         calls = zip(self.operation.calls, self.operation.layouts, strict=True)
         return _Windowed(which, [self._column(affected, which, rows, c, layout) for c, layout in calls])
@@ -172,6 +197,19 @@ class WindowOperator(Operator):
             which.append(side.which[rows])
             results.append([c.take(column(rows)) for c in side.columns])
         return _consolidated(affected, which, results)
+
+
+def _before(rows: OrderedRows, limited: str) -> Ints:
+    """The rank of each row less one."""
+    match limited:
+        case "row_number":
+            places: Ints = np.arange(len(rows)) - rows.first
+            return places
+        case "rank":
+            return rows.peer_first - rows.first
+        case "dense_rank":
+            return rows.peers - rows.peers[rows.first]
+    raise ValueError(limited)
 
 
 def _consolidated(affected: _Affected, which: list[Ints], results: list[list[pa.Array]]) -> list[Output]:

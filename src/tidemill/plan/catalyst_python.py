@@ -1,0 +1,44 @@
+"""Functions written by the user in Python, as Catalyst has them: ``PythonUDF``, computed by ``ArrowEvalPython``."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from tidemill.errors import TidemillError
+from tidemill.plan.catalyst_rules import Rule, Translator, call, type_of
+from tidemill.plan.catalyst_tree import JsonTree
+from tidemill.task.expressions import Expression
+from tidemill.task.functions.python_functions import KINDS, ROW_KINDS, python_version
+
+_MOST_BYTES = 1_000_000
+
+
+def _python_udf(node: JsonTree, to: Translator) -> Expression:
+    name, kind = str(node.fields["name"]), int(node.fields["evalType"])
+    if not node.fields["udfDeterministic"]:
+        raise refused(name, "it is declared not deterministic", "a view needs a function of its arguments alone")
+    if kind not in KINDS:
+        raise refused(
+            name, "it is no function of values of a row", "scalar functions are supported, aggregates are not"
+        )
+    args, type_ = to.args(node), type_of(node.fields["dataType"])
+    if kind not in ROW_KINDS and any(pa.types.is_struct(t) for t in (type_, *(a.type for a in args))):
+        raise refused(name, "pandas and Arrow functions of structs", "use a function of rows, or the fields")
+    if not args:
+        raise refused(name, "it has no arguments", "write a constant")
+    java = node.fields["java"].func()
+    if java.broadcastVars().size():
+        raise refused(name, "it uses a broadcast variable", "let it use a constant")
+    command = bytes(java.command().unsafeArray())
+    if len(command) > _MOST_BYTES:
+        raise refused(name, f"it is {len(command)} bytes", "let it load large data from a module")
+    options = {"name": name, "kind": kind, "command": command, "python": python_version()}
+    return call("python_function", args, type_, True, **options)
+
+
+def refused(name: str, why: str, hint: str) -> TidemillError:
+    """TM2107 for a function of the user's."""
+    return TidemillError("TM2107", "a view cannot call a function written by the user", got=f"{name}: {why}", hint=hint)
+
+
+PYTHON_RULES: dict[str, Rule] = {"PythonUDF": _python_udf}

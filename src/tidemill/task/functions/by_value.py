@@ -1,0 +1,108 @@
+"""Functions that are a rule for one row, computed once for every distinct row of arguments.
+
+They are for rules that neither Arrow nor NumPy has a kernel for. What is called on most rows of most views has a
+kernel over whole columns instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+
+from tidemill.errors import EvaluationError
+from tidemill.task.expressions import Call
+from tidemill.task.functions.registry import Fails, Kernel, Value, as_array, function
+
+Rule = Callable[..., Any]
+"""``rule(call, *values)``: the result of one row; None is NULL."""
+
+
+class RowFailureError(ValueError):
+    """A rule refuses its values: ``what`` in the user's terms, and the number of the error."""
+
+    def __init__(self, what: str, number: str = "TM3004", hint: str = "") -> None:
+        super().__init__(what)
+        self.what = what
+        self.number = number
+        self.hint = hint
+
+
+def by_value(
+    name: str, *, sql: tuple[str, ...] = (), fails: Fails = False, strict: bool = True
+) -> Callable[[Rule], Rule]:
+    """Register the decorated rule under ``name``.
+
+    Parameters
+    ----------
+    name, sql, fails
+        As for :func:`~tidemill.task.functions.registry.function`.
+    strict : bool
+        A NULL argument makes the result NULL, and the rule is not called.
+    """
+
+    def register(rule: Rule) -> Rule:
+        function(name, sql=sql, fails=fails, strict=strict)(kernel_of(rule, strict=strict))
+        return rule
+
+    return register
+
+
+def kernel_of(rule: Rule, *, strict: bool = True) -> Kernel:
+    """The kernel that calls ``rule`` for every distinct row of arguments."""
+
+    def kernel(call: Call, args: list[Value], rows: int) -> Value:
+        def result(values: tuple[Any, ...]) -> Any:
+            if strict and None in values:
+                return None
+            try:
+                return rule(call, *values)
+            except RowFailureError as error:
+                shown = ", ".join(map(repr, values))
+                raise EvaluationError(
+                    error.number, error.what, got=f"{_name(call)}({shown})", hint=error.hint
+                ) from None
+
+        if not rows:
+            return pa.nulls(0, call.type)
+        if all(isinstance(arg, pa.Scalar) for arg in args):
+            return pa.array([result(tuple(arg.as_py() for arg in args))], call.type)[0]
+        columns = [n for n, arg in enumerate(args) if not isinstance(arg, pa.Scalar)]
+        if len(columns) == 1 and not pa.types.is_nested(args[columns[0]].type):
+            return _one_column(call, args, columns[0], rows, result)
+        known: dict[tuple[Any, ...], Any] = {}
+        results = []
+        for values in zip(*(as_array(arg, rows).to_pylist() for arg in args), strict=True):
+            key = tuple(map(_key, values))
+            if key not in known:
+                known[key] = result(values)
+            results.append(known[key])
+        return pa.array(results, call.type)
+
+    return kernel
+
+
+def _one_column(
+    call: Call, args: list[Value], position: int, rows: int, result: Callable[[tuple[Any, ...]], Any]
+) -> pa.Array:
+    constants = [arg.as_py() if isinstance(arg, pa.Scalar) else None for arg in args]
+    encoded = as_array(args[position], rows).dictionary_encode(null_encoding="encode")
+    results = []
+    for value in encoded.dictionary.to_pylist():
+        constants[position] = value
+        results.append(result(tuple(constants)))
+    return pa.array(results, call.type).take(encoded.indices)
+
+
+def _key(value: Any) -> Any:
+    """A value as a key: -0.0 is not 0.0, and true not 1."""
+    if isinstance(value, float):
+        return "float", value.hex()
+    if isinstance(value, list | dict):
+        return repr(value)
+    return type(value), value
+
+
+def _name(call: Call) -> str:
+    return call.function

@@ -1,0 +1,200 @@
+"""Compiled kernels on disk: a change of anything that a kernel is made of is seen; old directories are deleted."""
+
+from __future__ import annotations
+
+import ast
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import tidemill
+from tidemill import kernel_sources
+from tidemill.kernel_cache import KEPT_BYTES, KEPT_SECONDS, KernelCache
+
+PACKAGE = Path(tidemill.__file__).parent
+MODULES = sorted(PACKAGE.rglob("*.py"))
+
+NUMBERS = "{}\n\n\nTHREE = {}\n"
+CALLED = "from tidemill.kernel_cache import njit\n\n\n@njit\ndef called(x):\n    return x * {}\n"
+KERNEL = """
+from tidemill.kernel_cache import njit
+from tidemill.{room}.toy_called import called
+from tidemill.{room} import (  # a room (of the package)
+    toy_numbers as numbers,
+)
+
+THREE = numbers.THREE
+
+@njit(nogil=True)
+def toy(x):
+    return called(x) + THREE + {own}
+"""
+SHOW = """
+import importlib, sys
+for room in sys.argv[1:]:
+    toy = importlib.import_module(f"tidemill.{room}.toy_kernel").toy
+    print(room, toy(10), "compiled" if sum(toy.stats.cache_misses.values()) else "loaded")
+"""
+
+
+def module_name(path: Path) -> str:
+    parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def test_kernels_of_every_room_run_the_code_that_is_there(tmp_path: Path) -> None:
+    package = tmp_path / "lib" / "tidemill"
+    shutil.copytree(PACKAGE, package, ignore=shutil.ignore_patterns("__pycache__"))
+    rooms = [p.name for p in sorted(package.iterdir()) if (p / "__init__.py").exists()] + ["formats.csv"]
+    assert {"task", "state", "runtime"} <= set(rooms)
+    environment = {**os.environ, "PYTHONPATH": str(package.parent), "XDG_CACHE_HOME": str(tmp_path / "cache")}
+
+    def write(room: str, factor: int = 2, three: int = 3, own: int = 0) -> None:
+        place = package.joinpath(*room.split("."))
+        (place / "toy_numbers.py").write_text(NUMBERS.format('"""Numbers."""', three))
+        (place / "toy_called.py").write_text(CALLED.format(factor))
+        (place / "toy_kernel.py").write_text(KERNEL.format(room=room, own=own))
+
+    def results() -> list[str]:
+        command = [sys.executable, "-c", SHOW, *rooms]
+        run = subprocess.run(command, env=environment, capture_output=True, text=True, cwd=tmp_path)
+        assert run.returncode == 0, run.stderr
+        return run.stdout.splitlines()
+
+    for room in rooms:
+        write(room)
+    assert results() == [f"{room} 23 compiled" for room in rooms]
+    # A function that it calls, a constant of a module that it imports, the kernel itself
+    changes = [({"factor": 5}, 53), ({"three": 4}, 24), ({"own": 7}, 30)]
+    for i, room in enumerate(rooms):
+        write(room, **changes[i % 3][0])
+    (package / "cli.py").write_text((package / "cli.py").read_text() + "\nTOY = 1\n")
+    (package / "state" / "toy_other.py").write_text("OTHER = 1\n")
+    assert results() == [f"{room} {changes[i % 3][1]} compiled" for i, room in enumerate(rooms)]
+    write(rooms[0])  # as it was before: its machine code is still there
+    (package / "cli.py").write_text("")
+    assert results() == [
+        f"{rooms[0]} 23 loaded",
+        *(f"{room} {changes[i % 3][1]} loaded" for i, room in enumerate(rooms) if i),
+    ]
+
+
+def test_all_imports_are_found() -> None:
+    """The pattern finds at least what Python's parser does."""
+    for path in MODULES:
+        found = set(kernel_sources.imported(path.read_text(), module_name(path).rpartition(".")[0]))
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Import):
+                assert {(alias.name, "") for alias in node.names} <= found
+            elif isinstance(node, ast.ImportFrom):
+                assert {(node.module, alias.name) for alias in node.names} <= found
+
+
+def test_imports_however_they_are_written() -> None:
+    text = """
+import a.b, c as d; import e
+from .. import near
+from .f import (g,  # not (this
+    h as i,)
+from j import k, \\
+    l
+def late():
+    if True: from m.n import *
+"""
+    expected = {
+        ("a.b", ""),
+        ("c", ""),
+        ("e", ""),
+        ("x", "near"),
+        ("x.y.f", "g"),
+        ("x.y.f", "h"),
+        ("j", "k"),
+        ("j", "l"),
+    }
+    assert expected | {("m.n", "*")} <= set(kernel_sources.imported(text, "x.y"))
+
+
+def test_files_of_a_kernel_in_another_package(tmp_path: Path) -> None:
+    package = tmp_path / "mine"
+    (package / "inner").mkdir(parents=True)
+    for name, text in {
+        "__init__.py": "",
+        "inner/__init__.py": "from mine.inner import late\nX = 1\n",
+        "inner/late.py": "",
+        "inner/kernels.py": "from tidemill.state.words import kernel\nfrom .near import Y\nimport numpy\n",
+        "inner/near.py": "from . import X\n",
+        "other.py": "",
+    }.items():
+        (package / name).write_text(text)
+    files = kernel_sources.closure(str(package / "inner" / "kernels.py"), "mine.inner.kernels")
+    own = {str(Path(f).relative_to(package)) for f in files if Path(f).is_relative_to(package)}
+    assert own == {"inner/kernels.py", "inner/near.py", "inner/__init__.py", "inner/late.py"}
+    theirs = {str(Path(f).relative_to(PACKAGE)) for f in files if not Path(f).is_relative_to(package)}
+    assert theirs == {"state/words.py", "kernel_cache.py", "kernel_sources.py"}
+
+
+def of_size(place: Path, size: int, age: int) -> None:
+    """A cache directory as Numba leaves one, last used ``age`` seconds after 1970."""
+    (place / "inner").mkdir(parents=True, exist_ok=True)
+    with (place / "inner" / "kernel.nbc").open("wb") as file:
+        file.truncate(size)
+    os.utime(place, (age, age))
+
+
+def test_old_directories_are_deleted(tmp_path: Path) -> None:
+    now = 10 * KEPT_SECONDS
+    cache = KernelCache(tmp_path / "kernels")
+    for name, age in (("a-1", KEPT_SECONDS + 1), ("a-2", KEPT_SECONDS - 9), ("b-1", KEPT_SECONDS + 1)):
+        of_size(tmp_path / "kernels" / name, 10, now - age)
+    of_size(tmp_path / "kernels-0123", 10, now - KEPT_SECONDS - 1)
+    assert cache.claim("b-1") == (tmp_path / "kernels" / "b-1", True)
+    os.utime(tmp_path / "kernels" / "b-1", (0, 0))
+    assert cache.delete_unused(now) == ["a-1", "kernels-0123"]
+    assert cache.claim("a-1") == (tmp_path / "kernels" / "a-1", False)
+
+
+def test_too_many_bytes_are_deleted_by_last_use(tmp_path: Path) -> None:
+    now = 10 * KEPT_SECONDS
+    cache = KernelCache(tmp_path / "kernels")
+    cache.claim("used")
+    for i, name in enumerate(("used", "new", "kept", "gone", "oldest")):
+        of_size(tmp_path / "kernels" / name, KEPT_BYTES // 2, now - 7200 * (i if i else 9))
+    assert cache.delete_unused(now) == ["gone", "oldest"]
+    for i, name in enumerate(("beginning", "kept", "new", "used")):
+        of_size(tmp_path / "kernels" / name, KEPT_BYTES, now - i)
+    assert cache.delete_unused(now) == [], "what was used within the hour may belong to a process that starts"
+
+
+def test_what_a_running_process_uses_is_not_deleted(tmp_path: Path) -> None:
+    """Nor what its forks use; only when the last of them has ended."""
+    script = f"""
+import os, sys
+from pathlib import Path
+from tidemill.kernel_cache import KernelCache
+cache = KernelCache(Path({str(tmp_path / "kernels")!r}))
+cache.claim("before")
+if os.fork():
+    sys.stdin.readline()
+    os._exit(0)
+cache.claim("after")
+print("ready", flush=True)
+sys.stdin.read()
+"""
+    pipe = subprocess.PIPE
+    other = subprocess.Popen([sys.executable, "-c", script], stdin=pipe, stdout=pipe, text=True)
+    assert other.stdin is not None and other.stdout is not None
+    assert other.stdout.readline() == "ready\n"
+    cache = KernelCache(tmp_path / "kernels")
+    late = (tmp_path / "kernels" / "before").stat().st_mtime + 2 * KEPT_SECONDS
+    assert cache.delete_unused(late) == []
+    other.stdin.write("parent ends\n")
+    other.stdin.flush()
+    other.wait()
+    assert cache.delete_unused(late) == [], "the fork lives"
+    other.stdin.close()
+    assert other.stdout.read() == "", "the fork has ended"
+    assert cache.delete_unused(late) == ["after", "before"]
+    assert len(list((tmp_path / "kernels" / "uses").iterdir())) == 1
+    other.stdout.close()
