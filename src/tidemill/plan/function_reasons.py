@@ -11,7 +11,7 @@ from typing import Literal, TypeAlias
 Reason: TypeAlias = tuple[Literal["planned", "never"], str]
 
 _TIME: Reason = ("planned", "needs the type TIME, which Spark 4.3 itself switches off")
-_INTERVAL: Reason = ("planned", "needs intervals as values")
+_INTERVAL: Reason = ("planned", "needs calendar intervals as values; those of constants are understood")
 _CHANGES: Reason = ("never", "the rows do not decide its value")
 _RUNNING: Reason = ("never", "its value depends on how Spark runs the query")
 _SKETCH: Reason = ("planned", "needs the binary sketches of Apache DataSketches")
@@ -19,7 +19,6 @@ _VARIANT: Reason = ("planned", "needs the type VARIANT")
 _JSON: Reason = ("planned", "needs Spark's reader and writer of JSON")
 _LAMBDA: Reason = ("planned", "needs functions of functions")
 _REFLECTION: Reason = ("never", "it calls any method of Java")
-_ZONE: Reason = ("planned", "needs time zones other than UTC")
 _SPATIAL: Reason = ("planned", "needs the types GEOMETRY and GEOGRAPHY")
 _CIPHER: Reason = ("planned", "needs a library of ciphers; without an initialisation vector it is random")
 
@@ -50,9 +49,8 @@ REASONS: dict[str, Reason] = {
         _TIME,
     ),
     **dict.fromkeys(
-        ("make_dt_interval", "make_interval", "make_ym_interval", "try_make_interval"), _INTERVAL,
+        ("make_interval", "try_make_interval"), _INTERVAL,
     ),
-    **dict.fromkeys(("convert_timezone", "from_utc_timestamp", "to_utc_timestamp"), _ZONE),
     **dict.fromkeys(("aes_encrypt", "aes_decrypt", "try_aes_decrypt"), _CIPHER),
     **dict.fromkeys(("timestamp_nanos", "unix_nanos"), ("planned", "needs timestamps with nanoseconds")),
     **dict.fromkeys(
@@ -65,32 +63,13 @@ REASONS: dict[str, Reason] = {
         _SKETCH,
     ),
     **dict.fromkeys(("bitmap_and_agg", "bitmap_construct_agg", "bitmap_or_agg"), ("planned", "aggregates of bitmaps")),
-    **dict.fromkeys(
-        ("approx_count_distinct", "approx_percentile", "percentile_approx", "histogram_numeric"),
-        ("planned", "aggregates that approximate"),
-    ),
-    **dict.fromkeys(
-        ("corr", "covar_pop", "covar_samp", "regr_intercept", "regr_r2", "regr_slope", "regr_sxy", "regr_sxx",
-         "regr_syy"),
-        ("planned", "aggregates of two columns"),
-    ),
-    **dict.fromkeys(("listagg", "string_agg", "collect_union"), ("planned", "aggregates of the values of a group")),
-    **dict.fromkeys(
-        ("first", "first_value", "last", "last_value", "any_value", "mode"),
-        ("never", "the rows do not decide its value without an order"),
-    ),
+    "histogram_numeric": ("never", "its bins depend on the order in which rows come"),
+    "collect_union": ("planned", "aggregates of the values of a group"),
     "measure": ("never", "it is for metric views of Spark"),
     "schema_of_variant_agg": _VARIANT,
     "sentences": ("never", "Java's text segmentation, which differs from version to version"),
-    "session_window": ("planned", "windows that grow with their rows"),
     "counter_diff": ("planned", "a window function over the row before"),
     "time_bucket": ("planned", "buckets of an interval"),
-    "make_timestamp": ("planned", "timestamps from their parts"),
-    "make_timestamp_ltz": ("planned", "timestamps from their parts"),
-    "make_timestamp_ntz": ("planned", "timestamps from their parts"),
-    "try_make_timestamp": ("planned", "timestamps from their parts"),
-    "try_make_timestamp_ltz": ("planned", "timestamps from their parts"),
-    "try_make_timestamp_ntz": ("planned", "timestamps from their parts"),
     "arrays_zip": ("planned", "arrays of structs"), "map_from_entries": ("planned", "maps from arrays of structs"),
     "str_to_map": ("planned", "maps from text"),
     "variant_explode": _VARIANT, "variant_explode_outer": _VARIANT, "json_tuple": _JSON,
