@@ -23,7 +23,7 @@ VIEWS = read_views(Path(__file__).with_name("static_tables.sql")) | read_views(
 )
 NOT_ONLY_LOOKUPS = {"right_outer", "full_outer", "static_right_left", "static_only", "before_a_join"}
 NOT_ONLY_LOOKUPS |= {"small_with_itself", "joined_small", "then_another"}
-NOT_ONLY_LOOKUPS |= {"left_outer_residual", "semi_residual", "nobody", "star_rows", "not_in_list", "appended_star"}
+NOT_ONLY_LOOKUPS |= {"left_outer_residual", "semi_residual", "nobody", "star_rows", "appended_star"}
 NO_LOOKUP = {"static_right_left", "static_only", "small_with_itself"}
 KEYED = {
     "named": "SELECT c.k, c.s, d.name, d.w FROM c JOIN d ON c.k = d.id",

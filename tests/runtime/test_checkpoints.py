@@ -11,9 +11,11 @@ import pyarrow as pa
 import pytest
 
 from tidemill.errors import TidemillError
-from tidemill.runtime.checkpoints import Checkpoints, InUse, Sealed
+from tidemill.runtime.checkpoints import Checkpoints, Sealed
+from tidemill.runtime.collector import InUse
 from tidemill.runtime.uploads import buffered
 from tidemill.state.keys import KeyColumn, encode
+from tidemill.state.lease import Lease
 from tidemill.state.manifest import ManifestLog
 from tidemill.state.merge import MergeOp, consolidate
 from tidemill.state.objects import Objects
@@ -220,6 +222,34 @@ def test_failed_checkpoint_is_repeated_without_a_new_epoch(
     checkpoints.check()
 
 
+def test_only_failures_in_a_row_stop_epochs(
+    root: Root, open_checkpoints: Opener, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tidemill.runtime.checkpoints._RETRY_SECONDS", 0.001)
+    put, failures = root.log.objects.put, iter([True] * 4 + [False] + [True] * 4)
+    checked: list[bool] = []
+
+    def failing(path: str, raw: bytes) -> None:
+        if next(failures, False):
+            no_space(path, raw)
+        put(path, raw)
+
+    write = Checkpoints._write
+
+    def checking(self: Checkpoints, sealed: Sealed) -> TidemillError | None:
+        self.check()  # as an epoch would: it raises from the fifth failure in a row on
+        checked.append(True)
+        return write(self, sealed)
+
+    monkeypatch.setattr(root.log.objects, "put", failing)
+    monkeypatch.setattr(Checkpoints, "_write", checking)
+    checkpoints = open_checkpoints()
+    for epoch in (1, 2):
+        checkpoints.submit(root.seal())
+        wait_until(lambda: checkpoints.durable_epoch == epoch)  # noqa: B023
+    assert len(checked) == 10
+
+
 def test_a_disk_that_may_have_lost_bytes_stops_it(
     root: Root, open_checkpoints: Opener, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -248,6 +278,57 @@ def test_garbage_goes_and_what_is_needed_stays(root: Root, open_checkpoints: Ope
     assert checkpoints.collect_garbage() == 1
     assert root.files() == {*root.version.files(), *root.durable(1), later}
     assert orphan not in root.files()
+
+
+def test_garbage_is_collected_by_bytes_when_idle_and_at_the_end(
+    root: Root, open_checkpoints: Opener, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    checkpoints = open_checkpoints()
+    checkpoints.flush(root.seal())
+    wait_until(lambda: checkpoints._collector.wait() > 1e9)  # the first time, after the first checkpoint
+    monkeypatch.setattr("tidemill.runtime.collector._COLLECT_BYTES", 3 * sum(r.bytes for r in root.version.every()))
+
+    def orphan() -> str:
+        rows = root.store.open(root.version.runs("t")[0])
+        return root.store.write(1, [("t", rows, SUM)], "failed attempt")[0].file
+
+    first = orphan()
+    checkpoints.flush(root.seal())
+    assert first in root.files()
+    for _ in range(2):
+        checkpoints.flush(root.seal(forget=True))
+    wait_until(lambda: first not in root.files())
+    wait_until(lambda: checkpoints._collector.wait() > 1e9)
+    monkeypatch.setattr("tidemill.runtime.collector._COLLECT_BYTES", 1 << 40)
+    monkeypatch.setattr("tidemill.runtime.collector._IDLE_SECONDS", 0.02)
+    second = orphan()
+    checkpoints.flush(root.seal())
+    wait_until(lambda: second not in root.files())
+
+
+def test_what_was_too_young_goes_when_it_is_old_enough(root: Root, open_checkpoints: Opener) -> None:
+    checkpoints = open_checkpoints(grace=0.2)
+    rows = root.store.open(root.seal().version.runs("t")[0])
+    orphan = root.store.write(1, [("t", rows, SUM)], "failed attempt")[0].file
+    checkpoints.flush(root.seal())
+    wait_until(lambda: orphan not in root.files())
+    assert root.version.files() <= root.files()
+
+
+@pytest.mark.parametrize("read_elsewhere", [False, True])
+def test_at_the_end_all_goes_that_nobody_reads(read_elsewhere: bool, root: Root, open_checkpoints: Opener) -> None:
+    checkpoints = open_checkpoints(grace=3600.0)
+    checkpoints.flush(root.seal())
+    rows = root.store.open(root.version.runs("t")[0])
+    orphan = root.store.write(1, [("t", rows, SUM)], "failed attempt")[0].file
+    earlier = root.store.write(1, [("t", rows, SUM)], "of an earlier process")[0].file
+    os.utime(root.store.path(earlier), (time.time() - 1000,) * 2)
+    lease = Lease(root.path if read_elsewhere else None)
+    checkpoints.close(collect=True)
+    assert (orphan in root.files()) == read_elsewhere
+    assert earlier in root.files(), "it may be of a manifest that somebody moved away"
+    assert root.version.files() <= root.files()
+    del lease
 
 
 def test_young_files_are_left_alone(root: Root, open_checkpoints: Opener) -> None:

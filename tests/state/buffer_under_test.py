@@ -20,7 +20,8 @@ from unittest import mock
 
 from tidemill.errors import TidemillError
 from tidemill.runtime import checkpoints as checkpoints_module
-from tidemill.runtime.checkpoints import Checkpoints, InUse, Sealed
+from tidemill.runtime.checkpoints import Checkpoints, Sealed
+from tidemill.runtime.collector import InUse
 from tidemill.runtime.compactor import Compactor
 from tidemill.runtime.uploads import Uploads
 from tidemill.state import lookup

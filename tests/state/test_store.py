@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 from tidemill.errors import TidemillError
+from tidemill.state import derived
 from tidemill.state.keys import VNODES, KeyColumn, Keys, encode
 from tidemill.state.merge import MergeOp, Rows, consolidate, merge
 from tidemill.state.objects import Objects
@@ -168,3 +169,48 @@ def test_a_checkpoint_of_which_something_has_gone(store: RunStore, monkeypatch: 
         store.combine([[run]], 1, 1 << 20)
     assert "No such file" in caught.value.got
     assert "put it back" in caught.value.hint and "free space" not in caught.value.hint
+
+
+def mapped_deleted(directory: Path) -> int:
+    """How many files that were deleted in a directory this process has mapped."""
+    lines = Path("/proc/self/maps").read_text().splitlines()
+    return len({line.split(None, 5)[5] for line in lines if str(directory) in line and line.endswith("(deleted)")})
+
+
+def test_deleted_files_are_unmapped_in_a_process_that_is_not_told(store: RunStore) -> None:
+    kept: list[Run] = []
+    for epoch in range(1, 60):
+        (run,) = store.write(epoch, [("t", rows_of(*range(5000)), SUM)], "0-0")
+        (opened,) = store.open_range([run], 0, VNODES)
+        derived.derived(opened, "keys", lambda opened=opened: (opened.keys.offsets,))  # type: ignore[misc]
+        kept = [run, *kept[:2]]
+        if len(kept) == 3:
+            store.path(kept[2].file).unlink()
+    del opened
+    assert mapped_deleted(store.buffer) > 50
+    store.let_go({run.file for run in kept[:2]})
+    assert mapped_deleted(store.buffer) == 0
+    assert len(store.open(kept[0])) == 5000
+
+
+def test_files_that_no_version_names_are_unmapped_when_they_are_many(
+    store: RunStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs = [store.write(e, [("t", rows_of(*range(2000)), SUM)], "0-0")[0] for e in range(1, 12)]
+    for run in runs:
+        store.open(run)
+    size = store.path(runs[0].file).stat().st_size
+    monkeypatch.setattr("tidemill.state.store.UNNEEDED_BYTES", 4 * size + size // 2)
+
+    def mapped() -> set[int]:
+        maps = Path("/proc/self/maps").read_text()
+        return {epoch_of(run.file) for run in runs if run.file in maps}
+
+    assert len(mapped()) == 11
+    store.let_go()
+    assert len(mapped()) == 11, "nothing was deleted, and nobody says what is needed"
+    store.let_go([runs[0].file])
+    assert mapped() == {1, 8, 9, 10, 11}, "what is needed, and of the others the newest"
+    monkeypatch.setattr("tidemill.state.store.UNNEEDED_FILES", 1)
+    store.let_go([])
+    assert mapped() == {11}

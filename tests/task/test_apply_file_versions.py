@@ -21,7 +21,7 @@ from tidemill.state.store import partition_vnodes
 from tidemill.task.build import build
 from tidemill.task.operator import Output
 from tidemill.task.program import FileVersions, TableSource, multiset_table
-from tidemill.task.read_view import read_view
+from tidemill.task.read_view import read_parts
 from tidemill.task.streams import Delta, Keyed, batch_of
 from tidemill.testing import MemoryContext
 
@@ -81,7 +81,7 @@ class Table:
     def contents(self) -> Counter[str]:
         """The rows that readers of later views begin with."""
         readers = [c.state(self.plan.table).before for c in self.contexts]
-        return exactly(*(read_view(self.plan, reader, single_row=False, owed=True) for reader in readers))
+        return exactly(*(part for reader in readers for part in read_parts(self.plan, reader)))
 
     def compact(self) -> None:
         """What a compaction of all runs does."""

@@ -51,7 +51,8 @@ def test_large_arrays_come_in_pieces() -> None:
     explode = Explode(call, (0,), position=False, spread=False, outer=False)
     delta = Delta(batch_of([pa.array([_MOST_ROWS, 3, _MOST_ROWS, None, 2], INT)], 5))
     outputs = run(build(0, explode), MemoryContext(), [(delta, 0)])
-    assert len(outputs) == 2
+    assert 2 <= len(outputs) <= 3
+    assert max(len(o.item) for o in outputs) <= _MOST_ROWS
     total = pa.concat_arrays([o.item.batch.column(1) for o in outputs])  # type: ignore[union-attr]
     assert len(total) == 2 * _MOST_ROWS + 5
     assert total[-2:].to_pylist() == [1, 2]

@@ -11,25 +11,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from tidemill.errors import TidemillError
-from tidemill.state.garbage import FirstSeen, Listing, garbage, unneeded
+from tidemill.runtime.collector import Collector, InUse
 from tidemill.state.manifest import Manifest, ManifestLog
 from tidemill.state.store import RunStore
 from tidemill.state.version import Swap, Version
 
-_COLLECT_EVERY = 50
 _RETRY_SECONDS = 1.0
 _LONGEST_RETRY_SECONDS = 30.0
 _PATIENCE = 5
 _TRY_AGAIN = ("TM1012", "TM1014", "TM1017")
-
-
-@dataclass(frozen=True)
-class InUse:
-    """Files of the newest sealed version, of older ones that somebody reads, and parts of names being written."""
-
-    files: frozenset[str]
-    pinned: tuple[frozenset[str], ...] = ()
-    in_flight: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -78,13 +68,10 @@ class Checkpoints:
         self._number = last.number if last else 0
         self._seconds = seconds
         self._epochs = epochs
-        self._grace = grace
         self._upload = upload
-        self._in_use = in_use
-        self._kept: dict[int, frozenset[str]] = {self._number: last.version.files() if last else frozenset()}
+        self._collector = Collector(log, store, last, grace, in_use)
         self._swaps: list[Swap] = []
         self._uploading: frozenset[str] = frozenset()
-        self._seen = FirstSeen()
         self._pending: Sealed | None = None
         self._busy = False
         self._closing = False
@@ -95,7 +82,6 @@ class Checkpoints:
         self._told: list[str] = []
         self._stopped = False
         self._condition = threading.Condition()
-        self._collect_in = 1
         self.durable = Sealed(last.version, last.catalog) if last else Sealed(Version.empty(), {})
         self._thread = threading.Thread(target=self._loop, name="checkpoint", daemon=True)
         self._thread.start()
@@ -168,14 +154,20 @@ class Checkpoints:
             self._swaps = [s for s in self._swaps if until is not None and s.old[0].epoch_high > until]
         return taken
 
-    def close(self, error: TidemillError | None = None) -> None:
-        """Stop the thread; what was submitted and not begun is not written. Whoever asks again gets the error."""
+    def close(self, error: TidemillError | None = None, collect: bool = False) -> None:
+        """Stop the thread; what was submitted and not begun is not written. Whoever asks again gets the error.
+
+        With ``collect`` all that is durable has been sealed as such: files that nothing needs go now.
+        """
         with self._condition:
             self._closing = True
             if error is not None:
                 self._error, self._stopped = error, True
             self._condition.notify_all()
         self._thread.join()
+        if collect and not self._stopped:
+            with contextlib.suppress(OSError, TidemillError):  # who opens the root next finds them
+                self.collect_garbage(closing=True)
 
     def _raise(self) -> None:
         error = self._error
@@ -187,15 +179,20 @@ class Checkpoints:
     def _loop(self) -> None:
         while True:
             with self._condition:
-                self._condition.wait_for(lambda: self._closing or self._pending is not None)
-                while not self._closing and (wait := self._pause()) > 0:
-                    self._condition.wait(wait)
+                while not self._closing and (wait := min(self._pause(), self._collector.wait())) > 0:
+                    self._condition.wait(wait if wait < math.inf else None)
                 if self._closing:
                     return
-                sealed, self._pending = self._pending, None
-                assert sealed is not None
-                self._busy = True
-                self._last_start, self._last_epoch = time.monotonic(), sealed.version.epoch
+                if self._pause() <= 0:
+                    sealed, self._pending = self._pending, None
+                    assert sealed is not None
+                    self._busy = True
+                    self._last_start, self._last_epoch = time.monotonic(), sealed.version.epoch
+                else:
+                    sealed = None
+            if sealed is None:
+                self._collect_sometimes()
+                continue
             error = self._write(sealed)
             with self._condition:
                 self._busy = False
@@ -212,8 +209,9 @@ class Checkpoints:
             self._collect_sometimes()
 
     def _pause(self) -> float:
-        """Seconds until the next checkpoint is to begin."""
-        assert self._pending is not None
+        """Seconds until the next checkpoint is to begin; infinite when nothing waits."""
+        if self._pending is None:
+            return math.inf
         if self._failures:
             pause = min(_RETRY_SECONDS * float(2 ** (self._failures - 1)), _LONGEST_RETRY_SECONDS)
             return self._last_start + pause - time.monotonic()
@@ -248,43 +246,16 @@ class Checkpoints:
             self._swaps += swaps
             self._uploading = frozenset()
             self.durable = Sealed(version, sealed.catalog)
-        self._kept[self._number] = version.files()
-        self._collect_in -= 1
+        self._collector.published(published.number, version)
 
     def _collect_sometimes(self) -> None:
-        if self._collect_in <= 0:
-            with contextlib.suppress(OSError, TidemillError):  # it is tried again with the next checkpoint
+        if self._collector.wait() <= 0:
+            with contextlib.suppress(OSError, TidemillError):  # it is tried again
                 self.collect_garbage()
-                self._collect_in = _COLLECT_EVERY
 
-    def collect_garbage(self) -> int:
-        """Delete manifests and files that nobody can need any more.
-
-        See :func:`tidemill.state.garbage.garbage`; needed are the files of kept manifests, of the newest sealed version
-        and of those that somebody reads. What is not must have been so for the grace period, so that whoever opened an
-        older version finishes (an old file may have been in use a moment ago).
-
-        Returns
-        -------
-        int
-            How many files went.
-        """
-        listing = Listing.of(self._store, self._log)
-        kept = set(self._log.prune())
-        self._kept = {n: f for n, f in self._kept.items() if n in kept}
-        try:
-            for number in kept - self._kept.keys():  # of an earlier process
-                self._kept[number] = self._log.read(number).version.files()
-        except TidemillError:
-            return 0  # what a damaged manifest names may be wanted to mend it
-        in_use = self._in_use()
+    def collect_garbage(self, closing: bool = False) -> int:
+        """Delete what nobody can need any more; returns how many files went. As :meth:`Collector.collect`."""
         with self._condition:
             pending = self._pending.version.files() if self._pending else frozenset()
             uploading = self._uploading
-        versions = (pending, uploading, in_use.files, *self._kept.values())
-        listing = self._seen.since(listing, unneeded(listing, versions, in_use.pinned, in_use.in_flight), time.time())
-        found = garbage(
-            listing, versions, in_use.pinned, in_use.in_flight, self.durable_epoch, time.time(), self._grace
-        )
-        found.remove(self._store)
-        return len(found)
+        return self._collector.collect((pending, uploading), self.durable_epoch, closing)

@@ -183,6 +183,12 @@ class Compactor:
         self._closing = True
         self.wait()
 
+    def end(self) -> None:
+        """Stop for good after the tasks that have begun; nobody will use what was merged and not taken."""
+        self.close()
+        with self._lock:
+            self._jobs, self._finished, self._taken = [], [], []
+
     def forget(self) -> None:
         """Stop after the tasks that have begun, and do not use what was merged."""
         self.close()
@@ -262,13 +268,15 @@ def _rewrite(
     """What becomes of the slices of one task."""
     deque(numbers, 0)  # Spark ends a worker process that has not read its input to the end
     label, slices = tasks[index]
+    outcomes: list[_Outcome]
     try:
-        yield index, list(rewrite(store, slices, label, run_bytes))
-        return
+        outcomes = list(rewrite(store, slices, label, run_bytes))
     except TidemillError as error:
-        outcomes: list[_Outcome] = [error]
-    if len(slices) > 1:  # what can be done is done
-        outcomes = [outcome for part in slices for outcome in _alone(store, part, label, run_bytes)]
+        outcomes = [error]
+        if len(slices) > 1:  # what can be done is done
+            outcomes = [outcome for part in slices for outcome in _alone(store, part, label, run_bytes)]
+    finally:
+        store.let_go()
     yield index, outcomes
 
 

@@ -30,7 +30,8 @@ from tidemill.runtime import evolution, replacements, small_tables
 from tidemill.runtime.admission import Admission
 from tidemill.runtime.arrivals import Arrivals
 from tidemill.runtime.catalog import Catalog, View, check_properties
-from tidemill.runtime.checkpoints import Checkpoints, InUse, Sealed
+from tidemill.runtime.checkpoints import Checkpoints, Sealed
+from tidemill.runtime.collector import InUse
 from tidemill.runtime.compactor import Compactor
 from tidemill.runtime.declaration import Declaration
 from tidemill.runtime.epoch_job import EpochJobs, broadcast_program, run_certainly
@@ -491,13 +492,17 @@ class Coordinator:
                 return
             self._compactor.close()
             self.streams.close()
+            written = False
             try:
                 if checkpoint and self._claimed:
                     self.checkpoint()
+                    self._evict(all_epochs=True)
+                    self._compactor.end()
+                    written = True
                 self._intake.finish_cleaning(self.durable_epoch if checkpoint else None)
             finally:
                 self._intake.close(self.durable_epoch)
-                self._checkpoints.close()
+                self._checkpoints.close(collect=written)
                 self._taken.release()
 
     def _claim(self) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,7 @@ from tidemill.runtime.stream_status import read_status
 from tidemill.runtime.tables import ERRORS_SUFFIX, FILES_SUFFIX, STATUS_SUFFIX, Table
 from tidemill.schema import WEIGHT, Field, Schema, type_to_ddl
 from tidemill.state.keys import KeyColumn, decode, encode
+from tidemill.state.lease import Lease
 from tidemill.state.manifest import ManifestLog, no_root
 from tidemill.state.merge import MergeOp, Rows, consolidate, merge
 from tidemill.state.objects import Objects
@@ -39,7 +40,7 @@ class Snapshot:
 
     ``filling`` are views whose history is still being read, with the bytes that remain; ``counts`` how many rows of
     a table have been read, and how many of these are malformed. ``streams`` gives what the connections of a table do
-    now, where a mill runs in this process.
+    now, where a mill runs in this process. ``lease`` keeps the files of a root that another process writes.
     """
 
     store: RunStore
@@ -48,6 +49,7 @@ class Snapshot:
     filling: Mapping[str, int]
     counts: Mapping[str, Sequence[int]] = field(default_factory=dict)
     streams: Callable[[str], pa.Table] | None = None
+    lease: Lease | None = None
 
     @staticmethod
     def open(root: str | os.PathLike[str]) -> Snapshot:
@@ -59,10 +61,12 @@ class Snapshot:
             TM1001 when there is no root, TM1002 when a newer version wrote it, TM1004 when it is damaged.
         """
         objects = Objects(root)
+        lease = Lease(objects.directory)
         manifest = ManifestLog(objects, create=False).latest()
         if manifest is None:
             raise no_root(objects)
-        return from_manifest(RunStore(objects, default_buffer(objects)), manifest.version, manifest.catalog)
+        store = RunStore(objects, default_buffer(objects))
+        return replace(from_manifest(store, manifest.version, manifest.catalog), lease=lease)
 
     def plan(self, name: str, epoch: int | None = None) -> ReadPlan:
         """How a view, or the errors of a table, are read at an epoch.

@@ -28,7 +28,8 @@ from tidemill.state.reader import TableState
 from tidemill.state.sst import Part
 from tidemill.state.store import RunStore, partition_vnodes
 from tidemill.state.version import Run
-from tidemill.task.operator import OperatorStats
+from tidemill.task.functions import sizes
+from tidemill.task.operator import OperatorStats, Output
 from tidemill.task.program import Program, StateTable
 from tidemill.task.streams import Delta, Item, Keyed, batch_of
 from tidemill.task.task import Task
@@ -115,6 +116,7 @@ class _EpochContext:
         self._store = plan.store
         self._report = report
         self.budget = MemoryBudget(-(-plan.memory_bytes * 3 // 4))
+        sizes.allow(plan.memory_bytes)
         if plan.memory_bytes:
             derived.keep(plan.memory_bytes // 4)
         self._states: dict[tuple[str, bool], tuple[StateTable, TableState]] = {}
@@ -156,11 +158,18 @@ class _EpochContext:
         parts = (Part(t.id, rows, t.ops) for t, state in self._states.values() for rows in state.blocks())
         return self._store.write(self.epoch, parts, label)
 
+    def close(self) -> None:
+        """Let go of all that was read and written; operators keep the context until their next epoch."""
+        for _, state in self._states.values():
+            state.close()
+        self._states.clear()
+        self._plan.store.let_go({run.file for runs in self._plan.tables.values() for run in runs})
+
 
 def first_superstep(plan: EpochPlan, partition: int, work: Iterable[Work]) -> Iterator[Record]:
     """Superstep 0: reads splits."""
     splits = [s for w in work for s in w.splits]
-    return map(_record, _superstep(plan, 0, partition, splits, ()))
+    return map(_record, _superstep(plan, 0, partition, splits, iter(())))
 
 
 def later_superstep(plan: EpochPlan, depth: int, partition: int, records: Iterable[Record]) -> Iterator[Record]:
@@ -171,9 +180,9 @@ def later_superstep(plan: EpochPlan, depth: int, partition: int, records: Iterab
 
 def all_supersteps(plan: EpochPlan, supersteps: int, work: Iterable[Work]) -> Iterator[Record]:
     """All supersteps of a plan with one partition."""
-    sent = _superstep(plan, 0, 0, [s for w in work for s in w.splits], ())
+    sent = _superstep(plan, 0, 0, [s for w in work for s in w.splits], iter(()))
     for depth in range(1, supersteps):
-        sent = _superstep(plan, depth, 0, (), [thing for _, thing in sent])
+        sent = _superstep(plan, depth, 0, (), (thing for _, thing in sent))
     return map(_record, sent)
 
 
@@ -182,44 +191,58 @@ def _superstep(
     depth: int,
     partition: int,
     splits: Iterable[tuple[int, Split]],
-    received: Iterable[_Parcel | _Packed | TaskReport],
-) -> list[_Sent]:
+    received: Iterator[_Parcel | _Packed | TaskReport],
+) -> Iterator[_Sent]:
+    """What a superstep gives, as it is made: neither what comes in nor what goes out is ever in memory as a whole.
+
+    After an error later supersteps get some of the rows; what they make of these is not sealed, because of the report.
+    """
     report = TaskReport(depth, partition)
     program = plan.program.value
-    out: list[_Sent] = []
+    context = _EpochContext(plan, partition, report)
     try:
         task = _task(program, depth)
-        context = _EpochContext(plan, partition, report)
         task.begin(context)
         for step, split in splits:
             task.add_split(step, split)
         for thing in received:
             if isinstance(thing, TaskReport) or thing.depth > depth:
-                out.append((partition, thing))
+                yield partition, thing
             else:
                 task.add_item(thing.step, thing.port, _unpack(thing) if isinstance(thing, _Packed) else thing.item)
+                for produced in task.work():
+                    yield from _parcels(plan, partition, task, produced)
         task.request_barrier()
-        while (produced := task.next()) is not None or task.pending is not None:
-            if produced is None:
+        while (last := task.next()) is not None or task.pending is not None:
+            if last is None:
                 assert task.pending is not None
                 task.pending.result()
                 continue
-            step, output = produced
-            for consumer, port, at, broadcast in task.outgoing.get((step, output.port), ()):
-                parcel = _Parcel(consumer, port, at, output.item)
-                out.extend(_addressed(plan, partition, parcel, broadcast))
+            yield from _parcels(plan, partition, task, last)
         report.stats = task.stats()
         report.runs = context.seal()
         report.spilled_bytes, report.peak_memory_bytes = context.budget.spilled, context.budget.peak
     except TidemillError as error:
         _TASKS.pop((program.fingerprint, depth), None)
         report.error = error
-        out = [(p, thing) for p, thing in out if isinstance(thing, TaskReport)]
     except BaseException:
         _TASKS.pop((program.fingerprint, depth), None)
         raise
-    out.append((partition, report))
-    return out
+    finally:
+        context.close()
+    if report.failures:
+        _TASKS.pop((program.fingerprint, depth), None)  # what failed may hold rows
+    if report.error is not None:
+        for thing in received:  # the reports of earlier supersteps go on
+            if isinstance(thing, TaskReport):
+                yield partition, thing
+    yield partition, report
+
+
+def _parcels(plan: EpochPlan, partition: int, task: Task, produced: tuple[int, Output]) -> Iterator[_Sent]:
+    step, output = produced
+    for consumer, port, at, broadcast in task.outgoing.get((step, output.port), ()):
+        yield from _addressed(plan, partition, _Parcel(consumer, port, at, output.item), broadcast)
 
 
 def _task(program: Program, depth: int) -> Task:

@@ -115,3 +115,5 @@ def _upload(
             yield host, store.combine(waiting[host], number, target)
     except TidemillError as error:
         yield error
+    finally:
+        store.let_go()

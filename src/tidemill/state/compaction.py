@@ -289,14 +289,10 @@ class _Choice:
 
     def _slice(self, runs: Sequence[Run], low: bytes, high: bytes, level: int, oldest: bool) -> Slice:
         inside = tuple(r for r in runs if _overlap(r.keys, (low, high)))
+        # Older rows on their way into a deeper level are still among the visible runs, where they come from.
         full = oldest and not any(self._overlapped(deeper, (low, high)) for deeper in self._levels if deeper > level)
         size = sum(round(r.bytes * _share(r.keys, (low, high))) for r in inside)
-        return Slice(low, high, inside, full and not self._pending_below(low, high, level), size)
-
-    def _pending_below(self, low: bytes, high: bytes, level: int) -> bool:
-        """Whether older rows of these keys are on their way into a level below."""
-        ways = (*self._busy, *self.found)
-        return any(c.level > level and c.level and _overlap(c.keys, (low, high)) for c in ways)
+        return Slice(low, high, inside, full, size)
 
     def _base(self) -> int:
         """The level that level 0 goes down to: none above it holds anything, none below is too small."""

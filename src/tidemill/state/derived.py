@@ -8,20 +8,20 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Collection, Hashable
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from tidemill.state.merge import Rows
+from tidemill.state.merge import Origin, Rows
 
 LIMIT = 256 << 20
 """Most bytes kept per process. The newest entry stays even when it alone is larger."""
 
 Arrays = tuple[npt.NDArray[Any], ...]
 
-_kept: OrderedDict[Hashable, Arrays] = OrderedDict()
+_kept: OrderedDict[tuple[Origin, Hashable], Arrays] = OrderedDict()
 _lock = threading.Lock()
 _bytes = 0
 _limit = LIMIT
@@ -59,6 +59,16 @@ def derived(run: Rows, name: Hashable, make: Callable[[], Arrays]) -> Arrays:
         while _bytes > min(_limit, LIMIT) and len(_kept) > 1:
             _bytes -= _size(_kept.popitem(last=False)[1])
     return arrays
+
+
+def forget_files(paths: Collection[str]) -> None:
+    """Drop what is kept of runs in some files: it may hold their mapping."""
+    global _bytes
+    if not paths:
+        return
+    with _lock:
+        for key in [k for k in _kept if k[0][0] in paths]:
+            _bytes -= _size(_kept.pop(key))
 
 
 def forget() -> None:

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from tidemill.errors import TidemillError
+from tidemill.state.lease import READERS
 from tidemill.state.objects import Objects, UncertainError, advice
 from tidemill.state.version import Version
 
@@ -29,7 +30,7 @@ KEEP = 16
 """How many manifests stay: to as many checkpoints a root can go back."""
 
 _STATE = "sst/"
-_OURS = {"LOCK", "manifest", "sst", "buffer", "lost+found"}
+_OURS = {"LOCK", READERS, "manifest", "sst", "buffer", "lost+found"}
 
 
 @dataclass(frozen=True)

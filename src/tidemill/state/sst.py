@@ -274,6 +274,15 @@ class RunFile:
         self.sections = tuple(_read_entry(entry) for entry in footer["sections"])
         self._rows: dict[int, Rows] = {}
 
+    def forget(self) -> None:
+        """Keep no rows: these know the file, so the mapping would stay until Python looks for cycles."""
+        self._rows.clear()
+
+    @property
+    def bytes(self) -> int:
+        """How large the file is."""
+        return int(self._map.size)
+
     def check(self, index: int, table: str, rows: int, length: int) -> None:
         """TM1011 when a section is not what a version says of it: the file is another one under this name."""
         found = self.sections[index] if index < len(self.sections) else None

@@ -24,7 +24,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from tidemill.errors import TidemillError
-from tidemill.state import lookup, sst
+from tidemill.state import derived, lookup, sst
 from tidemill.state.expiry import joint_spans
 from tidemill.state.keys import VNODES
 from tidemill.state.merge import MergeOp, Rows
@@ -37,6 +37,8 @@ OBJECTS = "sst/"
 _CLAIM = ".claim"
 _SEALED = "sealed.json"
 _OPEN_FILES = 4096
+UNNEEDED_FILES, UNNEEDED_BYTES = 256, 64 << 20
+"""How many files a process keeps mapped that the version it works on does not name, and how many bytes of them."""
 _VNODE_BYTES = 2
 _CHUNK = 64 << 20
 """Bytes that go into one merge of a checkpoint."""
@@ -155,7 +157,7 @@ class RunStore:
             return self._rows(run)
         except TidemillError:
             with _lock:
-                _open.pop(self._path(run.file), None)
+                _unmap(self._path(run.file))
             if run.file.endswith(SST) and self.objects.directory is None:
                 self.path(run.file).unlink(missing_ok=True)  # only the copy may be damaged
         try:
@@ -183,10 +185,30 @@ class RunStore:
                     self._fetch(name, path)
                 file = _open[key] = sst.RunFile(path)
                 if len(_open) > _OPEN_FILES:
-                    _open.popitem(last=False)
+                    _unmap(next(iter(_open)))
             else:
                 _open.move_to_end(key)
             return file
+
+    def let_go(self, needed: Collection[str] | None = None) -> None:
+        """Unmap files of this root that have been deleted, and such as are not ``needed`` now, if these are many.
+
+        A process that only reads is not told when files are deleted: the disk has their space back when the last
+        mapping has gone. Of files that may be needed again the newest stay, up to a number and bytes.
+        """
+        with _lock:
+            mine = [key for key in _open if key.startswith((self._prefix, self._durable))]
+            keep = {self._path(name) for name in needed or ()}
+            others = [key for key in mine if key not in keep]
+            gone, size = [], 0
+            for files, key in enumerate(reversed(others), start=1):
+                size += _open[key].bytes
+                many = needed is not None and (files > UNNEEDED_FILES or size > UNNEEDED_BYTES)
+                if many or not Path(key).exists():
+                    gone.append(key)
+            for key in gone:
+                _unmap(key)
+        derived.forget_files(frozenset(gone))
 
     def _fetch(self, name: str, path: Path) -> None:
         try:
@@ -384,7 +406,7 @@ class RunStore:
     def verify(self, file: str) -> int:
         """Check every byte of a file anew; returns how many sections it has. Errors as :meth:`open`."""
         with _lock:
-            _open.pop(self._path(file), None)
+            _unmap(self._path(file))
         opened = self._file(file)
         opened.verify()
         return len(opened.sections)
@@ -441,7 +463,7 @@ class RunStore:
             if not name.endswith(SST) or self.objects.directory is None:
                 self.path(name).unlink(missing_ok=True)
             with _lock:
-                _open.pop(self._path(name), None)
+                _unmap(self._path(name))
 
     def remove(self, files: Iterable[str]) -> None:
         """Delete durable objects for good, with copies of them. OSError when that fails."""
@@ -470,6 +492,13 @@ class RunStore:
         """Names and modification times (seconds) of the objects that checkpoints wrote."""
         stored = self.objects.list(OBJECTS)
         return [(s.name.removeprefix(OBJECTS), s.modified) for s in stored if s.name.endswith(SST)]
+
+
+def _unmap(key: str) -> None:
+    """Forget a file; its mapping goes with the last who has rows of it. The lock is held."""
+    file = _open.pop(key, None)
+    if file is not None:
+        file.forget()
 
 
 def _entries(directory: Path, ending: str) -> list[tuple[str, float]]:

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from enum import Enum
 
 from tidemill.errors import EvaluationError
+from tidemill.task.functions.sizes import out_of_memory
 from tidemill.task.operator import Context, Operator, Output, SourceOperator
 
 
@@ -62,6 +63,7 @@ class Driver:
             if self._start_drain(position):
                 while (output := self._get(position)) is not None:
                     yield from self._flow(position + 1, output)
+                    yield Pause.MOVED
 
     def _flow(self, position: int, output: Output) -> Iterator[tuple[int, Output]]:
         if position == len(self.operators):
@@ -78,7 +80,7 @@ class Driver:
         started = time.perf_counter()
         try:
             operator.add_input(output.item, output.port)
-        except EvaluationError as error:
+        except (EvaluationError, MemoryError) as error:
             self._break(position, error)
         operator.stats.milliseconds += (time.perf_counter() - started) * 1e3
         operator.stats.rows_in += len(output.item)
@@ -92,7 +94,7 @@ class Driver:
         output = None
         try:
             output = operator.get_output()
-        except EvaluationError as error:
+        except (EvaluationError, MemoryError) as error:
             self._break(position, error)
         operator.stats.milliseconds += (time.perf_counter() - started) * 1e3
         if output is not None:
@@ -107,13 +109,15 @@ class Driver:
         held = False
         try:
             held = operator.start_drain()
-        except EvaluationError as error:
+        except (EvaluationError, MemoryError) as error:
             self._break(position, error)
         operator.stats.milliseconds += (time.perf_counter() - started) * 1e3
         return held
 
-    def _break(self, position: int, error: EvaluationError) -> None:
+    def _break(self, position: int, error: EvaluationError | MemoryError) -> None:
         """The views behind this operator stop; the rest of the task goes on, so the pipeline still drains."""
         self._broken.add(position)
         operator = self.operators[position]
+        if isinstance(error, MemoryError):
+            error = out_of_memory(f"{type(operator).__name__}: {error}")
         operator.context.failed(operator.step, error)

@@ -12,11 +12,12 @@ readers, never rows. State that outlives a barrier is in state tables, reached t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 from tidemill.errors import EvaluationError
+from tidemill.state.memory import MemoryBudget
 from tidemill.state.reader import TableState
 from tidemill.task.streams import Item
 
@@ -43,6 +44,7 @@ class Context(Protocol):
     epoch: int
     partition: int
     partitions: int
+    budget: MemoryBudget
 
     def state(self, table: StateTable, everywhere: bool = False) -> TableState:
         """A state table: this partition's vnodes, or all of them. What is written is sealed at the barrier.
@@ -133,12 +135,30 @@ class HeldOutput:
     """Items that a draining operator has produced and not yet handed out, first in first out."""
 
     items: list[Output] = field(default_factory=list)
+    _rest: Iterator[Output] | None = None
 
     def put(self, outputs: Sequence[Output]) -> bool:
         """Hold some outputs; tells whether there are any."""
         self.items.extend(outputs)
         return bool(self.items)
 
+    def follow(self, outputs: Iterator[Output]) -> bool:
+        """Hold what an iterator gives, which makes each when it is asked for; tells that there may be any."""
+        assert self._rest is None
+        self._rest = outputs
+        return True
+
     def pop(self) -> Output | None:
         """The oldest one, or None."""
-        return self.items.pop(0) if self.items else None
+        if self.items:
+            return self.items.pop(0)
+        if self._rest is None:
+            return None
+        try:
+            found = next(self._rest, None)
+        except BaseException:
+            self._rest = None
+            raise
+        if found is None:
+            self._rest = None
+        return found

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 
 import numpy as np
@@ -20,8 +20,10 @@ from tidemill.task.operators.calculate import calculate
 from tidemill.task.program import ReadPlan, StateTable
 from tidemill.task.streams import Delta, batch_of
 
+_ROWS = 1 << 16
 
-def read_view(plan: ReadPlan, table: TableReader, single_row: bool, owed: bool = False) -> Delta:
+
+def read_view(plan: ReadPlan, table: TableReader, single_row: bool) -> Delta:
     """The view's rows.
 
     Parameters
@@ -31,8 +33,6 @@ def read_view(plan: ReadPlan, table: TableReader, single_row: bool, owed: bool =
     single_row : bool
         Whether to give the one row of an aggregate without GROUP BY when it has no state yet. Set by
         exactly one of the readers that share a view out by vnode.
-    owed : bool
-        Whether to give rows of negative weight too: deletions that came before their rows.
 
     Returns
     -------
@@ -41,11 +41,20 @@ def read_view(plan: ReadPlan, table: TableReader, single_row: bool, owed: bool =
     """
     rows = table.rows(drop_zero=True)
     counts = numbers(rows.values[0])
-    if len(counts) and not plan.single and not (owed and plan.layout is None) and counts.min() < 0:
+    if len(counts) and not plan.single and counts.min() < 0:
         rows = rows.take(np.flatnonzero(counts > 0))
     if single_row and not len(rows.keys):
         rows = zero_row(plan.table)
     return finish_rows(plan, rows)
+
+
+def read_parts(plan: ReadPlan, table: TableReader) -> Iterator[Delta]:
+    """The view's rows with those of negative weight, and none for an aggregate without state, some at a time."""
+    for rows in table.iterate(block=_ROWS):
+        counts = numbers(rows.values[0])
+        if not plan.single and plan.layout is not None and counts.min() < 0:
+            rows = rows.take(np.flatnonzero(counts > 0))
+        yield finish_rows(plan, rows)
 
 
 def finish_rows(plan: ReadPlan, rows: Rows) -> Delta:

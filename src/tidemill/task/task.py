@@ -125,6 +125,18 @@ class Task:
         self._under_barrier = False
         return None
 
+    def work(self) -> Iterator[tuple[int, Output]]:
+        """What can be given before more input comes, as :meth:`next` does; no barrier is needed.
+
+        Asked for after each item it keeps queues short.
+        """
+        while self._epoch:
+            produced = self._turn(self._epoch)
+            if produced is Pause.IDLE:
+                return
+            if not isinstance(produced, Pause):
+                yield produced
+
     def _turn(self, epoch: dict[int, Iterator[tuple[int, Output] | Pause]]) -> tuple[int, Output] | Pause:
         """Let the pipeline furthest downstream that can do something do it: so queues stay short."""
         while self._ready:

@@ -23,6 +23,7 @@ from tidemill.task.functions.lists import (
     validity,
 )
 from tidemill.task.functions.registry import Value, as_array, function
+from tidemill.task.functions.sizes import check_size
 from tidemill.task.functions.structs import interleave
 
 _LONGEST = 2**31 - 16
@@ -57,6 +58,7 @@ def _sequence(call: Call, args: list[Value], rows: int) -> Value:
     count = np.where(valid, count, np.uint64(0))
     if count.astype(np.float64).sum() > _LONGEST:
         raise EvaluationError("TM3004", "a sequence is too long", got=f"{count.max():,} elements")
+    check_size(8.0 * float(count.astype(np.float64).sum()))
     lengths = count.astype(np.int64)
     offsets = offsets_of(lengths)
     within = np.arange(int(offsets[-1])) - np.repeat(offsets[:-1], lengths)
@@ -163,6 +165,8 @@ def _array_repeat(call: Call, args: list[Value], rows: int) -> Value:
     lengths = np.maximum(integers(count), 0)
     if float(lengths.astype(np.float64).sum()) > _LONGEST:
         raise EvaluationError("TM3004", "arrays of one batch have too many elements", got=f"{lengths.sum():,}")
+    widths = 8.0 + (value.nbytes / max(1, rows) if rows else 0.0)
+    check_size(widths * float(lengths.astype(np.float64).sum()))
     owners = np.repeat(np.arange(rows), lengths)
     return put_together(call.type, Lists(validity(count), offsets_of(lengths), value.take(column(owners))))
 

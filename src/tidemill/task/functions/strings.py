@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from tidemill.task.expressions import Call
 from tidemill.task.functions import failures
 from tidemill.task.functions.registry import Kernel, Value, as_array, function
+from tidemill.task.functions.sizes import check_size
 
 
 def map_distinct(array: pa.Array, change: Callable[[str], str | None]) -> pa.Array:
@@ -117,8 +118,10 @@ def _translate(call: Call, args: list[Value], rows: int) -> Value:
 
 @function("repeat")
 def _repeat(call: Call, args: list[Value], rows: int) -> Value:
-    times = as_array(args[1], rows)
-    return pc.binary_repeat(as_array(args[0], rows), pc.max_element_wise(times, 0, skip_nulls=False))
+    texts, times = as_array(args[0], rows), pc.max_element_wise(as_array(args[1], rows), 0, skip_nulls=False)
+    lengths = pc.multiply(pc.binary_length(texts).cast(pa.float64()), times.cast(pa.float64()))
+    check_size(pc.sum(lengths).as_py() or 0.0)
+    return pc.binary_repeat(texts, times)
 
 
 @function("reverse")

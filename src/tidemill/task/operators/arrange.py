@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -43,9 +45,14 @@ class ArrangeOperator(Operator):
         if self._rows is None:
             return False
         held, self._rows = self._rows, None
-        outputs = [Output(Keyed(rows)) for rows in held.blocks()]
-        held.close()
-        return self._held.put(outputs)
+        return self._held.follow(self._blocks(held))
+
+    @staticmethod
+    def _blocks(held: TableState) -> Iterator[Output]:
+        try:
+            yield from (Output(Keyed(rows)) for rows in held.blocks())
+        finally:
+            held.close()
 
     def get_output(self) -> Output | None:
         """The run."""

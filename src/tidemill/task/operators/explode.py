@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
-from collections import deque
-from itertools import pairwise
+from collections.abc import Iterator
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from tidemill.errors import EvaluationError
 from tidemill.state.columns import column
 from tidemill.task.failing_row import without_failing
 from tidemill.task.functions.evaluate import evaluate
 from tidemill.task.functions.lists import offsets_of, take_apart
-from tidemill.task.operator import Operator, Output
+from tidemill.task.functions.sizes import TooLargeError
+from tidemill.task.operator import HeldOutput, Operator, Output
+from tidemill.task.operators.matching import slice_bytes
 from tidemill.task.program import Explode
 from tidemill.task.streams import Delta, Item, batch_of
 
+_Int64s = npt.NDArray[np.int64]
+
 _MOST_ROWS = 1 << 18
+"""Rows that are made at once, fewer where they are large."""
 
 
 class ExplodeOperator(Operator):
@@ -27,7 +32,7 @@ class ExplodeOperator(Operator):
     def __init__(self, step: int, operation: Explode) -> None:
         super().__init__(step)
         self.operation = operation
-        self._waiting: deque[Delta] = deque()
+        self._held = HeldOutput()
 
     def add_input(self, item: Item, port: int) -> None:
         """Hold a batch; it is exploded piece by piece, as rows are fetched.
@@ -35,55 +40,77 @@ class ExplodeOperator(Operator):
         Rows that fail are left out and reported.
         """
         assert isinstance(item, Delta)
-        try:
-            array = self._argument(item)
-        except EvaluationError:
-            item, weight, error = without_failing(self._argument, item)
-            self.context.failing(self.step, weight, error)
-            array = self._argument(item)
-        widened = Delta(batch_of([*item.batch.columns, array], len(item)), item.weights)
-        counts = _counts(array, self.operation.outer)
-        self._waiting.extend(widened.take(np.arange(a, b)) for a, b in _pieces(counts))
+        self._held.follow(self._evaluated(item))
 
     def _argument(self, delta: Delta) -> pa.Array:
         return evaluate(self.operation.argument, delta.batch)
 
     def get_output(self) -> Output | None:
-        """The rows of the next piece that has any."""
-        while self._waiting:
-            delta = self._exploded(self._waiting.popleft())
-            if len(delta):
-                return Output(delta)
-        return None
+        """The rows of the next piece."""
+        return self._held.pop()
 
-    def _exploded(self, delta: Delta) -> Delta:
+    def _evaluated(self, item: Delta) -> Iterator[Output]:
+        """The rows of a batch, of fewer rows at a time where their arrays together are too large."""
+        try:
+            array = self._argument(item)
+        except EvaluationError as large:
+            if isinstance(large, TooLargeError) and len(item) > 1:
+                middle = len(item) // 2
+                for rows in (np.arange(middle), np.arange(middle, len(item))):
+                    yield from self._evaluated(item.take(rows))
+                return
+            passing, weight, error = without_failing(self._argument, item)
+            self.context.failing(self.step, weight, error)
+            yield from self._evaluated(passing)
+        else:
+            yield from self._exploded(item, array)
+
+    def _exploded(self, delta: Delta, array: pa.Array) -> Iterator[Output]:
         operation = self.operation
-        *columns, array = delta.batch.columns
         lists = take_apart(array, len(delta))
-        counts = _counts(array, operation.outer)
+        counts = np.maximum(lists.lengths, 1) if operation.outer else lists.lengths
+        kept = [delta.batch.column(k) for k in operation.kept]
         offsets = offsets_of(counts)
-        owners = np.repeat(np.arange(len(delta)), counts)
-        within = np.arange(len(owners)) - offsets[owners]
-        missing = within >= lists.lengths[owners]
-        places = column(np.where(missing, 0, lists.offsets[owners] + within), missing)
-        found = [columns[k].take(column(owners)) for k in operation.kept]
-        if operation.position:
-            found.append(column(within, missing).cast(pa.int32()))
         spread = operation.spread or pa.types.is_map(array.type)
-        found += [v.take(places) for v in (lists.values.flatten() if spread else [lists.values])]
-        weights = None if delta.weights is None else delta.weights[owners]
-        return Delta(batch_of(found, len(owners)), weights)
+        values = lists.values.flatten() if spread else [lists.values]
+        elements = sum(v.nbytes for v in values) // max(1, len(lists.values))
+        for start, stop in _pieces(counts, _widths(kept, len(delta)) + elements, slice_bytes(self.context.budget)):
+            places = np.arange(start, stop)
+            owners = np.searchsorted(offsets, places, side="right") - 1
+            within = places - offsets[owners]
+            missing = within >= lists.lengths[owners]
+            taken = column(np.where(missing, 0, lists.offsets[owners] + within), missing)
+            found = [c.take(column(owners)) for c in kept]
+            if operation.position:
+                found.append(column(within, missing).cast(pa.int32()))
+            found += [v.take(taken) for v in values]
+            weights = None if delta.weights is None else delta.weights[owners]
+            yield Output(Delta(batch_of(found, len(owners)), weights))
 
 
-def _counts(array: pa.Array, outer: bool) -> npt.NDArray[np.int64]:
-    """Rows that come out per row."""
-    counts = take_apart(array, len(array)).lengths
-    return np.maximum(counts, 1) if outer else counts
+def _widths(columns: list[pa.Array], rows: int) -> _Int64s:
+    """About how many bytes each row has: texts as they are, other columns by the average."""
+    widths = np.full(rows, 16, np.int64)
+    for values in columns:
+        if pa.types.is_string(values.type) or pa.types.is_binary(values.type):
+            widths += pc.fill_null(pc.binary_length(values), 0).to_numpy(zero_copy_only=False)
+        widths += 0 if pa.types.is_string(values.type) else values.nbytes // max(1, rows)
+    return widths
 
 
-def _pieces(counts: npt.NDArray[np.int64]) -> list[tuple[int, int]]:
-    """Ranges of rows that give at most about ``_MOST_ROWS`` rows each."""
-    numbers = np.cumsum(counts) // _MOST_ROWS
-    cuts = np.flatnonzero(np.diff(numbers)) + 1
-    bounds = [0, *cuts.tolist(), len(counts)]
-    return [(a, b) for a, b in pairwise(bounds) if a < b]
+def _pieces(counts: _Int64s, widths: _Int64s, most_bytes: int) -> Iterator[tuple[int, int]]:
+    """Ranges of the rows that come out, of about so many bytes each, and no more than ``_MOST_ROWS``."""
+    ends, sizes = np.cumsum(counts), np.cumsum(counts * widths)
+    row, start = 0, 0
+    while row < len(counts):
+        before = int(sizes[row] - (int(ends[row]) - start) * widths[row])
+        stop_row = int(np.searchsorted(sizes, before + most_bytes, side="right"))
+        if stop_row > row:
+            stop = int(ends[stop_row - 1])
+        else:  # one row gives more than that
+            stop = min(int(ends[row]), start + max(1, most_bytes // int(widths[row])))
+        stop = min(stop, start + _MOST_ROWS)
+        if stop > start:
+            yield start, stop
+        start = stop
+        row = int(np.searchsorted(ends, start, side="right"))

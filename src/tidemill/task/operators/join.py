@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import pairwise
 
 import numpy as np
@@ -14,6 +15,7 @@ from tidemill.state.merge import Rows
 from tidemill.state.reader import TableReader, TableState
 from tidemill.task.operator import HeldOutput, Operator, Output
 from tidemill.task.operators.arrange import key_prefixes
+from tidemill.task.operators.matching import everything, matches, slice_bytes
 from tidemill.task.program import Arrange, JoinChanges
 from tidemill.task.streams import Delta, Item, Keyed, batch_of
 
@@ -41,44 +43,56 @@ class JoinOperator(Operator):
         """Join the changes; the steps that store them do so on their own."""
         if self._sides is None:
             return False
-        (new_left, new_right), self._sides = self._sides, None
+        sides, self._sides = self._sides, None
+        return self._held.follow(self._joined(*sides))
+
+    def _joined(self, new_left: TableState, new_right: TableState) -> Iterator[Output]:
         left, right = self.operation.left, self.operation.right
-        outputs = []
-        for changes in new_left.blocks():
-            outputs += self._match(left, changes, right, new_right.now, flipped=False)
-        for changes in new_right.blocks():
-            outputs += self._match(right, changes, left, new_left.before, flipped=True)
-        new_left.close()
-        new_right.close()
-        return self._held.put(outputs)
+        try:
+            for changes in new_left.blocks():
+                yield from self._match(left, changes, right, new_right.now, flipped=False)
+            for changes in new_right.blocks():
+                yield from self._match(right, changes, left, new_left.before, flipped=True)
+        finally:
+            new_left.close()
+            new_right.close()
 
     def get_output(self) -> Output | None:
         """Joined rows."""
         return self._held.pop()
 
-    def _match(self, side: Arrange, changes: Rows, other: Arrange, table: TableReader, flipped: bool) -> list[Output]:
-        """Pairs of changed rows of one side with rows of the other."""
+    def _match(
+        self, side: Arrange, changes: Rows, other: Arrange, table: TableReader, flipped: bool
+    ) -> Iterator[Output]:
+        """Pairs of changed rows of one side with rows of the other, in slices."""
         if not table:
-            return []
-        mine = decode(changes.keys, side.table.key)
+            return
         width = self.operation.key_width
+        mine = decode(changes.keys, side.table.key)
         if width:
             prefixes = key_prefixes(mine[:width], side.table, len(changes.keys))
             ids, first = group(prefixes)  # sorted input: ids ascend
-            found, matches = table.scan(prefixes.take(first))
+            found = matches(table, prefixes.take(first))
         else:
-            ids, first = np.zeros(len(changes.keys), np.int64), np.zeros(1, np.int64)
-            matches = table.rows(drop_zero=True)
-            found = np.zeros(len(matches.keys), np.int64)
-        if not len(matches.keys):
-            return []
-        rows, partners = pairs(ids, found, len(first))
-        weights = _weights(changes)[rows] * _weights(matches)[partners]
-        theirs = decode(matches.keys, other.table.key)
-        left = restore(side, mine, rows)
-        right = restore(other, theirs, partners)
-        columns = right + left if flipped else left + right
-        return [Output(Delta(batch_of(columns, len(rows)), weights))]
+            ids, found = np.zeros(len(changes.keys), np.int64), everything(table)
+        most, own = slice_bytes(self.context.budget), _row_bytes(changes)
+        for match in found:
+            if not len(match.rows):
+                continue
+            begin, end = np.searchsorted(ids, [match.start, match.stop]).tolist()
+            meeting = ids[begin:end] - match.start
+            groups = match.stop - match.start
+            theirs = decode(match.rows.keys, other.table.key)
+            counts = np.bincount(match.found, minlength=groups)[meeting]
+            for start, stop in slices(counts, max(1, most // (own + _row_bytes(match.rows)))):
+                rows, partners = pairs(meeting[start:stop], match.found, groups)
+                if not len(rows):
+                    continue
+                rows += begin + start
+                weights = _weights(changes)[rows] * _weights(match.rows)[partners]
+                left, right = restore(side, mine, rows), restore(other, theirs, partners)
+                columns = right + left if flipped else left + right
+                yield Output(Delta(batch_of(columns, len(rows)), weights))
 
 
 def pairs(ids: _Int64s, found: _Int64s, groups: int) -> tuple[_Int64s, _Int64s]:
@@ -108,6 +122,11 @@ def slices(counts: _Int64s, most: int) -> list[tuple[int, int]]:
     cuts = np.searchsorted(ends, np.arange(most, int(ends[-1]), most))
     bounds = sorted({0, *cuts.tolist(), len(counts)})
     return list(pairwise(bounds))
+
+
+def _row_bytes(rows: Rows) -> int:
+    """About how many bytes a row has when it is decoded."""
+    return 16 + rows.nbytes // max(1, len(rows))
 
 
 def _weights(rows: Rows) -> _Int64s:

@@ -6,6 +6,7 @@ complete they need no state either; with a small one a step of its own stores th
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from functools import partial
 
 import numpy as np
@@ -16,19 +17,16 @@ import pyarrow.compute as pc
 from tidemill.errors import EvaluationError
 from tidemill.state.columns import column, numbers
 from tidemill.state.keys import decode, group, sort
-from tidemill.state.merge import Rows
 from tidemill.task.failing_row import with_row
 from tidemill.task.functions.evaluate import filter_mask
 from tidemill.task.operator import HeldOutput, Operator, Output
 from tidemill.task.operators.arrange import key_prefixes
 from tidemill.task.operators.join import pairs, restore, slices
+from tidemill.task.operators.matching import Matches, everything, matches, slice_bytes
 from tidemill.task.program import LookupJoin
 from tidemill.task.streams import Delta, Item, batch_of
 
 _Int64s = npt.NDArray[np.int64]
-
-_PAIRS = 1 << 20
-"""Pairs made at once, at least one row's: bounds memory."""
 
 
 class LookupJoinOperator(Operator):
@@ -51,7 +49,7 @@ class LookupJoinOperator(Operator):
         if not len(able):
             return
         if operation.kind == "inner":
-            self._held.put(self._joined(able))
+            self._held.follow(self._joined(able))
             return
         chosen = np.flatnonzero(self._matched(able) != (operation.kind == "anti"))
         if len(chosen):
@@ -61,15 +59,14 @@ class LookupJoinOperator(Operator):
         """Joined rows."""
         return self._held.pop()
 
-    def _look_up(self, delta: Delta) -> tuple[_Int64s, _Int64s, int, Rows | None]:
-        """For each row the number of its key, for each match the number of the key it has, and the matches."""
+    def _look_up(self, delta: Delta) -> tuple[_Int64s, int, Iterator[Matches]]:
+        """For each row the number of its key, how many keys there are, and the other side's rows by key."""
         table = self.operation.other.table
         other = self.context.state(table, everywhere=True).before
         if not other:
-            return np.zeros(len(delta), np.int64), np.zeros(0, np.int64), 1, None
+            return np.zeros(len(delta), np.int64), 1, iter(())
         if not self.operation.keys:
-            matches = other.rows(drop_zero=True)
-            return np.zeros(len(delta), np.int64), np.zeros(len(matches), np.int64), 1, matches
+            return np.zeros(len(delta), np.int64), 1, everything(other)
         columns = [delta.batch.column(k) for k in self.operation.keys]
         prefixes = key_prefixes(columns, table, len(delta))
         ids, first = group(prefixes)
@@ -77,51 +74,56 @@ class LookupJoinOperator(Operator):
         order = sort(probes)
         rank = np.empty(len(order), np.int64)
         rank[order] = np.arange(len(order))
-        found, matches = other.scan(probes.take(order))
-        return rank[ids], found, len(order), matches
+        return rank[ids], len(order), matches(other, probes.take(order))
 
-    def _joined(self, delta: Delta) -> list[Output]:
-        ids, found, groups, matches = self._look_up(delta)
-        if matches is None or not len(matches):
-            return []
-        theirs = decode(matches.keys, self.operation.other.table.key)
-        their_weights = numbers(matches.values[0])
-        outputs = []
-        for start, stop in slices(np.bincount(found, minlength=groups)[ids], _PAIRS):
-            rows, partners = pairs(ids[start:stop], found, groups)
-            if not len(rows):
+    def _pairs(
+        self, delta: Delta, ids: _Int64s, found: Iterable[Matches]
+    ) -> Iterator[tuple[_Int64s, list[pa.Array], _Int64s, _Int64s]]:
+        """Rows that meet a row of the other side, that side's columns, the partner of each, and all weights there."""
+        order = np.argsort(ids, kind="stable")
+        ascending = ids[order]
+        most, own = slice_bytes(self.context.budget), 16 + delta.batch.nbytes // len(delta)
+        for match in found:
+            if not len(match.rows):
                 continue
-            rows += start
+            begin, end = np.searchsorted(ascending, [match.start, match.stop]).tolist()
+            meeting, groups = ascending[begin:end] - match.start, match.stop - match.start
+            theirs = decode(match.rows.keys, self.operation.other.table.key)
+            counts = np.bincount(match.found, minlength=groups)[meeting]
+            each = own + 16 + match.rows.nbytes // len(match.rows)
+            for start, stop in slices(counts, max(1, most // each)):
+                rows, partners = pairs(meeting[start:stop], match.found, groups)
+                if len(rows):
+                    yield order[begin + start + rows], theirs, partners, numbers(match.rows.values[0])
+
+    def _joined(self, delta: Delta) -> Iterator[Output]:
+        ids, _, found = self._look_up(delta)
+        for rows, theirs, partners, their_weights in self._pairs(delta, ids, found):
             weights = delta.explicit_weights()[rows] * their_weights[partners]
             mine = [c.take(column(rows)) for c in delta.batch.columns]
             other = restore(self.operation.other, theirs, partners)
             columns = other + mine if self.operation.other_first else mine + other
-            outputs.append(Output(Delta(batch_of(columns, len(rows)), weights)))
-        return outputs
+            yield Output(Delta(batch_of(columns, len(rows)), weights))
 
     def _matched(self, delta: Delta) -> npt.NDArray[np.bool_]:
         """Whether each row meets more rows of the other side than are owed there (deleted before they came)."""
-        ids, found, groups, matches = self._look_up(delta)
-        if matches is None or not len(matches):
-            return np.zeros(len(delta), np.bool_)
-        weights = numbers(matches.values[0])
-        counts = np.bincount(found, minlength=groups)
-        met: npt.NDArray[np.bool_] = counts[ids] > 0
-        if self.operation.residual is None:
-            met = np.bincount(found, weights, minlength=groups)[ids] > 0
+        ids, groups, found = self._look_up(delta)
+        able = np.ones(len(delta), np.bool_)
         for required in self.operation.required:
-            met &= pc.is_valid(delta.batch.column(required)).to_numpy(zero_copy_only=False)
+            able &= pc.is_valid(delta.batch.column(required)).to_numpy(zero_copy_only=False)
         if self.operation.residual is None:
-            return met
-        asked = np.flatnonzero(met)
-        met[:] = False
-        theirs = decode(matches.keys, self.operation.other.table.key)
-        for start, stop in slices(counts[ids[asked]], _PAIRS):
-            rows, partners = pairs(ids[asked[start:stop]], found, groups)
-            rows = asked[start:stop][rows]
-            holds = self._holds(delta, rows, theirs, partners)
-            totals = np.bincount(rows[holds], weights[partners[holds]], minlength=len(met))
-            met[totals > 0] = True
+            totals = np.zeros(groups, np.int64)
+            for match in found:
+                np.add.at(totals, match.start + match.found, numbers(match.rows.values[0]))
+            return able & (totals[ids] > 0)
+        able_rows = np.flatnonzero(able)
+        totals = np.zeros(len(delta), np.int64)
+        if len(able_rows):
+            asked = delta.take(able_rows)
+            for rows, theirs, partners, weights in self._pairs(asked, ids[able_rows], found):
+                holds = self._holds(asked, rows, theirs, partners)
+                np.add.at(totals, able_rows[rows[holds]], weights[partners[holds]])
+        met: npt.NDArray[np.bool_] = totals > 0
         return met
 
     def _holds(self, delta: Delta, rows: _Int64s, theirs: list[pa.Array], partners: _Int64s) -> npt.NDArray[np.bool_]:

@@ -6,6 +6,8 @@ between none and some, the left rows that were there before come or go.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -17,6 +19,7 @@ from tidemill.state.reader import TableReader, TableState
 from tidemill.task.operator import HeldOutput, Operator, Output
 from tidemill.task.operators.arrange import key_prefixes
 from tidemill.task.operators.join import restore
+from tidemill.task.operators.matching import matches
 from tidemill.task.program import SemiChanges
 from tidemill.task.streams import Delta, Item, Keyed, batch_of
 
@@ -41,15 +44,18 @@ class SemiJoinOperator(Operator):
         """Judge the changes."""
         if self._sides is None:
             return False
-        (left, right), self._sides = self._sides, None
-        outputs = []
-        for changes in left.blocks():
-            outputs += self._judge(changes, right.now)
-        for changes in right.blocks():
-            outputs += self._turn(changes, left.before, right.before)
-        left.close()
-        right.close()
-        return self._held.put(outputs)
+        sides, self._sides = self._sides, None
+        return self._held.follow(self._changes(*sides))
+
+    def _changes(self, left: TableState, right: TableState) -> Iterator[Output]:
+        try:
+            for changes in left.blocks():
+                yield from self._judge(changes, right.now)
+            for changes in right.blocks():
+                yield from self._turn(changes, left.before, right.before)
+        finally:
+            left.close()
+            right.close()
 
     def get_output(self) -> Output | None:
         """Rows that came or went."""
@@ -65,19 +71,18 @@ class SemiJoinOperator(Operator):
         weights = numbers(changes.values[0])[rows]
         return self._output(columns, rows, weights)
 
-    def _turn(self, changed_right: Rows, left: TableReader, right: TableReader) -> list[Output]:
+    def _turn(self, changed_right: Rows, left: TableReader, right: TableReader) -> Iterator[Output]:
         """Left rows of before whose key went from no right rows to some, or back."""
         before = _counts(right, changed_right.keys)
         after = before + numbers(changed_right.values[0])
         turned = np.flatnonzero((before > 0) != (after > 0))
         if not len(turned) or not left:
-            return []
-        found, rows = left.scan(changed_right.keys.take(turned))
-        if not len(rows.keys):
-            return []
+            return
         came = (after[turned] > 0) != self.operation.anti
-        weights = numbers(rows.values[0]) * np.where(came[found], 1, -1)
-        return self._output(decode(rows.keys, self.operation.left.table.key), np.arange(len(rows.keys)), weights)
+        for start, _, found, rows in matches(left, changed_right.keys.take(turned)):
+            weights = numbers(rows.values[0]) * np.where(came[start + found], 1, -1)
+            columns = decode(rows.keys, self.operation.left.table.key)
+            yield from self._output(columns, np.arange(len(rows.keys)), weights)
 
     def _output(
         self, columns: list[pa.Array], rows: npt.NDArray[np.int64], weights: npt.NDArray[np.int64]

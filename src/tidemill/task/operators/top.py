@@ -43,13 +43,17 @@ class TopOperator(Operator):
             difference.write(Rows(rows.keys, (column(-numbers(rows.values[0])),)))
         for rows in window(held.now, operation.limit, operation.offset):
             difference.write(rows)
-        rows = difference.changes()
         held.close()
-        difference.close()
-        if not len(rows.keys):
-            return False
-        columns = restore(self.operation.rows, decode(rows.keys, table.key), np.arange(len(rows.keys)))
-        return self._held.put([Output(Delta(batch_of(columns, len(rows.keys)), numbers(rows.values[0])))])
+        return self._held.follow(self._outputs(difference))
+
+    def _outputs(self, difference: TableState) -> Iterator[Output]:
+        try:
+            for rows in difference.blocks():
+                columns = decode(rows.keys, self.operation.rows.table.key)
+                restored = restore(self.operation.rows, columns, np.arange(len(rows.keys)))
+                yield Output(Delta(batch_of(restored, len(rows.keys)), numbers(rows.values[0])))
+        finally:
+            difference.close()
 
     def get_output(self) -> Output | None:
         """Rows that entered or left the window."""

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterator
 
 from tidemill.sources.split import Split
-from tidemill.task.operator import Output, SourceOperator
+from tidemill.task.operator import HeldOutput, Output, SourceOperator
 from tidemill.task.program import ViewSnapshot
-from tidemill.task.read_view import read_view
+from tidemill.task.read_view import read_parts
 from tidemill.task.streams import Delta
 
 
@@ -22,6 +23,7 @@ class ViewSnapshotOperator(SourceOperator):
         super().__init__(step)
         self.operation = operation
         self._queue: deque[Split | None] = deque()
+        self._held = HeldOutput()
 
     def add_split(self, split: Split) -> None:
         """Ask for the snapshot."""
@@ -39,11 +41,14 @@ class ViewSnapshotOperator(SourceOperator):
         return False
 
     def get_output(self) -> Output | None:
-        """All rows of this partition's vnodes."""
+        """Some rows of this partition's vnodes, until all have been given."""
+        if (output := self._held.pop()) is not None:
+            return output
         if not self._queue or self._queue[0] is None:
             return None
         self._queue.popleft()
         plan = self.operation.plan
         # The row of an aggregate without GROUP BY that has no state yet comes from the aggregate itself.
-        delta: Delta = read_view(plan, self.context.state(plan.table).before, single_row=False, owed=True)
-        return Output(delta) if len(delta) else None
+        deltas: Iterator[Delta] = read_parts(plan, self.context.state(plan.table).before)
+        self._held.follow(Output(delta) for delta in deltas if len(delta))
+        return self._held.pop()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 
@@ -14,6 +15,8 @@ from tidemill.errors import EvaluationError
 from tidemill.state.accumulate import sum_int64
 from tidemill.state.columns import column, numbers
 from tidemill.state.keys import KeyColumn, Keys, decode, encode, group
+from tidemill.state.lookup import rows_with
+from tidemill.state.mapped import Mapped
 from tidemill.state.merge import Rows
 from tidemill.state.reader import TableState
 from tidemill.state.sliding import runs_of_equal
@@ -21,10 +24,12 @@ from tidemill.task.accumulators import AggregateLayout
 from tidemill.task.expressions import Expression, references
 from tidemill.task.failing_row import with_row
 from tidemill.task.functions.evaluate import evaluate
+from tidemill.task.functions.sizes import out_of_memory
 from tidemill.task.operator import HeldOutput, Operator, Output
 from tidemill.task.operators.arrange import key_prefixes
 from tidemill.task.operators.group_partial import fold
-from tidemill.task.operators.join import restore
+from tidemill.task.operators.join import restore, slices
+from tidemill.task.operators.matching import SLICE_ROWS
 from tidemill.task.program import WindowChanges
 from tidemill.task.streams import Delta, Item, Keyed, batch_of
 from tidemill.task.window_calls import RANKINGS, Bound, WindowCall
@@ -32,6 +37,11 @@ from tidemill.task.window_frames import OrderedRows, RangeOrder, frame_bounds, o
 from tidemill.task.window_functions import aggregated, ranking, shifted, valued
 
 Ints = npt.NDArray[np.int64]
+
+_COPIES = 8
+"""How often a row is in memory while its partition is computed, before and after, as it is stored and decoded."""
+_LEAST_BYTES = 64 << 20
+"""A partition of so many bytes is computed whatever memory_bytes says."""
 
 
 class WindowOperator(Operator):
@@ -59,36 +69,70 @@ class WindowOperator(Operator):
         if self._rows is None:
             return False
         held, self._rows = self._rows, None
-        changes = held.changes()
-        if not len(changes.keys):
+        return self._held.follow(self._changes(held))
+
+    def _changes(self, held: TableState) -> Iterator[Output]:
+        """What the changed partitions give, some partitions at a time."""
+        table, width = self.operation.rows.table, self.operation.partition
+        try:
+            found = [Keys.empty()]
+            for changes in held.blocks():
+                prefixes = key_prefixes(decode(changes.keys, table.key[:width]), table, len(changes.keys))
+                _, first = group(prefixes)
+                partitions = prefixes.take(first)
+                again = len(found[-1]) and partitions[0] == found[-1][len(found[-1]) - 1]
+                found.append(partitions.slice(int(again), len(partitions)))
+            for part in self._groups(held, Keys.concat(found)):
+                affected = self._affected(part, held)
+                before, after = (self._windowed(affected, weights) for weights in (affected.before, affected.after))
+                yield from self._difference(affected, before, after)
+        finally:
             held.close()
-            return False
-        affected = self._affected(changes, held)
-        held.close()
-        before, after = (self._windowed(affected, weights) for weights in (affected.before, affected.after))
-        return self._held.put(self._difference(affected, before, after))
+
+    def _groups(self, held: TableState, partitions: Keys) -> Iterator[Keys]:
+        """The partitions cut into groups that fit into memory; with a limit no more than that of each is read.
+
+        Raises
+        ------
+        EvaluationError
+            TM3020 for a partition that does not fit alone.
+        """
+        parts = held.now.parts()
+        total = sum(map(len, parts))
+        if self.operation.limit is not None or total <= SLICE_ROWS:
+            yield partitions
+            return
+        counts = np.zeros(len(partitions), np.int64)
+        for run in parts:
+            first, last = rows_with(run, partitions)
+            counts += last - first
+        each = _COPIES * (16 + sum(run.estimate if isinstance(run, Mapped) else run.nbytes for run in parts) // total)
+        limit = self.context.budget.limit
+        if limit and each * int(counts.max(initial=0)) > max(limit, _LEAST_BYTES):
+            raise out_of_memory(f"a window over {int(counts.max()):,} rows, about {each * int(counts.max()):,} bytes")
+        most = max(SLICE_ROWS, (limit or _LEAST_BYTES) // each)
+        for start, stop in slices(counts, most):
+            yield partitions.slice(start, stop)
 
     def get_output(self) -> Output | None:
         """Rows that came, went or have other window functions."""
         return self._held.pop()
 
-    def _affected(self, changes: Rows, held: TableState) -> _Affected:
-        """All rows of the partitions that the changes are in."""
+    def _affected(self, partitions: Keys, held: TableState) -> _Affected:
+        """All rows of some partitions."""
         operation, table = self.operation, self.operation.rows.table
         width = operation.partition
-        prefixes = key_prefixes(decode(changes.keys, table.key[:width]), table, len(changes.keys))
-        _, first = group(prefixes)
-        rows = self._read(held, prefixes.take(first))
+        rows = self._read(held, partitions)
         before, added = (numbers(v) for v in rows.values)
         # History that is read beside new rows can bring the delete of a row before the row.
         weights = np.maximum(before, 0), np.maximum(before + added, 0)
         rows = rows.take(np.flatnonzero((weights[0] > 0) | (weights[1] > 0)))
         before, added = (numbers(v) for v in rows.values)
         columns = decode(rows.keys, table.key)
-        partitions = runs_of_equal(columns[:width], len(rows.keys))
+        owners = runs_of_equal(columns[:width], len(rows.keys))
         peers = runs_of_equal(columns[: width + operation.order], len(rows.keys))
         restored = restore(operation.rows, columns, np.arange(len(rows.keys)))
-        affected = _Affected(restored, partitions, peers, np.maximum(before, 0), np.maximum(before + added, 0), {})
+        affected = _Affected(restored, owners, peers, np.maximum(before, 0), np.maximum(before + added, 0), {})
         for call in operation.calls:
             for expression in (*call.arguments, call.frame.lower, call.frame.upper):
                 if expression is not None and not isinstance(expression, int):

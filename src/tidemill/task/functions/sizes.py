@@ -1,0 +1,47 @@
+"""What functions may make at once: some make much of little, as ``repeat`` and ``sequence`` do."""
+
+from __future__ import annotations
+
+from tidemill.errors import EvaluationError
+
+MOST_BYTES = 128 << 20
+"""Of one column of one batch, where memory is not scarce."""
+_LEAST_BYTES = 1 << 20
+_most = MOST_BYTES
+
+
+class TooLargeError(EvaluationError):
+    """A column would be larger than what a task may hold; fewer rows at a time may do."""
+
+
+def allow(memory_bytes: int) -> None:
+    """Set what a column may have in this process from now on, given what a task may hold; 0 for as much as usual."""
+    global _most
+    _most = max(_LEAST_BYTES, min(MOST_BYTES, memory_bytes // 4)) if memory_bytes else MOST_BYTES
+
+
+def check_size(size: float) -> None:
+    """Say so before bytes are made that a task may not hold.
+
+    Raises
+    ------
+    TooLargeError
+        TM3020 when it is more than :func:`allow` says.
+    """
+    if size > _most:
+        raise TooLargeError(
+            "TM3020",
+            "a step needs more memory than it may use",
+            got=f"a value of {size:,.0f} bytes, at most {_most:,}",
+            hint="raise memory_bytes, or limit how long texts and arrays become",
+        )
+
+
+def out_of_memory(what: str) -> EvaluationError:
+    """The error of a step that could not get the memory that it asked for."""
+    return EvaluationError(
+        "TM3020",
+        "a step needs more memory than it may use",
+        got=what,
+        hint="give the machine more memory, lower memory_bytes or epoch_bytes, or make groups and partitions smaller",
+    )
