@@ -142,7 +142,7 @@ def test_in_error_as_long_as_spark_is(
     assert sum(True in outcomes for outcomes in seen.values()) > len(VIEWS) // 2, seen
     for name in (n for n, state, _, _ in mill.status() if state == "fresh"):
         total: dict[tuple[object, ...], int] = {}
-        for _, changes in mill.subscribe(name):
+        for _, changes in mill.subscribe(name, timeout=0):
             for row, weight in weighted_rows(changes).items():
                 total[row] = total.get(row, 0) + weight
         rows = mill.read(name)
