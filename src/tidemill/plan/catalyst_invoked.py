@@ -1,26 +1,48 @@
-"""Functions that arrive as calls of Java: StaticInvoke of a method, Invoke of an evaluator's ``evaluate``."""
+"""Functions that arrive as calls of Java: StaticInvoke of a class's method, Invoke of an evaluator's or a value's."""
 
 from __future__ import annotations
 
 from tidemill.plan.catalyst_json import JSON_INVOKED
 from tidemill.plan.catalyst_rules import Rule, Translator, unsupported
+from tidemill.plan.catalyst_text import TEXT_INVOKED
 from tidemill.plan.catalyst_tree import JsonTree
 from tidemill.plan.catalyst_variant import VARIANT_INVOKED
 from tidemill.task.expressions import Expression
 
-_INVOKED: dict[str, Rule] = {**JSON_INVOKED, **VARIANT_INVOKED}
-"""By the name of the method, or by the class of the evaluator."""
+_INVOKED: dict[str, Rule] = {**JSON_INVOKED, **TEXT_INVOKED, **VARIANT_INVOKED}
+"""By class and method, such as ``Base64.encode``; by the method alone where it is one of a value."""
+
+
+def _method_name(node: JsonTree) -> str:
+    method = str(node.fields["functionName"])
+    if node.name == "StaticInvoke":
+        owner = str(node.fields["staticObject"]).rstrip("$").rsplit(".", 1)[-1]
+        return f"{owner}.{method}"
+    return f"{_evaluator(node)}.{method}" if _evaluator(node) else method
+
+
+def _evaluator(node: JsonTree) -> str:
+    """The class of the object whose method is called; empty for a value."""
+    target = node.children[0]
+    if node.name == "Invoke" and target.name == "Literal" and target.fields["dataType"] == "object":
+        return str(target.fields["value"]).partition("(")[0]
+    return ""
 
 
 def invoked_name(node: JsonTree) -> str:
-    """What :data:`_INVOKED` calls the function of a node."""
-    if node.name == "Invoke" and node.children and node.children[0].fields.get("dataType") == "object":
-        return str(node.children[0].fields["value"]).partition("(")[0]
-    return str(node.fields.get("functionName"))
+    """What is called, for messages."""
+    return _evaluator(node) if node.name == "Invoke" and _evaluator(node) else str(node.fields["functionName"])
 
 
 def invoked(node: JsonTree, to: Translator) -> Expression:
-    rule = _INVOKED.get(invoked_name(node))
+    """The function that a call of Java computes.
+
+    Raises
+    ------
+    TidemillError
+        TM2101 for one that is not supported.
+    """
+    rule = _INVOKED.get(_method_name(node))
     if rule is None:
         raise unsupported(invoked_name(node))
     return rule(node, to)

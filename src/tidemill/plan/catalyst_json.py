@@ -97,7 +97,7 @@ def _check_written(type_: pa.DataType) -> None:
 JSON_RULES: dict[str, Rule] = {"GetJsonObject": _get_json_object, "JsonToStructs": _from_json}
 
 JSON_INVOKED: dict[str, Rule] = {
-    "lengthOfJsonArray": _of_all("json_array_length", pa.int32()),
-    "StructsToJsonEvaluator": _to_json,
-    "jsonObjectKeys": _of_all("json_object_keys", pa.list_(pa.string())),
+    "JsonExpressionUtils.lengthOfJsonArray": _of_all("json_array_length", pa.int32()),
+    "StructsToJsonEvaluator.evaluate": _to_json,
+    "JsonExpressionUtils.jsonObjectKeys": _of_all("json_object_keys", pa.list_(pa.string())),
 }

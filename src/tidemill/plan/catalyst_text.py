@@ -1,7 +1,6 @@
 """Rules for text, bytes, hashes and regular expressions.
 
-Many functions of Spark 4 arrive as calls of Java methods, ``StaticInvoke`` and ``Invoke``. They are known by the name
-of the class and the method, ``Base64.encode``.
+Many of them arrive as calls of Java methods, see :mod:`tidemill.plan.catalyst_invoked`.
 """
 
 from __future__ import annotations
@@ -25,25 +24,6 @@ _STRING, _INT, _LONG, _BOOL, _BYTES, _DOUBLE = (
 def is_constant(node: JsonTree) -> bool:
     """Whether a child is a constant other than NULL."""
     return node.name == "Literal" and node.fields["value"] is not None
-
-
-def method_name(node: JsonTree) -> str:
-    """``Class.method`` of a call of Java's, ``method`` of one on a value."""
-    method = str(node.fields["functionName"])
-    if node.name == "StaticInvoke":
-        owner = str(node.fields["staticObject"]).rstrip("$").rsplit(".", 1)[-1]
-        return f"{owner}.{method}"
-    target = node.children[0]
-    if target.name == "Literal" and target.fields["dataType"] == "object":
-        return str(target.fields["value"]).partition("(")[0] + "." + method
-    return method
-
-
-def _java(node: JsonTree, to: Translator) -> Expression:
-    rule = JAVA_RULES.get(method_name(node))
-    if rule is None:
-        raise unsupported(str(node.fields["functionName"]))
-    return rule(node, to)
 
 
 def either(constant: Rule, any_: Rule, *positions: int) -> Rule:
@@ -309,7 +289,7 @@ def _split_columns(node: JsonTree, to: Translator) -> Expression:
 split_columns: Callable[[JsonTree, Translator], Expression] = _split_columns
 locate_columns: Callable[[JsonTree, Translator], Expression] = _locate_columns
 
-JAVA_RULES: dict[str, Rule] = {
+TEXT_INVOKED: dict[str, Rule] = {
     "Base64.encode": _base64, "Base32.encode": of_children("to_base32", (0,), _STRING),
     "UnBase32.decode": of_children("from_base32", (0,), _BYTES),
     "Encode.encode": _charset("encode", _BYTES), "StringDecode.decode": _charset("decode_bytes", _STRING),
@@ -329,12 +309,11 @@ JAVA_RULES: dict[str, Rule] = {
     "BitmapExpressionUtils.bitmapCount": of_children("bitmap_count", (0,), _LONG),
     "isValid": _utf8("is_valid_utf8", _BOOL), "makeValid": _utf8("make_valid_utf8", _STRING),
 }  # fmt: skip
-"""By class and method."""
 
 _TEXTS = pa.list_(_STRING)
 
 TEXT_RULES: dict[str, Rule] = {
-    "StaticInvoke": _java, "Invoke": _java, "TryEval": _try,
+    "TryEval": _try,
     "Murmur3Hash": _hash("hash", _INT), "XxHash64": _hash("xxhash64", _LONG), "Crc32": fixed("crc32", _LONG),
     "UnBase64": _unbase64, "Unhex": _failing("unhex", _BYTES),
     "RegExpExtractAll": checked_regex("regexp_extract_all", _TEXTS, (0, 1, 2), 2),

@@ -72,4 +72,7 @@ def _is_variant_null(node: JsonTree, to: Translator) -> Expression:
 
 VARIANT_RULES: dict[str, Rule] = {"VariantGet": _variant_get}
 
-VARIANT_INVOKED: dict[str, Rule] = {"parseJson": _parse_json, "isVariantNull": _is_variant_null}
+VARIANT_INVOKED: dict[str, Rule] = {
+    "VariantExpressionEvalUtils.parseJson": _parse_json,
+    "VariantExpressionEvalUtils.isVariantNull": _is_variant_null,
+}
