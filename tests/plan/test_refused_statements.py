@@ -136,9 +136,6 @@ REFUSED = {
         "STRING",
     ),
     "window in a condition": (VIEW + "SELECT k FROM t WHERE row_number() OVER (ORDER BY k) < 3", "TM2004", "WHERE"),
-    "generator": (VIEW + "SELECT json_tuple(s, 'a') AS p FROM t", "TM2103", "JsonTuple"),
-    "lambda": (VIEW + "SELECT transform(split(s, ','), x -> upper(x)) AS p FROM t", "TM2101", "ArrayTransform"),
-    "filter with a function": (VIEW + "SELECT filter(array(k), x -> x > 1) AS p FROM t", "TM2101", "ArrayFilter"),
     "watermark clause": (
         VIEW + "SELECT k FROM t WATERMARK CAST(day AS TIMESTAMP) AS ts DELAY OF INTERVAL 10 MINUTES",
         "TM2103",

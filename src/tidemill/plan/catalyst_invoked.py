@@ -5,7 +5,7 @@ from __future__ import annotations
 from tidemill.plan.catalyst_json import JSON_INVOKED
 from tidemill.plan.catalyst_rules import Rule, Translator, unsupported
 from tidemill.plan.catalyst_text import TEXT_INVOKED
-from tidemill.plan.catalyst_tree import JsonTree
+from tidemill.plan.catalyst_tree import JsonTree, evaluator
 from tidemill.plan.catalyst_variant import VARIANT_INVOKED
 from tidemill.task.expressions import Expression
 
@@ -25,7 +25,7 @@ def _evaluator(node: JsonTree) -> str:
     """The class of the object whose method is called; empty for a value."""
     target = node.children[0]
     if node.name == "Invoke" and target.name == "Literal" and target.fields["dataType"] == "object":
-        return str(target.fields["value"]).partition("(")[0]
+        return evaluator(target.fields)
     return ""
 
 

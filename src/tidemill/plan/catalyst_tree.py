@@ -9,7 +9,7 @@ leaf.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -143,7 +143,7 @@ def _complete(nodes: list[dict[str, Any]], expression: Any) -> None:
             fields["value"] = java.value()
         elif name == "Literal" and isinstance(fields["dataType"], dict) and java.value() is not None:
             fields["nested"] = _java_nested(java.value(), java.dataType())
-        elif name == "Literal" and fields["dataType"] == "object" and hasattr(java.value(), "options"):
+        elif name == "Literal" and fields["dataType"] == "object" and evaluator(fields) in _WITH_OPTIONS:
             fields["options"] = _java_map(java.value().options())
         elif name in _WITH_OPTIONS:
             fields["options"] = _java_map(java.options())
@@ -161,7 +161,15 @@ def _complete(nodes: list[dict[str, Any]], expression: Any) -> None:
     visit(expression)
 
 
-_WITH_OPTIONS = frozenset({"JsonToStructs", "CsvToStructs", "StructsToCsv", "XmlToStructs"})
+_WITH_OPTIONS = frozenset(
+    {"JsonToStructs", "CsvToStructs", "StructsToCsv", "XmlToStructs", "StructsToJsonEvaluator", "StructsToCsvEvaluator"}
+)
+"""Expressions and evaluators whose options are not in their JSON."""
+
+
+def evaluator(fields: Mapping[str, Any]) -> str:
+    """The class of the object that a literal is, such as ``StructsToJsonEvaluator``."""
+    return str(fields["value"]).partition("(")[0]
 
 
 def _java_map(options: Any) -> dict[str, str]:
