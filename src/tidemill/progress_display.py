@@ -139,7 +139,7 @@ class Display:
             self.say(f"warning: {text}")
 
     def _write_json(self, values: dict[str, Any]) -> None:
-        self._write(json.dumps({"time": _now(), **values}, separators=(",", ":")))
+        self._write(json.dumps({**values, "time": _now()}, separators=(",", ":")))
 
     def _write(self, line: str) -> None:
         sys.stderr.write(line + "\n")
