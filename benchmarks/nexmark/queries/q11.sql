@@ -1,5 +1,5 @@
 -- User sessions: bids of a user with at most 10 seconds between one and the next.
--- As window functions, because session_window is refused; standard/q11.sql has it, and a test compares the two.
+-- As window functions; standard/q11.sql has session_window, and a test compares the two.
 SELECT bidder, COUNT(*) AS bid_count, MIN(dateTime) AS starttime, MAX(dateTime) + INTERVAL 10 SECONDS AS endtime
 FROM (
   SELECT bidder, dateTime, SUM(starts) OVER (PARTITION BY bidder ORDER BY dateTime) AS session

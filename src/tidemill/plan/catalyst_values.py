@@ -28,7 +28,7 @@ _MOST_ROWS = 10_000
 def base_of(nodes: Any) -> dict[str, Any] | None:
     """The first leaf of a plan, as JSON, that is a relation; subqueries are looked into."""
     if isinstance(nodes, dict):
-        if str(nodes.get("class", "")).endswith(".LogicalRDD"):
+        if str(nodes.get("class", "")).endswith(".LogicalRDD") and "rddId" in nodes:
             return nodes
         nodes = [value for name, value in nodes.items() if name != "java"]
     if isinstance(nodes, list):
