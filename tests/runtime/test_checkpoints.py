@@ -15,7 +15,7 @@ from tidemill.runtime.checkpoints import Checkpoints, Sealed
 from tidemill.runtime.collector import InUse
 from tidemill.runtime.uploads import buffered
 from tidemill.state.keys import KeyColumn, encode
-from tidemill.state.lease import Lease
+from tidemill.state.lease import Lease, make_readers_file
 from tidemill.state.manifest import ManifestLog
 from tidemill.state.merge import MergeOp, consolidate
 from tidemill.state.objects import Objects
@@ -32,6 +32,7 @@ class Root:
 
     def __init__(self, path: Path) -> None:
         self.log = ManifestLog(Objects(path), create=True)
+        make_readers_file(path)
         self.store = RunStore(Objects(path), path / "buffer")
         self.version = Version.empty()
         self.path = path

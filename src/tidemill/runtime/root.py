@@ -11,6 +11,7 @@ from tidemill.errors import TidemillError
 from tidemill.runtime.catalog import Catalog
 from tidemill.runtime.intake import Intake
 from tidemill.sources.within import Within
+from tidemill.state.lease import make_readers_file
 from tidemill.state.manifest import Manifest, ManifestLog, no_root
 from tidemill.state.objects import Objects
 from tidemill.state.store import RunStore, checkpoint_of, default_buffer
@@ -71,6 +72,7 @@ class Root:
             for table in self.recovered.catalog.tables.values():
                 self.within.check(table.name, table.options)
             self.warnings = _warnings(self.recovered)
+            make_readers_file(self.objects.directory)
         except BaseException:
             self.release()
             raise

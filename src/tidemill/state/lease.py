@@ -11,11 +11,18 @@ READERS = "READERS"
 """A file of a root in a directory: readers hold a shared lock of it, for as long as they may open files."""
 
 
+def make_readers_file(directory: Path | None) -> None:
+    """Where readers find what to lock; made by who writes the root, since readers change nothing."""
+    if directory is not None:
+        with contextlib.suppress(OSError):
+            (directory / READERS).touch()
+
+
 class Lease:
     """A lock that is held until this object is gone.
 
-    The kernel takes it back when the process dies. A reader that may not open the file has none: the grace period of
-    garbage collection is what it has.
+    The kernel takes it back when the process dies. Where the file is not there, or may not be opened, nothing is held:
+    the grace period of garbage collection is what such a reader has.
 
     Parameters
     ----------
@@ -25,13 +32,10 @@ class Lease:
 
     def __init__(self, directory: Path | None) -> None:
         self._file: IO[str] | None = None
-        if directory is None:
-            return
-        for mode in ("a", "r"):  # one who only reads the root may not append
+        if directory is not None:
             with contextlib.suppress(OSError):
-                self._file = (directory / READERS).open(mode)
+                self._file = (directory / READERS).open()
                 fcntl.flock(self._file, fcntl.LOCK_SH)
-                return
 
 
 def nobody_reads(directory: Path | None) -> bool:
@@ -39,7 +43,7 @@ def nobody_reads(directory: Path | None) -> bool:
     if directory is None:
         return False
     try:
-        with (directory / READERS).open("a") as file:
+        with (directory / READERS).open("r+") as file:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
         return False
