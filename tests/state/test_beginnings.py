@@ -42,8 +42,8 @@ def test_beginnings_hold_what_is_wanted(wanted: int, reach: int, seed: int) -> N
         prefixes = prefixes.take(sort(prefixes))
         order = decode(prefixes, LAYOUT[:1])[0].to_pylist()
 
-        def enough(owners: np.ndarray, values: tuple[pa.Array, ...], count: int) -> np.ndarray:
-            return np.asarray(np.bincount(owners, np.maximum(numbers(values[0]), 0), count) >= wanted)
+        def enough(owners: np.ndarray, rows: Rows, count: int) -> np.ndarray:
+            return np.asarray(np.bincount(owners, np.maximum(numbers(rows.values[0]), 0), count) >= wanted)
 
         found = scan_beginnings(runs, prefixes, [MergeOp.SUM], reach, enough)
         columns = zip(*(c.to_pylist() for c in (*decode(found.keys, LAYOUT), found.values[0])), strict=True)

@@ -45,6 +45,7 @@ def test_many_rows_that_fail_end_the_view() -> None:
     operator.begin(MemoryContext())
     with pytest.raises(EvaluationError, match="TM3002"):
         operator.add_input(pairs(" | ".join([f"+ {MOST} 2"] * (MOST_FAILING + 1))), 0)
+        operator.get_output()
 
 
 def test_values_are_shortened() -> None:

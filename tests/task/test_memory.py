@@ -153,6 +153,9 @@ def outputs(case: Case) -> Iterator[Delta]:
         yield from given()
     operator.start_drain()
     yield from given()
+    for _, _, error in context.failing_rows:
+        if error is not None:
+            raise error
 
 
 def summed(case: Case) -> dict[str, Any]:

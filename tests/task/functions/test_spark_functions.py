@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 from tidemill.errors import EvaluationError
 from tidemill.plan.function_examples import PlannedExample, SparkFunction, functions_of_spark, plan_examples
-from tidemill.schema import nullable_type
+from tidemill.schema import YEAR_MONTH, nullable_type
 from tidemill.task.functions.evaluate import evaluate
 
 PAGE = Path(__file__).parents[3] / "docs" / "functions.md"
@@ -34,6 +34,8 @@ def test_examples_give_what_spark_gives(
     oracle: SparkSession, examples: tuple[list[SparkFunction], list[PlannedExample]]
 ) -> None:
     _, planned = examples
+    # Spark's own answers of intervals of months cannot be had as Arrow
+    planned = [example for example in planned if YEAR_MONTH not in [field.type for field in example.value.type]]
     assert len(planned) > 500
     session = oracle.newSession()
     session.conf.set("spark.sql.session.timeZone", "UTC")
