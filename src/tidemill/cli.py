@@ -283,7 +283,7 @@ def main() -> None:
     except TidemillError as error:
         _fail(error)
     except BrokenPipeError:
-        _close_output()  # whoever reads has enough
+        _close_output()  # the reader has closed the pipe
     except Exception as error:
         if os.environ.get("TIDEMILL_TRACEBACK"):
             raise

@@ -252,7 +252,7 @@ class Mill:
         name : str
             As queries write it.
         function : callable
-            A function of one row's values, or what ``pyspark.sql.functions.udf``, ``pandas_udf`` or ``arrow_udf`` made.
+            A function of one row's values, or the result of PySpark's ``udf``, ``pandas_udf`` or ``arrow_udf``.
         return_type : str or DataType
             Of a plain function, such as ``"int"``; leave it out for one that declares it.
         deterministic : bool
@@ -269,8 +269,7 @@ class Mill:
         name is registered with another one: replace the view to change it. Functions of importable modules are kept
         by their name only, so a new version of the module changes them for rows that come later.
 
-        Security: the function is stored in the root with cloudpickle, and whoever opens the root runs it. Open only
-        roots that you trust, as with any pickle.
+        Security: the root stores the function as a pickle. Opening a root can run code: open only roots you trust.
         """
         if return_type is None and not hasattr(function, "returnType"):
             return_type = "string"

@@ -155,7 +155,7 @@ class Checkpoints:
         return taken
 
     def close(self, error: TidemillError | None = None, collect: bool = False) -> None:
-        """Stop the thread; what was submitted and not begun is not written. Whoever asks again gets the error.
+        """Stop the thread; checkpoints that have not begun are not written. Later calls raise the error.
 
         With ``collect`` all that is durable has been sealed as such: files that nothing needs go now.
         """
@@ -254,7 +254,7 @@ class Checkpoints:
                 self.collect_garbage()
 
     def collect_garbage(self, closing: bool = False) -> int:
-        """Delete what nobody can need any more; returns how many files went. As :meth:`Collector.collect`."""
+        """Delete unreferenced files and return how many were deleted. As :meth:`Collector.collect`."""
         with self._condition:
             pending = self._pending.version.files() if self._pending else frozenset()
             uploading = self._uploading

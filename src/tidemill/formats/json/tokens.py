@@ -190,7 +190,7 @@ def _word(data, at, end, word):
 
 @kernel
 def _scalar(data, at, end, extras):
-    """End and kind of a value that is no text, object or array; end -1 when it is malformed."""
+    """End and kind of a number, boolean or null; end -1 when it is malformed."""
     c = data[at]
     if c == 0x74:
         return _word(data, at, end, _TRUE), TRUE
