@@ -169,6 +169,33 @@ def test_another_writer_stops_it_for_good(root: Root, open_checkpoints: Opener) 
     assert latest.version == Version.empty()
 
 
+def test_a_flush_that_fails_is_tried_once(
+    root: Root, open_checkpoints: Opener, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However late who waits for it wakes: the thread would have time for more attempts."""
+    attempts: list[int] = []
+
+    def upload(version: Version, number: int) -> list[Swap]:
+        attempts.append(number)
+        raise TidemillError("TM1017", "the Spark job of a checkpoint failed", got="a test", hint="-")
+
+    monkeypatch.setattr("tidemill.runtime.checkpoints._RETRY_SECONDS", 0.0)
+    monkeypatch.setattr(root, "upload", upload)
+    checkpoints = open_checkpoints()
+    condition = checkpoints._condition
+    wait_for = condition.wait_for
+
+    def wakes_late(predicate: Callable[[], object]) -> object:
+        found = wait_for(predicate)
+        condition.wait(0.2)
+        return found
+
+    monkeypatch.setattr(condition, "wait_for", wakes_late)
+    with pytest.raises(TidemillError, match="TM1017"):
+        checkpoints.flush(root.seal())
+    assert attempts == [1]
+
+
 def test_lost_run_file_is_never_referenced(root: Root, open_checkpoints: Opener) -> None:
     checkpoints = open_checkpoints()
     checkpoints.flush(root.seal())

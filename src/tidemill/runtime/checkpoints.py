@@ -79,6 +79,8 @@ class Checkpoints:
         self._last_epoch = last.version.epoch if last else 0
         self._error: TidemillError | None = None
         self._failures = 0
+        self._once = False
+        """Whether someone waits for the checkpoint that is due, and wants to be told instead of a new attempt."""
         self._told: list[str] = []
         self._stopped = False
         self._condition = threading.Condition()
@@ -125,11 +127,12 @@ class Checkpoints:
         with self._condition:
             if self._stopped:
                 self._raise()
-            self._error = None
+            self._error, self._once = None, True
             self._pending = sealed
             self._last_start = -math.inf
             self._condition.notify_all()
             failed = self._condition.wait_for(lambda: self._error or (self._pending is None and not self._busy))
+            self._once = False
             if isinstance(failed, TidemillError):
                 self._pending = None
                 self._told.clear()
@@ -201,8 +204,8 @@ class Checkpoints:
                 if error is not None and error.message() not in self._told:
                     self._told.append(error.message())
                 self._stopped = error is not None and error.number not in _TRY_AGAIN
-                if error is not None and self._pending is None:
-                    self._pending = sealed
+                if error is not None:
+                    self._pending = None if self._once else (self._pending or sealed)
                 self._condition.notify_all()
                 if self._stopped:
                     return
