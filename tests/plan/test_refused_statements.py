@@ -114,6 +114,29 @@ REFUSED = {
         "TM2105",
         "collect_list over rows in an order",
     ),
+    "list of a lateral in an order": (
+        VIEW + "SELECT u.k, l.c FROM u, LATERAL (SELECT collect_list(x) AS c FROM (SELECT x FROM t WHERE t.k = u.k "
+        "ORDER BY day DESC LIMIT 3)) l",
+        "TM2105",
+        "collect_list over rows in an order",
+    ),
+    "first of a correlated subquery in an order": (
+        VIEW + "SELECT u.k, (SELECT first(x) FROM (SELECT x FROM t WHERE t.k = u.k ORDER BY day, x LIMIT 2)) AS f FROM u",
+        "TM2105",
+        "first over rows in an order",
+    ),
+    "texts of a lateral in an order": (
+        VIEW + "SELECT u.k, l.c FROM u LEFT JOIN LATERAL (SELECT listagg(s, ',') AS c FROM (SELECT s FROM t "
+        "WHERE t.k = u.k ORDER BY day DESC LIMIT 3)) l",
+        "TM2105",
+        "listagg over rows in an order",
+    ),
+    "list of the first rows of a window": (
+        VIEW + "SELECT k AS g, collect_list(x) AS l FROM (SELECT k, x, row_number() OVER (PARTITION BY k ORDER BY day) AS r "
+        "FROM t) WHERE r <= 3 GROUP BY k",
+        "TM2105",
+        "collect_list over rows in an order",
+    ),
     "window of distinct": (
         VIEW + "SELECT count(DISTINCT x) OVER (PARTITION BY k) AS c FROM t",
         "TM2004",

@@ -163,16 +163,19 @@ def _filtered(tree: JsonTree, below: Ordered, reader: Reader) -> Ordered:
 def check_aggregates(tree: JsonTree, outputs: list[JsonTree]) -> None:
     """Refuse lists, first and last values of rows that a Sort has put in order, when it decides what they are.
 
+    So does a window of which the first rows are taken, where the groups are its partitions: Catalyst makes one of
+    ORDER BY with LIMIT in a correlated subquery.
+
     Raises
     ------
     TidemillError
         TM2105.
     """
     calls = [c for o in outputs for c in _calls(o) if _follows(c.children[0])]
-    sort = _sort_below(tree.children[0]) if calls else None
-    for call in calls if sort is not None else ():
+    order = _order_below(tree) if calls else None
+    for call in calls if order is not None else ():
         function = call.children[0]
-        if function.name == "CollectList" and _by_value(sort, function):
+        if function.name == "CollectList" and _by_value(order, function):
             continue
         error = TidemillError(
             "TM2105",
@@ -198,19 +201,58 @@ def _follows(function: JsonTree) -> bool:
     return function.name in _FOLLOW_ORDER and not (function.name == "ListAgg" and len(function.children) > 2)
 
 
-def _sort_below(tree: JsonTree) -> JsonTree | None:
+@dataclass(frozen=True)
+class _Order:
+    """Sort orders that rows come in: all of them, or those of a group."""
+
+    orders: list[JsonTree]
+    every: bool
+
+
+def _order_below(aggregate: JsonTree) -> _Order | None:
+    """The order in which the rows of each group come."""
+    tree, conditions = aggregate.children[0], 0
+    groups = {_attribute(e) for e in trees(aggregate.fields["groupingExpressions"])}
     while tree.name in _KEEP_ORDER:
+        conditions += tree.name == "Filter"
+        if tree.name == "Project":
+            renamed = {o.fields["exprId"]["id"]: _attribute(o.children[0]) for o in _aliases(tree)}
+            groups = {renamed.get(g, g) for g in groups}
         tree = tree.children[0]
-    return tree if tree.name == "Sort" else None
+    if tree.name == "Sort":
+        return _Order(trees(tree.fields["order"]), bool(tree.fields["global"]))
+    if tree.name != "Window" or not conditions:
+        return None
+    numbered = any(_numbers(e) for e in trees(tree.fields["windowExpressions"]))
+    if not numbered or groups != {_attribute(e) for e in trees(tree.fields["partitionSpec"])}:
+        return None
+    own = trees(tree.fields["orderSpec"])
+    while not own and tree.name in ("Window", *_KEEP_ORDER):
+        tree = tree.children[0]
+    if own:
+        return _Order(own, True)
+    return _Order(trees(tree.fields["order"]), bool(tree.fields["global"])) if tree.name == "Sort" else None
 
 
-def _by_value(sort: JsonTree | None, function: JsonTree) -> bool:
+def _attribute(tree: JsonTree) -> int | None:
+    return int(tree.fields["exprId"]["id"]) if tree.name == "AttributeReference" else None
+
+
+def _aliases(project: JsonTree) -> list[JsonTree]:
+    return [o for o in trees(project.fields["projectList"]) if o.name == "Alias"]
+
+
+def _numbers(tree: JsonTree) -> bool:
+    return tree.name == "RowNumber" or any(map(_numbers, tree.children))
+
+
+def _by_value(order: _Order | None, function: JsonTree) -> bool:
     """Whether the rows are in the ascending order of the values, which lists are in anyway."""
-    assert sort is not None
-    (value, first) = function.children[0], trees(sort.fields["order"])[0]
+    assert order is not None
+    value, first = function.children[0], order.orders[0]
     column = first.children[0]
     return (
-        sort.fields["global"]
+        order.every
         and value.name == column.name == "AttributeReference"
         and value.fields["exprId"]["id"] == column.fields["exprId"]["id"]
         and "Ascending" in str(first.fields["direction"])
