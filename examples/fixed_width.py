@@ -28,6 +28,8 @@ from tidemill.formats.options import bad_option
 from tidemill.formats.values.columns import parser_for
 from tidemill.schema import Schema
 
+_WIDEST = 1 << 20
+
 
 class FixedWidthFormat:
     """Lines of columns at fixed places; blanks around a value do not count, a line that ends early lacks columns.
@@ -101,7 +103,7 @@ def _of_csv(options: Mapping[str, str]) -> dict[str, str]:
 
 
 def _widths(schema: Schema, options: Mapping[str, str]) -> list[int]:
-    texts = options.get("widths", "").split(",")
-    if len(texts) != len(schema) or not all(t.strip().isdigit() and int(t) > 0 for t in texts):
+    texts = [text.strip() for text in options.get("widths", "").split(",")]
+    if len(texts) != len(schema) or not all(t.isascii() and t.isdigit() and 0 < int(t) <= _WIDEST for t in texts):
         raise bad_option("widths", options.get("widths", ""), f"{len(schema)} numbers of bytes, one for each column")
     return [int(text) for text in texts]

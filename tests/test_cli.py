@@ -260,6 +260,8 @@ def test_statements_that_read(command: Callable[..., Finished], root: str, spark
         assert "O(" in mill.query("EXPLAIN INCREMENTAL SELECT DISTINCT k FROM t").collect()[0]["plan"]
         with pytest.raises(TidemillError, match="TM2024"):
             mill.query("DROP TABLE t")
+        with pytest.raises(TidemillError, match="TM2901"):
+            mill.query(f"SELECT {'(' * 3000}1{')' * 3000}")
 
 
 OTHER = [

@@ -298,6 +298,7 @@ class Mill:
         """Name and incremental plan of every view."""
         return [(name, self._open().explain_view(name)) for name in self._open().catalog.views]
 
+    @numbered()
     def query(self, text: str, *, durable: bool = False) -> DataFrame:
         """A statement that reads, over the views at one sealed epoch, or the newest durable one (see :meth:`snapshot`).
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import pyarrow as pa
 
 from tidemill.command_settings import settings
+from tidemill.plan.numbered import numbered
 from tidemill.plan.simple_select import apply_select, parse_select
 from tidemill.plan.statement_words import parse_reading
 from tidemill.plan.statements import Describe, Explain, Query, Show
@@ -18,6 +19,7 @@ from tidemill.state.objects import local_directory
 _POLL_SECONDS = 0.2
 
 
+@numbered()
 def answer(root: str, text: str, epoch: int | None, master: str | None) -> pa.Table | str:
     """What a statement that reads gives: rows, or the text of a plan. Most statements need Spark.
 

@@ -80,8 +80,9 @@ def test_malformed_lines_are_told() -> None:
 
 
 def test_options_are_checked() -> None:
-    with pytest.raises(TidemillError, match="TM4003"):
-        tidemill.formats.open("fixed_width", COLUMNS, widths="6,9,8")
+    for widths in ("6,9,8", "6,9,8,²", "6,9,8,99999999999", "6,9,8,0"):
+        with pytest.raises(TidemillError, match="TM4003"):
+            tidemill.formats.open("fixed_width", COLUMNS, widths=widths)
     with pytest.raises(TidemillError, match="TM4004: the column 'b' has a type that fixed_width cannot hold"):
         tidemill.formats.open("fixed_width", "a INT, b ARRAY<INT>", widths="6,9")
     with pytest.raises(TidemillError, match="TM4005") as caught:

@@ -121,7 +121,8 @@ REFUSED = {
         "collect_list over rows in an order",
     ),
     "first of a correlated subquery in an order": (
-        VIEW + "SELECT u.k, (SELECT first(x) FROM (SELECT x FROM t WHERE t.k = u.k ORDER BY day, x LIMIT 2)) AS f FROM u",
+        VIEW + "SELECT u.k, (SELECT first(x) FROM (SELECT x FROM t WHERE t.k = u.k ORDER BY day, x LIMIT 2)) AS f "
+        "FROM u",
         "TM2105",
         "first over rows in an order",
     ),
@@ -132,10 +133,15 @@ REFUSED = {
         "listagg over rows in an order",
     ),
     "list of the first rows of a window": (
-        VIEW + "SELECT k AS g, collect_list(x) AS l FROM (SELECT k, x, row_number() OVER (PARTITION BY k ORDER BY day) AS r "
-        "FROM t) WHERE r <= 3 GROUP BY k",
+        VIEW + "SELECT k AS g, collect_list(x) AS l FROM (SELECT k, x, row_number() OVER (PARTITION BY k ORDER BY day) "
+        "AS r FROM t) WHERE r <= 3 GROUP BY k",
         "TM2105",
         "collect_list over rows in an order",
+    ),
+    "interval as JSON": (
+        VIEW + "SELECT to_json(named_struct('d', day - DATE '2020-01-01')) AS j FROM t",
+        "TM2101",
+        "to_json of interval day to second",
     ),
     "window of distinct": (
         VIEW + "SELECT count(DISTINCT x) OVER (PARTITION BY k) AS c FROM t",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tidemill.errors import TidemillError
+from tidemill.plan.statement_words import check_script
 from tidemill.plan.statements import Describe, Drop, Explain, Query, Show, Source, classify, split_script
 
 
@@ -31,7 +32,14 @@ def test_split(script: str, expected: list[tuple[str, int]]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("script", "line"), [("SELECT 'a", 1), ('SELECT 1;\nSELECT "b', 2), ("SELECT `c", 1), ("\n\n/* never", 3)]
+    ("script", "line"),
+    [
+        ("SELECT 'a", 1),
+        ("SELECT 1;\nSELECT '\ud800'", 2),
+        ('SELECT 1;\nSELECT "b', 2),
+        ("SELECT `c", 1),
+        ("\n\n/* never", 3),
+    ],
 )
 def test_what_is_not_closed_is_an_error_with_its_line(script: str, line: int) -> None:
     with pytest.raises(TidemillError, match="TM2001") as caught:
@@ -69,3 +77,33 @@ def test_classify(text: str, expected: object) -> None:
 def test_other_kinds_of_create_are_refused(text: str) -> None:
     with pytest.raises(TidemillError, match="TM2003"):
         classify(Source(text))
+
+
+@pytest.mark.parametrize(
+    ("script", "place", "hint"),
+    [
+        ("CREATE MATERIALIZED VIEW v AS SELEC k FROM t", "line 1, column 31", "did you mean 'SELECT'?"),
+        ("DROP VIEW a;\nCREATE OR REPLACE MATERIALIZED VIEW v\nAS t", "line 3, column 4", "begins with SELECT"),
+        ("CREATE MATERIALIZED VIEW v AS", "line 1, column 28", "begins with SELECT"),
+        ("CREATE MATERIALIZED VIEW v AS SELECT (k + (1) FROM t", "line 1, column 38", "is not closed"),
+        ("CREATE MATERIALIZED VIEW v AS SELECT ')' + k) FROM t", "line 1, column 45", "nothing is open"),
+        ("CREATE TABLE t (k INT USING csv", "line 1, column 16", "is not closed"),
+    ],
+)
+def test_what_needs_no_parser_of_spark(script: str, place: str, hint: str) -> None:
+    with pytest.raises(TidemillError, match="TM2001") as caught:
+        check_script(script)
+    assert caught.value.got.startswith(place) and hint in str(caught.value.hint)
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        "CREATE MATERIALIZED VIEW v TBLPROPERTIES ('a' = '(') AS (SELECT 1 AS `a)` FROM t)",
+        "create materialized view if not exists v as with x as (select 1) select * from x -- )",
+        "CREATE MATERIALIZED VIEW v AS /*+ ( */ FROM t SELECT CAST(k AS INT)",
+        "CREATE TABLE t (k STRUCT<a: DECIMAL(1,0)>) USING csv OPTIONS (path ')', sep '(')",
+    ],
+)
+def test_scripts_that_may_be_parsed(script: str) -> None:
+    assert [s.text for s in check_script(script)] == [script]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
+from tidemill.plan.catalyst_intervals import INTERVALS
 from tidemill.plan.catalyst_rules import Rule, Translator, call, type_of, unsupported
 from tidemill.plan.catalyst_tree import JsonTree
 from tidemill.schema import type_to_ddl
@@ -63,6 +64,8 @@ def _check_read(type_: pa.DataType) -> None:
     elif pa.types.is_struct(type_):
         for field in type_:
             _check_read(field.type)
+    elif type_ in INTERVALS:
+        raise unsupported(f"from_json as {type_to_ddl(type_)}", "read it as STRING and cast it")
     elif pa.types.is_binary(type_):
         raise unsupported("from_json as BINARY", "read it as STRING and use unbase64")
 
@@ -92,6 +95,8 @@ def _check_written(type_: pa.DataType) -> None:
             _check_written(field.type)
     elif pa.types.is_binary(type_):
         raise unsupported("to_json of BINARY", "use base64 for such columns")
+    elif type_ in INTERVALS:
+        raise unsupported(f"to_json of {type_to_ddl(type_)}", "cast the interval to STRING")
 
 
 JSON_RULES: dict[str, Rule] = {"GetJsonObject": _get_json_object, "JsonToStructs": _from_json}

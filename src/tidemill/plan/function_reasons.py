@@ -86,6 +86,13 @@ CALLS: dict[str, tuple[str, ...]] = {
     "binary": ("SELECT binary('1')",), "boolean": ("SELECT boolean('true')",), "string": ("SELECT string(1)",),
     "date": ("SELECT date('2020-02-29')",), "timestamp": ("SELECT timestamp('2020-02-29 10:11:12')",),
     "time": ("SELECT time('10:11:12')",),
+    **{
+        name: (
+            f"""SELECT to_json({name}('{{"a":1}}'))""",
+            f"""SELECT variant_get({name}('{{"a":1}}'), '$.a', 'int')""",
+        )
+        for name in ("parse_json", "try_parse_json")
+    },
     "range": ("SELECT * FROM range(3)",),
     "uuid": ("SELECT uuid()",), "row_number": ("SELECT row_number() OVER (ORDER BY a) FROM VALUES (1), (2) t(a)",),
     "named_struct": ("SELECT named_struct('a', 1)",),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tidemill.errors import TidemillError, nearest, without_secrets
 from tidemill.plan.alter_table import parse_alter_table
-from tidemill.plan.statements import Describe, Explain, Query, Show, Source, classify, split_script, words
+from tidemill.plan.statements import Describe, Explain, Query, Show, Source, classify, split_script, tokens, words
 
 READING = ("SELECT", "WITH", "FROM", "VALUES", "TABLE", "(")
 """The words that a query begins with."""
@@ -83,16 +83,48 @@ def check_script(text: str) -> list[Source]:
     Raises
     ------
     TidemillError
-        TM2001 when it cannot be split, or a statement begins with a word that none begins with; TM2003 for one that
-        declares nothing.
+        TM2001 when it cannot be split, a statement or the query of a view begins with a word that none begins with, or
+        parentheses do not match; TM2003 for one that declares nothing.
     """
     found = split_script(text)
     for source in found:
         if head(source) not in _DECLARING:
             raise declares_nothing(source)
         classify(source)
+        _check_parts(source)
         parse_alter_table(source)
     return found
+
+
+def _check_parts(source: Source) -> None:
+    """TM2001 for parentheses that do not match, and for a view whose query begins with no word of a query."""
+    found = tokens(source.text)
+    opened: list[int] = []
+    query: int | None = None
+    for i, (token, at, _) in enumerate(found):
+        if token == "(":
+            opened.append(at)
+        elif token == ")" and not opened:
+            raise _unparsed(source, at, "nothing is open that this closes")
+        elif token == ")":
+            opened.pop()
+        elif token.upper() == "AS" and not opened and query is None and i > 2:
+            query = i + 1
+    if opened:
+        raise _unparsed(source, opened[-1], "what this opens is not closed")
+    if query is None or "VIEW" not in [w for w, _ in words(source.text, 5)]:
+        return
+    word = found[query][0].upper() if query < len(found) else ""
+    if word not in READING:
+        close = nearest(word, [w for w in READING if w.isalpha()])
+        hint = close if close.startswith("did") else "the query of a view begins with SELECT, WITH, VALUES or FROM"
+        raise _unparsed(source, found[min(query, len(found) - 1)][1], hint)
+
+
+def _unparsed(source: Source, at: int, hint: str) -> TidemillError:
+    line, column = source.place(at)
+    got = f"line {line}, column {column} of: {_line(source)}"
+    return TidemillError("TM2001", "the SQL cannot be parsed", got=got, hint=hint)
 
 
 def declares_nothing(source: Source) -> TidemillError:

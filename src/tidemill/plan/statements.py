@@ -119,8 +119,13 @@ def split_script(script: str) -> list[Source]:
     Raises
     ------
     TidemillError
-        TM2001 for a string or comment that is not closed.
+        TM2001 for a string or comment that is not closed, or half of a surrogate pair.
     """
+    half = next((i for i, c in enumerate(script) if "\ud800" <= c <= "\udfff"), None)
+    if half is not None:
+        line = script.count("\n", 0, half) + 1
+        hint = "half of a surrogate pair is no character: write the whole one"
+        raise TidemillError("TM2001", "the SQL cannot be parsed", got=f"line {line}: {script[half]!a}", hint=hint)
     know_secrets(script)
     statements = []
     start = at = 0
