@@ -113,6 +113,11 @@ class S3Proxy:
         """The requests of a method whose paths contain something."""
         return [r for r in self.requests if r.method == method and part in r.path]
 
+    def asked(self, method: str = "", part: str = "") -> list[Request]:
+        """The different requests, in order: one that the client repeated because an answer came late counts once."""
+        found = {(r.method, r.path, r.headers.get("range")): r for r in reversed(self.requests)}
+        return [r for r in reversed(found.values()) if method in ("", r.method) and part in r.path]
+
     def close(self) -> None:
         """Stop answering."""
         self._server.shutdown()

@@ -43,6 +43,9 @@ QUERIES = {
     "compared_with_a_total": "SELECT k, x FROM t WHERE x > (SELECT avg(x) FROM u)",
     "not_in": "SELECT t.s, t.x FROM t WHERE k NOT IN (SELECT k FROM u)",
     "windowed": "SELECT k, rank() OVER (PARTITION BY s ORDER BY n DESC) AS r FROM t",
+    "running_sums": "SELECT * FROM (SELECT k, n, sum(x) OVER (ORDER BY n) AS total FROM t) ORDER BY n DESC LIMIT 5",
+    "ranks_of_some": "SELECT * FROM (SELECT k, rank() OVER w AS r, avg(x) OVER w AS a FROM t "
+    "WINDOW w AS (ORDER BY n DESC)) WHERE k = 3 AND r > 9",
     "median": "SELECT s, median(x) AS m FROM t GROUP BY s",
     "small_lookup": "SELECT t.n, u.s FROM t LEFT JOIN u ON t.k = u.k",
     "overwritten": "SELECT o.n, count(*) AS c FROM o JOIN t ON o.k = t.k GROUP BY o.n",

@@ -286,7 +286,7 @@ def test_objects_are_deleted_together(s3: Any, proxy: S3Proxy) -> None:
         outcome = clean(place(proxy), DELETE, files)
         assert (len(outcome.cleaned), outcome.changed, outcome.failed) == (39, ["s3://cleaned/in/005.csv"], {})
         if not again:
-            assert [r.method for r in proxy.requests] == ["GET", "POST"], "one listing, one deletion"
+            assert [r.method for r in proxy.asked()] == ["GET", "POST"], "one listing, one deletion"
     assert objects(s3) == {"in/005.csv": "written anew"}
 
 

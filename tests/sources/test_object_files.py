@@ -161,16 +161,16 @@ def test_pages_and_the_narrowest_prefix(bucket: Any, proxy: S3Proxy) -> None:
     bucket.put_many(names)
     connection = parse_connection(options(proxy), "s3://objects")
     assert keys(proxy, "logs/2023/0*") == [n for n in names if n.startswith("logs/2023/0")]
-    (request,) = proxy.of("GET")
+    (request,) = proxy.asked("GET")
     query = parse_qs(urlparse(request.path).query)
     assert query["prefix"] == ["logs/2023/"] and query["start-after"][0].startswith("logs/2023/.")
     proxy.requests.clear()
     assert keys(proxy, "logs/202[34]/*") == names[700:2100]
-    assert [parse_qs(urlparse(r.path).query)["prefix"] for r in proxy.of("GET")] == [["logs/"]] * 3
+    assert [parse_qs(urlparse(r.path).query)["prefix"] for r in proxy.asked("GET")] == [["logs/"]] * 3
     pages = object_pages("s3://objects/logs/**", connection, after="logs/2024/690")
     proxy.requests.clear()
     assert [f.path for f in next(pages)][:2] == ["s3://objects/logs/2024/691", "s3://objects/logs/2024/692"]
-    assert len(proxy.requests) == 1, "a page is asked for when it is wanted"
+    assert len(proxy.asked()) == 1, "a page is asked for when it is wanted"
 
 
 def test_directories_that_are_not_meant_are_jumped_over(bucket: Any, proxy: S3Proxy) -> None:
@@ -179,8 +179,8 @@ def test_directories_that_are_not_meant_are_jumped_over(bucket: Any, proxy: S3Pr
     bucket.put("in/z")
     proxy.requests.clear()
     assert keys(proxy, "in/*") == ["in/a", "in/z"]
-    assert len(proxy.requests) == 2
-    assert unquote_plus(urlparse(proxy.requests[1].path).query).endswith("start-after=in/archive/\U0010ffff")
+    assert len(proxy.asked()) == 2
+    assert unquote_plus(urlparse(proxy.asked()[1].path).query).endswith("start-after=in/archive/\U0010ffff")
 
 
 def test_names_of_any_kind(bucket: Any, proxy: S3Proxy) -> None:
@@ -237,13 +237,13 @@ def test_no_more_is_fetched_than_a_split_needs(bucket: Any, proxy: S3Proxy) -> N
     proxy.requests.clear()
     reader = reader_of(replace(whole(info), end=3 << 20), options(proxy))
     reader.open(0)
-    assert sum(len(reader.fill()) for _ in range(3)) == 3 << 20 and len(proxy.of("GET")) == 3
+    assert sum(len(reader.fill()) for _ in range(3)) == 3 << 20 and len(proxy.asked("GET")) == 3
     assert len(reader.fill()) == 64 << 10, "behind the split is the rest of one row"
     reader.close()
     small = reader_of(replace(whole(info), end=info.size), options(proxy), 16 << 20)
     proxy.requests.clear()
     small.open(0)
-    assert len(small.first_bytes(100)) + len(small.fill()) == 100 + info.size and len(proxy.of("GET")) == 1
+    assert len(small.first_bytes(100)) + len(small.fill()) == 100 + info.size and len(proxy.asked("GET")) == 1
 
 
 def test_small_objects_come_before_their_turn(bucket: Any, proxy: S3Proxy) -> None:
@@ -271,7 +271,7 @@ def test_small_objects_come_before_their_turn(bucket: Any, proxy: S3Proxy) -> No
                 reader.fill()
         elif coming is not None:
             assert reader.first_bytes(6) + reader.fill() == names[number].encode() * 11
-    assert len(proxy.of("GET")) == 80
+    assert len(proxy.asked("GET")) == 80
 
 
 def _rules() -> dict[str, Callable[[], Any]]:

@@ -37,3 +37,38 @@ FROM t;
 
 CREATE MATERIALIZED VIEW w_constant_order AS
 SELECT k, sum(i) OVER (PARTITION BY 1 ORDER BY 2) AS s, count(*) OVER (PARTITION BY k ORDER BY k) AS c FROM t;
+
+-- Running sums and ranks of a few rows: an ordered index of sums.
+
+CREATE MATERIALIZED VIEW w_last_sums AS
+SELECT k, i, s FROM (SELECT k, i, sum(k) OVER (ORDER BY i) AS s FROM t) ORDER BY i DESC NULLS LAST, k LIMIT 5;
+
+CREATE MATERIALIZED VIEW w_first_sums AS
+SELECT s, n, k, i, a FROM (
+  SELECT k, i, g, sum(i) OVER w AS s, count(*) OVER w AS n, avg(i) OVER w AS a FROM t WINDOW w AS (ORDER BY k DESC))
+ORDER BY k NULLS FIRST, i, g LIMIT 6;
+
+CREATE MATERIALIZED VIEW w_nulls_last_sums AS
+SELECT * FROM (SELECT g, i, k, sum(i) OVER (ORDER BY k NULLS LAST) AS s,
+  rank() OVER (ORDER BY k NULLS LAST) AS r FROM t) WHERE g = 'x';
+
+CREATE MATERIALIZED VIEW w_ranks_of_some AS
+SELECT k, i, r, r + n AS rn FROM (
+  SELECT k, i, b, rank() OVER (ORDER BY i DESC) AS r, count(i) OVER (ORDER BY i DESC) AS n FROM t)
+WHERE k IN (1, 2) AND r > 2 AND b;
+
+CREATE MATERIALIZED VIEW w_sums_by_text AS
+SELECT s, c, x FROM (SELECT s, k, count(s) OVER (ORDER BY s DESC NULLS FIRST) AS c,
+  sum(i % 10) OVER (ORDER BY s DESC NULLS FIRST) AS x FROM t) WHERE k = 3;
+
+CREATE MATERIALIZED VIEW w_sums_of_joined AS
+SELECT * FROM (SELECT t.k, u.w, t.b, t.i, sum(u.w) OVER (ORDER BY t.i) AS s
+  FROM t JOIN u ON t.k = u.k)
+ORDER BY k, w DESC, b, i LIMIT 3;
+
+CREATE MATERIALIZED VIEW w_sums_over_groups AS
+SELECT * FROM (SELECT k, sum(count(*)) OVER (ORDER BY k) AS s FROM t GROUP BY k) ORDER BY k DESC LIMIT 3;
+
+CREATE MATERIALIZED VIEW w_sums_in_time AS
+SELECT * FROM (SELECT at, k, sum(k) OVER (ORDER BY at) AS s, rank() OVER (ORDER BY at) AS r FROM t WHERE at IS NOT NULL)
+ORDER BY at DESC, k LIMIT 4 OFFSET 2;

@@ -12,6 +12,7 @@ from tidemill.plan.rules.merge_projections import merge_projections
 from tidemill.plan.rules.one_row_joins import one_row_joins
 from tidemill.plan.rules.prune_columns import prune_columns
 from tidemill.plan.rules.reassociate_joins import reassociate_joins
+from tidemill.plan.rules.running_sums import running_sums
 
 RULES: tuple[Callable[[Node], Node], ...] = (
     merge_projections,
@@ -21,6 +22,7 @@ RULES: tuple[Callable[[Node], Node], ...] = (
     prune_columns,
     merge_projections,
     limit_windows,
+    running_sums,
     factorise_aggregates,
 )
 
