@@ -221,13 +221,14 @@ def _discrete(numbers: _Floats, counts: _Ints, starts: _Ints, percentage: float,
 
 def _between(sizes: _Ints, percentage: float) -> tuple[_Floats, _Ints, _Ints]:
     """Where a percentile of so many values lies, and the ranks on both sides."""
-    position = (sizes - 1) * percentage
+    position: _Floats = ((sizes - 1) * percentage).astype(np.float64)
     return position, np.floor(position).astype(np.int64), np.ceil(position).astype(np.int64)
 
 
 def _first_with(sizes: _Ints, percentage: float) -> _Ints:
     """The rank of the first of so many values with at least that part of them up to it."""
-    return np.maximum(np.ceil(sizes * percentage).astype(np.int64) - 1, 0)
+    found: _Ints = np.maximum(np.ceil(sizes * percentage).astype(np.int64) - 1, 0)
+    return found
 
 
 def ranks(kind: str, sizes: _Ints, percentages: Sequence[float]) -> _Ints:

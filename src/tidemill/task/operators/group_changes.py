@@ -81,7 +81,9 @@ class GroupChangesOperator(Operator):
         parts = [self.context.state(table).now.parts() for table, multiset in tables if multiset in whole]
         if not any(sum(map(len, runs)) > slice_rows(runs) for runs in parts):
             return [(0, len(groups))]
-        shares = sum(counts_with(runs, groups) * (SLICE_ROWS // slice_rows(runs)) for runs in parts if runs)
+        shares = np.zeros(len(groups), np.int64)
+        for runs in parts:
+            shares += counts_with(runs, groups) * (SLICE_ROWS // slice_rows(runs))
         return slices(shares, SLICE_ROWS)
 
     def _written(self, changed: Rows, single: bool, certainly: bool) -> Iterator[Output]:
