@@ -62,8 +62,8 @@ class Settings:
         What the tasks of a host may hold in memory of state, shared evenly by those that run at the same time: three
         quarters for what an epoch writes and waits for, of which the largest part goes into a file when it is more, and
         a quarter for caches. After an epoch that had to do so, the next one admits half as much, down to 64 KiB. A
-        batch of input and a slice of what is made of it come on top. A view ends with TM3020 where one value, or the
-        rows of a window's partition, are too large. 0 for a quarter of the machine's memory.
+        batch of input and slices of what is made of it come on top. Where one value, the list of a group, or the rows
+        of a window's partition are too large the view has the error TM3020. 0 for a quarter of the machine's memory.
     spark_conf : dict
         More Spark settings.
     """

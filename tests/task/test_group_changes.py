@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import random
+import statistics
 from collections import Counter
 
 import pyarrow as pa
+import pytest
 from operator_runs import INT, changes, grouping, keyed, merged, pairs, run
 
 from tidemill.task.accumulators import Accumulator, Result
 from tidemill.task.build import build
+from tidemill.task.functions import sizes
 from tidemill.task.program import GroupChanges
 from tidemill.testing import MemoryContext, weighted_rows
 
 COUNT, SUM = Accumulator("count", 1), Accumulator("sum_i64", 1)
 MAX, MIN = Accumulator("max", 1, recomputed=True), Accumulator("min", 1, recomputed=True)
 DISTINCT = Accumulator("count", 1, distinct=True)
+LIST = pa.list_(INT)
 ROWS = Result("count", pa.null(), INT, 0, 0)
 SUMS = grouping(COUNT, SUM, results=(ROWS, Result("sum", INT, INT, 2, 1)))
 EXTREMES = grouping(
@@ -87,6 +91,64 @@ def test_lists_of_groups_that_vanish_and_come_back() -> None:
     assert changes(run(operator, context, keyed(lists, pairs("- 1 NULL")))) == {(1, (), None, 0, None): -1}
     assert merged(lists.groups, context) == [] and merged(lists.multisets[0], context) == []
     assert changes(run(operator, context, keyed(lists, pairs("+ 1 5")))) == {(1, (5,), 5, 1, 1): 1}
+
+
+def test_a_list_that_is_too_large_fails_until_its_group_is_smaller(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sizes, "_most", 1000)
+    counted = Accumulator("count", 1)
+    lists = grouping(
+        Accumulator("collect_list", 1, recomputed=True), counted, results=(Result("collect_list", INT, LIST, 1, 2),)
+    )
+    operator, context = build(0, GroupChanges(lists, True)), MemoryContext()
+    both = keyed(lists, pairs("+2 1 5 | +40 2 6 | +40 3 7"))
+    assert changes(run(operator, context, both)) == {(1, (5, 5)): 1, (2, (6,) * 40): 1, (3, (7,) * 40): 1}
+    assert changes(run(operator, context, keyed(lists, pairs("+40 2 6 | + 1 5")))) == {
+        (1, (5, 5)): -1,
+        (1, (5, 5, 5)): 1,
+        (2, (6,) * 40): -1,
+    }
+    ((_, weight, error),) = context.failing_rows
+    assert weight == 1 and error is not None and error.number == "TM3020"
+    context.failing_rows.clear()
+    assert changes(run(operator, context, keyed(lists, pairs("-70 2 6")))) == {(2, (6,) * 10): 1}
+    assert [(w, e) for _, w, e in context.failing_rows] == [(-1, None)]
+
+
+def test_groups_cut_into_slices(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
+    """Large groups are read part by part, and small ones some at a time; blocks of groups are small, too."""
+    for name in ("matching", "group_changes"):
+        monkeypatch.setattr(f"tidemill.task.operators.{name}.SLICE_ROWS", 3)
+    monkeypatch.setattr("tidemill.state.memtable.BLOCK_BYTES", 100)
+    options = (("descending", False), ("many", False), ("percentages", (0.5,)))
+    several = grouping(
+        Accumulator("percentile", 1, False, True, (), options),
+        Accumulator("collect_list", 1, recomputed=True),
+        DISTINCT,
+        Accumulator("count", 1),
+        MAX,
+        results=(
+            Result("percentile", INT, pa.float64(), 1, 4),
+            Result("collect_list", INT, LIST, 2, 4),
+            Result("count", INT, INT, 3, 3),
+            Result("max", INT, INT, 5, 4),
+        ),
+    )
+    rng = random.Random(seed)
+    operator, context = build(0, GroupChanges(several, True)), MemoryContext()
+    rows: Counter[tuple[int, int]] = Counter()
+    seen: Counter[tuple[object, ...]] = Counter()
+    for _ in range(6):
+        gone = rng.sample(sorted(rows.elements()), k=min(10, rows.total()))
+        came = [(rng.choice((1, 1, *range(9))), rng.randrange(20)) for _ in range(20)]
+        text = [f"- {k} {v}" for k, v in gone] + [f"+ {k} {v}" for k, v in came]
+        rows.subtract(gone)
+        rows.update(came)
+        seen.update(changes(run(operator, context, keyed(several, pairs(" | ".join(text))))))
+        expected = {}
+        for key in {k for k, _ in rows.elements()}:
+            values = sorted(v for k, v in rows.elements() if k == key)
+            expected[(key, statistics.median(values), tuple(values), len(set(values)), max(values))] = 1
+        assert {row: n for row, n in seen.items() if n} == expected
 
 
 def test_nobody_reads_the_changes() -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import random
 from decimal import Decimal
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -12,7 +14,9 @@ import pytest
 
 from tidemill.errors import EvaluationError
 from tidemill.task.accumulators import Accumulator
+from tidemill.task.functions import sizes
 from tidemill.task.group_values import of_group, scalar
+from tidemill.task.large_groups import Part, of_large_group
 
 _ASCENDING = (("descending", False),)
 _DESCENDING = (("descending", True),)
@@ -59,6 +63,60 @@ def test_groups_equal_one_group_in_python(number: int, seed: int) -> None:
         assert found.to_pylist() == [scalar(accumulator, list(v)) for v in groups]
 
 
+def in_parts(rng: random.Random, values: pa.Array, weights: np.ndarray) -> list[Part]:
+    """The values of a group cut at random places; no part is empty."""
+    cuts = sorted({0, len(values), *(rng.randrange(len(values) + 1) for _ in range(rng.randrange(4)))})
+    return [(values.slice(low, high - low), weights[low:high]) for low, high in itertools.pairwise(cuts)]
+
+
+@pytest.mark.parametrize("number", range(len(ACCUMULATORS)))
+def test_a_group_read_in_parts_equals_one_in_python(number: int, seed: int) -> None:
+    accumulator = ACCUMULATORS[number]
+    rng = random.Random(seed)
+    for _ in range(100):
+        group = sorted(rng.choices(range(-6, 7), k=rng.choice((0, 1, 2, 9, 30))))
+        different = sorted(set(group))
+        weights = np.array([group.count(v) for v in different], np.int64)
+        parts = in_parts(rng, pa.array(different, pa.int32()), weights)
+        found = of_large_group(accumulator, pa.int32(), partial(iter, parts))
+        assert found.to_pylist() == [scalar(accumulator, list(group))]
+
+
+def test_a_product_and_frequencies_read_in_parts(seed: int) -> None:
+    rng = random.Random(seed)
+    half = _percentile("percentile", _ASCENDING, True, 0.0, 0.5, 0.8)
+    product, zeros = Accumulator("product", 0, False, True), np.zeros(8, np.int64)
+    type_ = pa.struct([("value", pa.float64()), ("frequency", pa.int64())])
+    pairs = sorted({(float(rng.randrange(9)), rng.randrange(3)) for _ in range(8)})
+    values, weights = pa.array([{"value": v, "frequency": f} for v, f in pairs], type_), np.ones(len(pairs), np.int64)
+    parts = in_parts(rng, values, weights)
+    expected = of_group(half, zeros[: len(pairs)], values, weights, 1)
+    assert of_large_group(half, type_, partial(iter, parts)).to_pylist() == expected.to_pylist()
+    numbers, weights = pa.array([0.5, 1.5, 2.0, 3.0]), np.array([1, 2, 1, 3])
+    parts = in_parts(rng, numbers, weights)
+    assert of_large_group(product, pa.float64(), partial(iter, parts)).to_pylist() == [0.5 * 1.5**2 * 2 * 27]
+
+
+def test_a_list_that_is_too_large_is_not_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sizes, "_most", 1000)
+    listed, first = Accumulator("collect_list", 0, False, True), (("descending", (False,)), ("nulls_last", (False,)))
+    values, ids = pa.array([1, 2, 3], pa.int64()), np.zeros(3, np.int64)
+    for weights, fits in ((np.array([1, 1, 1]), True), (np.array([1, 10**12, 1]), False)):
+        parts = [(values.slice(i, 1), weights[i : i + 1]) for i in range(3)]
+        if fits:
+            assert of_large_group(listed, pa.int64(), partial(iter, parts)).to_pylist() == [[1, 2, 3]]
+            continue
+        with pytest.raises(sizes.TooLargeError, match="TM3020"):
+            of_group(listed, ids, values, weights, 1)
+        with pytest.raises(sizes.TooLargeError, match="TM3020"):
+            of_large_group(listed, pa.int64(), partial(iter, parts))
+        limited = Accumulator("ordered_list", 0, False, True, (), (*first, ("limit", 2)))
+        rows = pa.StructArray.from_arrays([values, values], ["a", "b"])
+        parts = [(rows.slice(i, 1), weights[i : i + 1]) for i in range(3)]
+        assert of_large_group(limited, rows.type, partial(iter, parts)).to_pylist() == [[1, 2]]
+        assert of_group(limited, ids, rows, weights, 1).to_pylist() == [[1, 2]]
+
+
 @pytest.mark.parametrize("limit", [0, 1, 3])
 def test_ordered_lists_equal_sorting_in_python(limit: int, seed: int) -> None:
     rng = random.Random(seed)
@@ -83,6 +141,10 @@ def test_ordered_lists_equal_sorting_in_python(limit: int, seed: int) -> None:
             4,
         )
         for group in range(4):
+            mine = [i for i, (g, _) in enumerate(ordered) if g == group]
+            rows_of = pa.array([dict(zip(("a", "b", "value"), ordered[i][1], strict=True)) for i in mine], type_)
+            parts = in_parts(rng, rows_of, np.array([counted[ordered[i]] for i in mine], np.int64))
+            assert of_large_group(accumulator, type_, partial(iter, parts))[0].as_py() == found[group].as_py()
             values = [
                 dict(zip(("a", "b", "value"), row, strict=True))
                 for g, row in ordered

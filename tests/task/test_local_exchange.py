@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pyarrow as pa
 import pytest
-from operator_runs import pairs
+from operator_runs import INT, pairs
 
+from tidemill.task.build import build
+from tidemill.task.driver import Driver
 from tidemill.task.exchange import ExchangeSink, ExchangeSource, LocalExchange
+from tidemill.task.expressions import Call, Literal, Ref
+from tidemill.task.program import Explode
 from tidemill.testing import MemoryContext, weighted_rows
 
 
@@ -74,3 +79,25 @@ def test_a_sink_puts_one_token_per_exchange() -> None:
     source = ExchangeSource(exchange)
     assert source.reached_barrier()
     assert not source.reached_barrier()
+
+
+def test_what_an_item_becomes_is_taken_piece_by_piece() -> None:
+    """A chain does not fill the queue behind it with all that it makes of one item."""
+    given, taken = LocalExchange(), LocalExchange()
+    given.producers = 1
+    sequence = Call("sequence", (Literal(1, INT), Ref(0, INT)), pa.list_(INT), True)
+    explode = build(0, Explode(sequence, (0,), position=False, spread=False, outer=False))
+    driver = Driver((ExchangeSource(given), explode, ExchangeSink(0, ((0, taken, 0, 0),), frozenset())))
+    driver.begin(MemoryContext())
+    given.put(pairs("+ 500000 1 | + 400000 1"), 0)
+    given.put_token()
+    rows = pieces = 0
+    for _ in driver.run():
+        waiting = 0
+        while (entry := taken.get()) is not None:
+            waiting += 1
+            rows += len(entry[0])
+        assert waiting <= 1
+        pieces += waiting
+    assert rows == 900_000
+    assert pieces > 3

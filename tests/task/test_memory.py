@@ -5,12 +5,16 @@ This file is also the script that runs in that process: one after the other all 
 
 from __future__ import annotations
 
+import functools
 import json
+import operator as operators
 import os
 import resource
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,20 +25,39 @@ import pytest
 
 os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
 
-from operator_runs import INT, TEXT, arranged, keyed
+from operator_runs import INT, TEXT, arranged, grouping, keyed
 
 from tidemill.errors import EvaluationError
 from tidemill.plan.algebra import Scan, SortKey, Window
 from tidemill.plan.windows import window_changes
 from tidemill.schema import Field
+from tidemill.state.keys import KeyColumn, decode
+from tidemill.state.memtable import Memtable
+from tidemill.state.merge import Rows, merge
+from tidemill.state.objects import Objects
+from tidemill.state.reader import TableState
+from tidemill.state.sst import Part
+from tidemill.state.store import RunStore
+from tidemill.task.accumulators import Accumulator, Result
 from tidemill.task.build import build
-from tidemill.task.expressions import Call, Literal, Ref
+from tidemill.task.expressions import Call, Expression, Literal, Ref
 from tidemill.task.functions import sizes
-from tidemill.task.program import Calculate, Explode, JoinChanges, LookupJoin, Operation, SemiChanges, StateTable
-from tidemill.task.streams import Delta, Item, batch_of
+from tidemill.task.program import (
+    Calculate,
+    Explode,
+    GroupChanges,
+    JoinChanges,
+    LookupJoin,
+    Operation,
+    SemiChanges,
+    StateTable,
+)
+from tidemill.task.streams import Delta, Item, Keyed, batch_of
 from tidemill.task.window_calls import Frame, WindowCall
 from tidemill.testing import MemoryContext
 
+COUNTED = {"ARROW_DEFAULT_MEMORY_POOL": "system", "MALLOC_MMAP_THRESHOLD_": "262144"}
+"""What is freed is given back, so that what is counted is in use."""
 MEGABYTE = 1 << 20
 ROOM = 320 * MEGABYTE
 """What the process may have beside what it has when it begins."""
@@ -43,8 +66,9 @@ LEFT, RIGHT = arranged("left", (0, 1), (INT, INT)), arranged("right", (0, 1), (I
 NO_KEY = arranged("all left", (0, 1), (INT, INT), 0), arranged("all right", (0, 1), (INT, INT), 0)
 MANY, SOME = 6000, 2000
 
-Inputs = list[tuple[Item, int]]
-Case = Callable[[], tuple[Operation, list[tuple[StateTable, Item]], Inputs]]
+Inputs = Iterable[tuple[Item, int]]
+Made = tuple[Operation, list[tuple[StateTable, Item]], Inputs]
+Case = Callable[[], Made]
 
 
 def rows(count: int, key: int | None = 1) -> Delta:
@@ -54,42 +78,110 @@ def rows(count: int, key: int | None = 1) -> Delta:
 
 
 def one(operation: Any, delta: Delta) -> Item:
-    ((item, _),) = keyed(operation, delta)
-    return item
+    runs = [item.rows for item, _ in keyed(operation, delta)]
+    return Keyed(merge(runs, operation.table.ops, drop_zero=False))
 
 
-def joined(keys: bool, late: bool) -> tuple[Operation, list[tuple[StateTable, Item]], Inputs]:
+def joined(keys: bool, late: bool) -> Made:
     left, right = (LEFT, RIGHT) if keys else NO_KEY
     stored = [(right.table, one(right, rows(SOME)))] if late else []
-    inputs = [(one(left, rows(MANY)), 0)] + ([] if late else [(one(right, rows(SOME)), 1)])
+    inputs: Inputs = [(one(left, rows(MANY)), 0)] + ([] if late else [(one(right, rows(SOME)), 1)])
     return JoinChanges(left, right, int(keys)), stored, inputs
 
 
-def looked_up(kind: str) -> tuple[Operation, list[tuple[StateTable, Item]], Inputs]:
+def looked_up(kind: str) -> Made:
     residual = None if kind == "inner" else Call("gt", (Ref(3, INT), Ref(1, INT)), pa.bool_(), True)
     operation = LookupJoin(kind, (0,), (0,), RIGHT, residual=residual)
     return operation, [(RIGHT.table, one(RIGHT, rows(SOME)))], [(rows(MANY), 0)]
 
 
-def turned() -> tuple[Operation, list[tuple[StateTable, Item]], Inputs]:
+def turned() -> Made:
     counted = arranged("counted", (0,), (INT,))
     operation = SemiChanges(LEFT, counted, 1, anti=True)
     return operation, [(LEFT.table, one(LEFT, rows(1_000_000)))], [(one(counted, rows(1)), 1)]
 
 
-def exploded(argument: Call | Ref, *columns: pa.Array) -> tuple[Operation, list[tuple[StateTable, Item]], Inputs]:
+def exploded(argument: Call | Ref, *columns: pa.Array) -> Made:
     delta = Delta(batch_of(list(columns), len(columns[0])))
     return Explode(argument, (0,), position=False, spread=False, outer=False), [], [(delta, 0)]
 
 
-def calculated(count: int, times: int) -> tuple[Operation, list[tuple[StateTable, Item]], Inputs]:
-    text = Call("repeat", (Literal("x", TEXT), Ref(1, INT)), TEXT, True)
-    batch = batch_of([pa.array(np.arange(count)), pa.array(np.full(count, times))], count)
-    length = Call("length", (text,), pa.int32(), True)
-    return Calculate(None, (Ref(0, INT), length)), [], [(Delta(batch), 0)]
+def calculated(count: int, times: int, text: Expression | None = None) -> Made:
+    """The length of a text, or the size of an array, that is made of columns (number, times, a short text)."""
+    text = text or Call("repeat", (Literal("x", TEXT), Ref(1, INT)), TEXT, True)
+    columns = [pa.array(np.arange(count)), pa.array(np.full(count, times)), pa.repeat("a,b", count)]
+    name = "size" if pa.types.is_list(text.type) else "length"
+    size = Call(name, (text,), pa.int32(), True)
+    return Calculate(None, (Ref(0, INT), size)), [], [(Delta(batch_of(columns, count)), 0)]
 
 
-def windowed(partitions: int) -> tuple[Operation, list[tuple[StateTable, Item]], Inputs]:
+TIMES, SHORT = Ref(1, INT), Ref(2, TEXT)
+LARGE = Call("repeat", (SHORT, Literal(1_000_000, INT)), TEXT, True)
+
+
+def of(name: str, *args: Expression, type_: pa.DataType = TEXT, **options: Any) -> Call:
+    return Call(name, args, type_, True, tuple(sorted(options.items())))
+
+
+FIELDS = pa.struct([(f"f{i}", INT) for i in range(20_000)])
+TEXTS = {
+    "lpad": of("lpad", SHORT, TIMES, padding="xy"),
+    "rpad with a column": of("rpad_any", SHORT, TIMES, SHORT),
+    "space": of("space", TIMES),
+    "concat": of("concat", *[of("repeat", SHORT, Literal(2_500_000, INT))] * 4),
+    "concat of constants": of("concat", of("repeat", Literal("x", TEXT), TIMES), SHORT),
+    "replace": of("replace", LARGE, search=",", replacement="y" * 1000),
+    "replace with columns": of("replace_any", LARGE, Literal(",", TEXT), of("repeat", SHORT, Literal(300, INT))),
+    "regexp_replace": of("regexp_replace", LARGE, regex="[,]", replacement="y" * 1000),
+    "array_join": of(
+        "array_join",
+        of("array_repeat", SHORT, Literal(300_000, pa.int32()), type_=pa.list_(TEXT)),
+        Literal("y" * 1000, TEXT),
+    ),
+    "array_repeat": of("array_repeat", LARGE, Literal(300, pa.int32()), type_=pa.list_(TEXT)),
+    "array_insert": of(
+        "array_insert",
+        of("array", TIMES, type_=pa.list_(INT)),
+        Literal(300_000_000, pa.int32()),
+        TIMES,
+        type_=pa.list_(INT),
+    ),
+}
+"""Of a million or so something much larger."""
+
+
+def grouped(kind: str, groups: int, count: int) -> Made:
+    """Groups of the values 0, 1, ...; the second column is what is made of them, of lists how many values there are."""
+    options = (("descending", False), ("many", False), ("percentages", (0.5,)))
+    distinct = Accumulator(kind, 1, distinct=True)
+    accumulator = distinct if kind == "sum_i64" else Accumulator(kind, 1, False, True, (), options)
+    types = {"collect_list": pa.list_(INT), "percentile": pa.float64()}
+    made = Result(kind if kind != "sum_i64" else "sum", INT, types.get(kind, INT), 1, 2)
+    results = (made, Result("count", INT, INT, 2, 2))
+    counted = Accumulator("count", 1)
+    partial = grouping(accumulator, counted, results=results[::-1] if kind == "collect_list" else results)
+
+    def inputs() -> Inputs:
+        for start in range(0, count, 1 << 16):
+            part = np.arange(start, min(start + (1 << 16), count))
+            yield from keyed(partial, Delta(batch_of([pa.array(part % groups), pa.array(part)], len(part))))
+
+    return GroupChanges(partial, emit=True), [], inputs()
+
+
+def sorted_rows(count: int, width: int) -> Made:
+    """More rows than memory has room for, put in order."""
+
+    def inputs() -> Inputs:
+        for start in range(0, count, 10_000):
+            numbers = np.arange(start, start + 10_000)
+            texts = pa.compute.utf8_lpad(pa.array(numbers * 7919 % count).cast(TEXT), width, "x")
+            yield Delta(batch_of([texts, pa.array(numbers)], len(numbers))), 0
+
+    return arranged("sorted", (0, 1), (TEXT, INT)), [], inputs()
+
+
+def windowed(partitions: int) -> Made:
     scan = Scan("t", (Field("k", INT), Field("v", INT)))
     total = WindowCall("sum", (Ref(1, INT),), INT, True, Frame(True, None, None))
     operation = window_changes(Window(scan, (0,), (SortKey(1, False, True),), (total,), ("s",)), "t", 0)
@@ -100,6 +192,13 @@ def windowed(partitions: int) -> tuple[Operation, list[tuple[StateTable, Item]],
 
 SEQUENCE = Call("sequence", (Literal(1, INT), Ref(0, INT)), pa.list_(INT), True)
 CASES: dict[str, Case] = {
+    "rows put in order": lambda: sorted_rows(1_000_000, 300),
+    "the median of a large group": lambda: grouped("percentile", 1, 2_000_000),
+    "the bits of a large group": lambda: grouped("bit_xor", 1, 1_999_999),
+    "the sum of the different values of a large group": lambda: grouped("sum_i64", 1, 2_000_000),
+    "lists of groups": lambda: grouped("collect_list", 1000, 2_000_000),
+    "the list of a large group": lambda: grouped("collect_list", 1, 2_000_000),
+    **{f"one {name}": partial(calculated, 1, 1_000_000_000, text) for name, text in TEXTS.items()},
     "cross join": lambda: joined(keys=False, late=False),
     "join of a frequent key": lambda: joined(keys=True, late=False),
     "join with a stored frequent key": lambda: joined(keys=True, late=True),
@@ -116,7 +215,14 @@ CASES: dict[str, Case] = {
     "windows over many partitions": lambda: windowed(1000),
     "a window over too many rows": lambda: windowed(1),
 }
-EXPECTED: dict[str, tuple[int, int] | str] = {
+EXPECTED: dict[str, tuple[int, float] | str] = {
+    "rows put in order": (1_000_000, 1_000_000 * 999_999 // 2),
+    "the median of a large group": (1, 999_999.5),
+    "the bits of a large group": (1, functools.reduce(operators.xor, range(1_999_999))),
+    "the sum of the different values of a large group": (1, 2_000_000 * 1_999_999 // 2),
+    "lists of groups": (1000, 2_000_000),
+    "the list of a large group": "TM3020",
+    **{f"one {name}": "TM3020" for name in TEXTS},
     "cross join": (MANY * SOME, SOME * MANY * (MANY - 1) // 2),
     "join of a frequent key": (MANY * SOME, SOME * MANY * (MANY - 1) // 2),
     "join with a stored frequent key": (MANY * SOME, SOME * MANY * (MANY - 1) // 2),
@@ -134,10 +240,26 @@ EXPECTED: dict[str, tuple[int, int] | str] = {
 """Rows that come out, and the sum of their second column; or the number of the error."""
 
 
+class Spilling(MemoryContext):
+    """Puts what is too much into files, as an epoch of a mill does."""
+
+    def __init__(self) -> None:
+        super().__init__(memory_bytes=MEMORY_BYTES)
+        directory = Path(tempfile.mkdtemp(dir=os.environ["SPILL_DIRECTORY"]))
+        self._store = RunStore(Objects(directory), directory)
+
+    def _state(self, table: StateTable, drop_zero: bool) -> TableState:
+        def spill(rows: Rows) -> tuple[Rows, int]:
+            return self._store.spill(1, Part(table.id, rows, table.ops))
+
+        memtable = Memtable(table.ops, table.value_types, drop_zero, self.budget, spill)
+        return TableState(lambda: self.runs(table), table.ops, table.value_types, memtable)
+
+
 def outputs(case: Case) -> Iterator[Delta]:
     """What the operator gives, item by item, as a driver takes it."""
     operation, stored, inputs = case()
-    context = MemoryContext(memory_bytes=MEMORY_BYTES)
+    context = Spilling()
     for table, item in stored:
         context.write(table, item.rows)  # type: ignore[union-attr]
     context.seal()
@@ -158,14 +280,19 @@ def outputs(case: Case) -> Iterator[Delta]:
             raise error
 
 
+def decoded(item: Keyed) -> pa.RecordBatch:
+    return batch_of(decode(item.rows.keys, (KeyColumn(TEXT), KeyColumn(INT))), len(item))
+
+
 def summed(case: Case) -> dict[str, Any]:
     count = total = largest = 0
     try:
         for delta in outputs(case):
+            batch = delta.batch if isinstance(delta, Delta) else decoded(delta)
             count += len(delta)
-            total += pc.sum(delta.batch.column(1)).as_py()
-            largest = max(largest, delta.batch.nbytes)
-            del delta
+            total += pc.sum(batch.column(1)).as_py()
+            largest = max(largest, batch.nbytes)
+            del delta, batch
     except EvaluationError as error:
         return {"error": error.number, "what": error.what}
     return {"rows": count, "sum": total, "largest": largest}
@@ -184,9 +311,10 @@ def main() -> None:
 
 
 @pytest.fixture(scope="module")
-def results() -> dict[str, dict[str, Any]]:
+def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
     path = os.pathsep.join([str(Path(__file__).parent), *sys.path])
-    environment = {**os.environ, "PYTHONPATH": path, "ARROW_DEFAULT_MEMORY_POOL": "system"}
+    spills = str(tmp_path_factory.mktemp("spills"))
+    environment = {**os.environ, **COUNTED, "PYTHONPATH": path, "SPILL_DIRECTORY": spills}
     done = subprocess.run([sys.executable, __file__], capture_output=True, text=True, check=False, env=environment)
     print(done.stderr[-3000:])
     found = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]

@@ -15,6 +15,7 @@ from pyspark.errors import PySparkException
 from tidemill.errors import TidemillError
 from tidemill.runtime.epoch_work import share_out, without_guesses
 from tidemill.runtime.session import java_has_ended
+from tidemill.runtime.shuffle import to_partitions
 from tidemill.runtime.superstep import (
     EpochPlan,
     Record,
@@ -64,7 +65,8 @@ class EpochJobs:
             else:
                 rdd = self._start(len(shares)).mapPartitionsWithIndex(partial(_first, plan, shares))
                 for depth in range(1, supersteps):
-                    rdd = rdd.partitionBy(plan.partitions, _itself).mapPartitionsWithIndex(partial(_later, plan, depth))
+                    sent = to_partitions(rdd, plan.partitions)
+                    rdd = sent.mapPartitionsWithIndex(partial(_later, plan, depth))
             records = rdd.collect()
         except (Py4JError, PySparkException, OSError) as error:
             if java_has_ended(self._context):
@@ -161,7 +163,3 @@ def _all(
 
 def _later(plan: EpochPlan, depth: int, index: int, records: Iterable[Record]) -> Iterator[Record]:
     return later_superstep(plan, depth, index, records)
-
-
-def _itself(partition: int) -> int:
-    return partition

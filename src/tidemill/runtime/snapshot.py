@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -377,6 +377,15 @@ def to_table(plan: ReadPlan, delta: Delta) -> pa.Table:
     if delta.weights is not None:
         delta = Delta(delta.take(np.repeat(np.arange(len(delta)), delta.weights)).batch)
     return pa.Table.from_arrays(delta.batch.columns, schema=_arrow(plan))
+
+
+def tables_of(plan: ReadPlan, delta: Delta, most: int) -> Iterator[pa.Table]:
+    """As :func:`to_table`, in tables of at most so many rows: a row may occur any number of times."""
+    ends = np.cumsum(delta.explicit_weights())
+    total = int(ends[-1]) if len(ends) else 0
+    for start in range(0, total, most):
+        rows = np.searchsorted(ends, np.arange(start, min(start + most, total)), side="right")
+        yield to_table(plan, Delta(delta.take(rows).batch))
 
 
 def first_rows(snapshot: Snapshot, view: str, epoch: int) -> pa.Table:

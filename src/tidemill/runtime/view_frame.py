@@ -15,13 +15,13 @@ from tidemill.errors import TidemillError
 from tidemill.plan.catalyst_frames import check_reads
 from tidemill.runtime.file_status import FILES_SCHEMA, file_parts
 from tidemill.runtime.session import java_ended, java_has_ended
-from tidemill.runtime.snapshot import Snapshot, to_table
+from tidemill.runtime.snapshot import Snapshot, tables_of
 from tidemill.runtime.tables import ERRORS_SUFFIX
 from tidemill.schema import Schema
 from tidemill.state.store import RunStore, partition_vnodes
 from tidemill.state.version import Run
 from tidemill.task.program import ReadPlan
-from tidemill.task.read_view import read_view, reader_of
+from tidemill.task.read_view import reader_of, view_parts
 
 _ROWS_PER_PARTITION = 250_000
 _ROWS_PER_BATCH = 65_536
@@ -144,8 +144,8 @@ class _Reader:
         for batch in batches:
             for partition in batch.column(0).to_pylist():
                 low, high = partition_vnodes(partition, self.partitions)
-                opened = self.store.open_range(self.runs, low, high)
+                reader = reader_of(self.plan.table, self.store.open_range(self.runs, low, high))
                 single = self.plan.single and partition == 0
-                table = to_table(self.plan, read_view(self.plan, reader_of(self.plan.table, opened), single_row=single))
-                table = table if self.shaped is None else self.shaped(table)
-                yield from table.to_batches(max_chunksize=_ROWS_PER_BATCH)
+                for delta in view_parts(self.plan, reader, single_row=single):
+                    for table in tables_of(self.plan, delta, _ROWS_PER_BATCH):
+                        yield from (table if self.shaped is None else self.shaped(table)).to_batches()

@@ -13,9 +13,12 @@ from tidemill.state.merge import MergeOp, Rows, consolidate, merge
 from tidemill.state.merge_chunks import merge_chunks
 
 BLOCK_BYTES = 32 << 20
-"""About how much of a memtable that has spilled is read back at once."""
+"""About how much of a memtable is read at once."""
 
 _GROWTH = 2
+_SHARE = 8
+"""Of a limited budget the part that is put in order, merged or written at once: each takes as much again."""
+_LEAST_BYTES, _MOST_BYTES = 1 << 20, 32 << 20
 
 Spill = Callable[[Rows], tuple[Rows, int]]
 """Puts a run into a file: gives the mapped run and the bytes written."""
@@ -27,9 +30,11 @@ class Memtable:
     Batches are put in order when somebody reads: one merge for all that have come since, then with older runs that are
     not much larger. So n rows cost O(n log n) however writes and reads alternate.
 
-    Above its budget a memtable is written to a file as one sorted run, and goes on empty. What a file holds is older
-    than what is in memory. Keys whose weight is 0 are dropped only of multisets, where that adds nothing to anything
-    older; elsewhere they are updates and tombstones, which hide what lies in a file or in an earlier epoch.
+    Above its budget a memtable is written to files of disjoint keys, and goes on empty. What a file holds is older than
+    what is in memory. With a limited budget rows are put in order part by part, since each part is there twice for a
+    moment, and runs are merged only while they are small or as somebody reads the result. Keys whose weight is 0 are
+    dropped only of multisets, where that adds nothing to anything older; elsewhere they are updates and tombstones,
+    which hide what lies in a file or in an earlier epoch.
 
     Parameters
     ----------
@@ -63,6 +68,9 @@ class Memtable:
         self._runs: list[Rows] = []
         self._sorted: list[Rows] = []
         self._unsorted: list[tuple[Keys, Sequence[pa.Array]]] = []
+        self._waiting = 0
+        limit = budget.limit if budget is not None else 0
+        self._part = max(_LEAST_BYTES, limit // _SHARE) if limit else 0
         if budget is not None:
             budget.join(self)
 
@@ -73,7 +81,7 @@ class Memtable:
         if self._unsorted:
             self._settle()
         self._sorted.append(rows)
-        self._resize(self.bytes + rows.nbytes)
+        self._wait(rows.nbytes)
 
     def append_unsorted(self, keys: Keys, values: Sequence[pa.Array]) -> None:
         """Write rows in any order; of equal keys a later row is newer."""
@@ -82,7 +90,7 @@ class Memtable:
         if self._sorted:
             self._settle()
         self._unsorted.append((keys, values))
-        self._resize(self.bytes + _size(keys, values))
+        self._wait(_size(keys, values))
 
     def runs(self) -> list[Rows]:
         """All that has been written, as sorted runs with unique keys, oldest first."""
@@ -98,22 +106,20 @@ class Memtable:
         return self._runs[0] if self._runs else self._none()
 
     def blocks(self) -> Iterator[Rows]:
-        """As :meth:`rows`, in parts of disjoint and ascending keys, none empty: one, or many if it has spilled."""
+        """As :meth:`rows`, in parts of disjoint and ascending keys, none empty, of about ``BLOCK_BYTES`` at most."""
         self._settle()
-        if self._spilled:
-            yield from merge_chunks([*self._spilled, *self._runs], self._ops, self._drop_zero, BLOCK_BYTES)
-            return
-        self._join()
-        yield from self._runs
+        if not self._spilled and not 0 < self._part < self.bytes:
+            self._join()
+        runs = [*self._spilled, *self._runs]
+        yield from merge_chunks(runs, self._ops, self._drop_zero, min(BLOCK_BYTES, self._part or BLOCK_BYTES))
 
     def spill(self) -> int:
-        """Write what is in memory to a file; returns the bytes written."""
+        """Write what is in memory to files; returns the bytes written."""
         assert self._to_file is not None, "a limited budget needs a place to spill to"
         self._settle()
-        self._join()
         written = 0
-        for run in self._runs:
-            mapped, size = self._to_file(run)
+        for part in merge_chunks(self._runs, self._ops, self._drop_zero, min(_MOST_BYTES, self._part or _MOST_BYTES)):
+            mapped, size = self._to_file(part)
             self._spilled.append(mapped)
             written += size
         self._runs = []
@@ -131,6 +137,7 @@ class Memtable:
     def _settle(self) -> None:
         """Put what has come since the last read in order."""
         as_written: Rows | None = None
+        self._waiting = 0
         if self._unsorted:
             keys = Keys.concat([k for k, _ in self._unsorted])
             columns = zip(*(values for _, values in self._unsorted), strict=True)
@@ -142,8 +149,11 @@ class Memtable:
             as_written = new[0]
         else:
             return
-        size = sum(map(len, new))
+        size, held = sum(map(len, new)), sum(run.nbytes for run in new)
         while self._runs and len(self._runs[-1]) <= _GROWTH * size:
+            held += self._runs[-1].nbytes
+            if 0 < self._part < held:
+                break
             new.insert(0, self._runs.pop())
             size += len(new[0])
         run = merge(new, self._ops, self._drop_zero)
@@ -158,6 +168,13 @@ class Memtable:
             run = merge(self._runs, self._ops, self._drop_zero)
             self._runs = [run] if len(run) else []
             self._shrink()
+
+    def _wait(self, size: int) -> None:
+        """Count what has come; put it in order when it is much."""
+        self._waiting += size
+        self._resize(self.bytes + size)
+        if 0 < self._part < self._waiting:
+            self._settle()
 
     def _none(self) -> Rows:
         return Rows(Keys.empty(), tuple(pa.array([], type_) for type_ in self._types))

@@ -36,7 +36,7 @@ def merge_chunks(runs: Sequence[Rows], ops: Sequence[MergeOp], drop_zero: bool, 
         part = left.pop()
         if not part:
             continue
-        if sum(map(_bytes, part)) > target_bytes or sum(run.nbytes for run in part) > target_bytes:
+        if sum(map(run_bytes, part)) > target_bytes or sum(run.nbytes for run in part) > target_bytes:
             before, behind = _cut(part)
             if before and behind:
                 left += [behind, before]
@@ -50,7 +50,7 @@ def _cut(runs: Sequence[Rows]) -> tuple[list[Rows], list[Rows]]:
     """The rows before a key and the others: a key in the middle of the largest run that has any before it."""
     longer = [run for run in runs if len(run) > 1]
     if longer:
-        largest = max(longer, key=_bytes)
+        largest = max(longer, key=run_bytes)
         key = largest.take_keys(_row(len(largest) // 2))[0]
     else:
         key = max(run.take_keys(_row(0))[0] for run in runs)
@@ -59,7 +59,7 @@ def _cut(runs: Sequence[Rows]) -> tuple[list[Rows], list[Rows]]:
     return before, [run.slice(at, len(run)) for run, at in zip(runs, places, strict=True) if at < len(run)]
 
 
-def _bytes(run: Rows) -> int:
+def run_bytes(run: Rows) -> int:
     """Bytes of some rows, more or less: nothing of a file is read for it."""
     return run.estimate if isinstance(run, Mapped) else run.nbytes
 

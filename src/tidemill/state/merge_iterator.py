@@ -8,10 +8,13 @@ import numpy as np
 
 from tidemill.state.lookup import lower_bound
 from tidemill.state.merge import MergeOp, Rows, merge
+from tidemill.state.merge_chunks import run_bytes
 from tidemill.state.words import Ints
 
 _GROWTH = 2
 _MOST = 1 << 16
+_MOST_BYTES = 16 << 20
+"""About how much is merged at once, of all runs together."""
 
 
 def iterate(
@@ -27,7 +30,7 @@ def iterate(
 
     Of each run as many rows are taken as a block has; what lies before the end of all of these is merged. Later blocks
     are larger, so that a whole scan costs what a merge costs, and one that stops early little more than what it has
-    consumed.
+    consumed. Blocks are never so large that they would fill the memory.
 
     Parameters
     ----------
@@ -42,7 +45,7 @@ def iterate(
     reverse : bool
         Whether to begin at the end.
     block : int
-        Rows to take of each run at first.
+        Rows to take of each run at first, fewer where rows are large.
 
     Yields
     ------
@@ -52,7 +55,9 @@ def iterate(
     starts = [lower_bound(run, low) if low else 0 for run in runs]
     stops = [len(run) if high is None else lower_bound(run, high) for run in runs]
     left = [(run, start, stop) for run, start, stop in zip(runs, starts, stops, strict=True) if start < stop]
+    size, count = sum(map(run_bytes, runs)), sum(map(len, runs))
     while left:
+        block = min(block, max(1, _MOST_BYTES * count // (max(1, size) * len(left))))
         taken, left = (_last if reverse else _first)(left, block)
         rows = merge(taken, ops, drop_zero)
         if len(rows):

@@ -126,8 +126,14 @@ class TableState:
         memtable: Memtable,
     ) -> None:
         self.memtable = memtable
+        self._ops, self._types = ops, value_types
         self.before = TableReader(runs, ops, value_types)
         self.now = TableReader(self.before.parts, ops, value_types, memtable)
+
+    @property
+    def written(self) -> TableReader:
+        """What this epoch has written until now, alone."""
+        return TableReader(self.memtable.runs(), self._ops, self._types)
 
     def write(self, rows: Rows) -> None:
         """Write rows: sorted, keys unique."""
@@ -142,7 +148,7 @@ class TableState:
         return self.memtable.rows()
 
     def blocks(self) -> Iterator[Rows]:
-        """As :meth:`changes`, in parts of disjoint and ascending keys, none empty: one, unless there is too much."""
+        """As :meth:`changes`, in parts of disjoint and ascending keys, none empty: one, unless there is much."""
         return self.memtable.blocks()
 
     def close(self) -> None:
@@ -158,7 +164,7 @@ class TableState:
             By key, with two int64 columns; of rows that have none or cancel out, both may be 0.
         """
         _, old = self.before.scan(prefixes)
-        _, new = TableReader(self.memtable.runs(), (MergeOp.SUM,), (pa.int64(),)).scan(prefixes)
+        _, new = self.written.scan(prefixes)
         return merge([_widened(old, 0), _widened(new, 1)], _WEIGHTS, drop_zero=False)
 
     def compare_beginnings(self, prefixes: Keys, reach: int, enough: Enough) -> Rows:

@@ -46,6 +46,8 @@ OF_GROUP = frozenset(
 
 ONLY = "only"
 """The value of a scalar subquery: that of the group's only row, an error while there are several."""
+LISTS = frozenset({"collect_list", "collect_set", "ordered_list"})
+"""Those of them that are lists of all values: NULL is the list of a group that has values, and is too large."""
 PERCENTILES = frozenset({"percentile", "percentile_disc", "percentile_approx"})
 """Those of them with percentages."""
 

@@ -49,8 +49,8 @@ class Driver:
         (step, Output)
             What leaves the last operator.
         Pause
-            After each item of the source, so that pipelines downstream can take what has been queued for
-            them before more is read; and when nothing can be done now.
+            After each item of any operator, so that pipelines downstream can take what has been queued for
+            them before more is made; and when nothing can be done now.
         """
         while True:
             while (output := self._get(0)) is not None:
@@ -65,13 +65,14 @@ class Driver:
                     yield from self._flow(position + 1, output)
                     yield Pause.MOVED
 
-    def _flow(self, position: int, output: Output) -> Iterator[tuple[int, Output]]:
+    def _flow(self, position: int, output: Output) -> Iterator[tuple[int, Output] | Pause]:
         if position == len(self.operators):
             yield (self.operators[-1].step, output)
             return
         self._add(position, output)
         while (produced := self._get(position)) is not None:
             yield from self._flow(position + 1, produced)
+            yield Pause.MOVED
 
     def _add(self, position: int, output: Output) -> None:
         if position in self._broken:

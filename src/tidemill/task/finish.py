@@ -12,9 +12,10 @@ import pyarrow.compute as pc
 
 from tidemill.errors import EvaluationError
 from tidemill.state.columns import column, numbers
-from tidemill.task.accumulators import COMOMENTS, ONLY, POWERS, AggregateLayout, Result
+from tidemill.task.accumulators import COMOMENTS, LISTS, ONLY, POWERS, AggregateLayout, Result
 from tidemill.task.comoments import finish_comoments
 from tidemill.task.functions.failures import several_rows
+from tidemill.task.functions.sizes import list_too_large
 from tidemill.task.moments import finish_moments
 
 _TWO64 = 2.0**64
@@ -31,7 +32,8 @@ def finish(layout: AggregateLayout, input_types: tuple[pa.DataType, ...], values
     Raises
     ------
     EvaluationError
-        TM3002 when a sum does not fit its type, as Spark's ANSI mode does; TM3015 for a second row of a subquery.
+        TM3002 when a sum does not fit its type, as Spark's ANSI mode does; TM3015 for a second row of a subquery;
+        TM3020 for the list of a group that was too large.
     """
     offsets = layout.offsets(input_types)
     columns = []
@@ -49,6 +51,12 @@ def finish(layout: AggregateLayout, input_types: tuple[pa.DataType, ...], values
 def _finish_one(result: Result, kind: str, values: Sequence[pa.Array], counts: npt.NDArray[np.int64]) -> pa.Array:
     if result.function == ONLY and (counts > 1).any():
         raise several_rows(int(counts.max()))
+    if (
+        kind in LISTS
+        and values[0].null_count
+        and (values[0].is_null().to_numpy(zero_copy_only=False) & (counts > 0)).any()
+    ):
+        raise list_too_large()
     if kind in ("collect_list", "collect_set"):
         return _empty_for_null(values[0])
     if result.function == "count" or (len(values) == 1 and not kind.startswith("sum")):

@@ -8,6 +8,7 @@ have one entry per group; a group without values has NULL, for lists the empty l
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -17,19 +18,30 @@ import pyarrow as pa
 from tidemill.errors import EvaluationError
 from tidemill.state.columns import column
 from tidemill.state.keys import KeyColumn, encode, sort
-from tidemill.task.accumulators import Accumulator
+from tidemill.task.accumulators import LISTS, Accumulator
+from tidemill.task.functions.sizes import LIST_COPIES, check_size
 
 _Ints = npt.NDArray[np.int64]
 _Floats = npt.NDArray[np.float64]
 
 
 def of_group(accumulator: Accumulator, ids: _Ints, values: pa.Array, weights: _Ints, groups: int) -> pa.Array:
-    """The column of an accumulator of one of the kinds in :data:`tidemill.task.accumulators.OF_GROUP`."""
+    """The column of an accumulator of one of the kinds in :data:`tidemill.task.accumulators.OF_GROUP`.
+
+    Raises
+    ------
+    TooLargeError
+        TM3020 when lists are larger, together, than what a task may hold.
+    """
     present = weights > 0  # a deletion that came before its row is no value
     if not present.all():
         ids, values, weights = ids[present], values.filter(pa.array(present)), weights[present]
     if accumulator.distinct:
         weights = np.ones_like(weights)
+    if accumulator.kind == "ordered_list" and (limit := dict(accumulator.options)["limit"]):
+        weights = np.minimum(weights, limit)
+    if accumulator.kind in LISTS and len(values):
+        check_size(values.nbytes * float(weights.sum()) / len(values), LIST_COPIES)
     starts = np.searchsorted(ids, np.arange(groups + 1))
     match accumulator.kind:
         case "collect_list":
@@ -87,13 +99,8 @@ def _bits(kind: str, values: pa.Array, weights: _Ints, starts: _Ints) -> pa.Arra
 def _ordered_lists(accumulator: Accumulator, ids: _Ints, values: pa.Array, weights: _Ints, groups: int) -> pa.Array:
     """The last field of the values, in the order of the fields before it; of equal ones the smallest first."""
     options: dict[str, Any] = dict(accumulator.options)
-    *keys, wanted = values.flatten()
-    layout = [KeyColumn(pa.int64())]
-    layout += [
-        KeyColumn(k.type, bool(descending), not last)
-        for k, descending, last in zip(keys, options["descending"], options["nulls_last"], strict=True)
-    ]
-    order = sort(encode([column(ids), *keys, wanted], [*layout, KeyColumn(wanted.type)], 0))
+    wanted = values.flatten()[-1]
+    order = first_of_order(accumulator, values, ids)
     rows, weights = np.repeat(order, weights[order]), weights[order]
     counts = np.bincount(ids[order], weights, groups).astype(np.int64)
     if options["limit"]:
@@ -101,6 +108,20 @@ def _ordered_lists(accumulator: Accumulator, ids: _Ints, values: pa.Array, weigh
         rows, counts = rows[places < options["limit"]], np.minimum(counts, options["limit"])
     offsets = column(_before(counts), np.append(counts == 0, False)).cast(pa.int32())
     return pa.ListArray.from_arrays(offsets, wanted.take(column(rows)), type=pa.list_(wanted.type))
+
+
+def first_of_order(accumulator: Accumulator, values: pa.Array, ids: _Ints | None = None) -> _Ints:
+    """The rows of the values of an ordered list, in its order; those of each group together, given their groups."""
+    options: dict[str, Any] = dict(accumulator.options)
+    *keys, wanted = values.flatten()
+    layout = [
+        KeyColumn(k.type, bool(descending), not last)
+        for k, descending, last in zip(keys, options["descending"], options["nulls_last"], strict=True)
+    ]
+    layout.append(KeyColumn(wanted.type))
+    if ids is None:
+        return sort(encode([*keys, wanted], layout, 0))
+    return sort(encode([column(ids), *keys, wanted], [KeyColumn(pa.int64()), *layout], 0))
 
 
 def _products(values: pa.Array, weights: _Ints, starts: _Ints) -> pa.Array:
@@ -116,7 +137,7 @@ def _products(values: pa.Array, weights: _Ints, starts: _Ints) -> pa.Array:
 def _percentiles(accumulator: Accumulator, ids: _Ints, values: pa.Array, weights: _Ints, groups: int) -> pa.Array:
     options: dict[str, Any] = dict(accumulator.options)
     if pa.types.is_struct(values.type):
-        ids, values, weights = _with_frequencies(ids, values, weights)
+        ids, values, weights = with_frequencies(ids, values, weights)
     starts = np.searchsorted(ids, np.arange(groups + 1))
     empty = starts[1:] == starts[:-1]
     numbers = _as_doubles(values)
@@ -134,7 +155,7 @@ def _percentiles(accumulator: Accumulator, ids: _Ints, values: pa.Array, weights
     return pa.ListArray.from_arrays(offsets, _from_doubles(found, np.zeros(len(found), np.bool_), type_))
 
 
-def _with_frequencies(ids: _Ints, values: pa.Array, weights: _Ints) -> tuple[_Ints, pa.Array, _Ints]:
+def with_frequencies(ids: _Ints, values: pa.Array, weights: _Ints) -> tuple[_Ints, pa.Array, _Ints]:
     """The values of (value, frequency), each as often as it occurs times its frequency."""
     numbers, frequencies = values.flatten()
     often: _Ints = frequencies.to_numpy(zero_copy_only=False)
@@ -184,8 +205,7 @@ def _ranked(numbers: _Floats, counts: _Ints, starts: _Ints, ranks: _Ints, descen
 
 def _interpolated(numbers: _Floats, counts: _Ints, starts: _Ints, percentage: float, descending: bool) -> _Floats:
     """Spark's ``percentile``: the value at rank (n - 1) * p, between two ranks on the line that joins them."""
-    position = (counts[starts[1:]] - counts[starts[:-1]] - 1) * percentage
-    lower, higher = np.floor(position).astype(np.int64), np.ceil(position).astype(np.int64)
+    position, lower, higher = _between(counts[starts[1:]] - counts[starts[:-1]], percentage)
     low = _ranked(numbers, counts, starts, lower, descending)
     high = _ranked(numbers, counts, starts, higher, descending)
     with np.errstate(invalid="ignore", over="ignore"):
@@ -195,8 +215,31 @@ def _interpolated(numbers: _Floats, counts: _Ints, starts: _Ints, percentage: fl
 
 def _discrete(numbers: _Floats, counts: _Ints, starts: _Ints, percentage: float, descending: bool) -> _Floats:
     """Spark's ``percentile_disc``: the first value with at least n * p values up to it."""
-    needed = np.ceil((counts[starts[1:]] - counts[starts[:-1]]) * percentage).astype(np.int64)
-    return _ranked(numbers, counts, starts, np.maximum(needed - 1, 0), descending)
+    needed = _first_with(counts[starts[1:]] - counts[starts[:-1]], percentage)
+    return _ranked(numbers, counts, starts, needed, descending)
+
+
+def _between(sizes: _Ints, percentage: float) -> tuple[_Floats, _Ints, _Ints]:
+    """Where a percentile of so many values lies, and the ranks on both sides."""
+    position: _Floats = ((sizes - 1) * percentage).astype(np.float64)
+    return position, np.floor(position).astype(np.int64), np.ceil(position).astype(np.int64)
+
+
+def _first_with(sizes: _Ints, percentage: float) -> _Ints:
+    """The rank of the first of so many values with at least that part of them up to it."""
+    found: _Ints = np.maximum(np.ceil(sizes * percentage).astype(np.int64) - 1, 0)
+    return found
+
+
+def ranks(kind: str, sizes: _Ints, percentages: Sequence[float]) -> _Ints:
+    """All ranks, from 0, of values that percentiles of groups of some sizes are made of."""
+    found = [np.zeros(0, np.int64)]
+    for percentage in percentages:
+        if kind == "percentile":
+            found += _between(sizes, percentage)[1:]
+        else:
+            found.append(_first_with(sizes, percentage))
+    return np.concatenate(found)
 
 
 def scalar(accumulator: Accumulator, values: list[Any]) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,7 +10,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tidemill.state.keys import Keys, decode, encode, group
-from tidemill.state.merge import Rows
+from tidemill.state.merge import Rows, merge
+from tidemill.state.reader import TableState
 from tidemill.task.program import ArrangeMessages, StateTable
 
 
@@ -30,6 +32,34 @@ class Messages:
     keys: Keys
     starts: npt.NDArray[np.int64]
     values: tuple[pa.Array, ...]
+
+
+def parts_by_key(
+    held: TableState, operation: ArrangeMessages, table: StateTable, only_last: bool
+) -> Iterator[Messages]:
+    """The messages that a table holds, some keys at a time; it is closed at the end.
+
+    Parameters
+    ----------
+    only_last : bool
+        Whether nobody asks for more than the last message of a key: then the earlier ones need not all be there.
+    """
+    rows: Rows | None = None
+    try:
+        for block in held.blocks():
+            if rows is not None:  # the last key may have more messages in the next block
+                found = by_key(rows, operation, table)
+                begin = int(found.starts[-2])
+                if begin:
+                    values = tuple(v.slice(0, begin) for v in found.values)
+                    yield Messages(found.keys.slice(0, len(found.keys) - 1), found.starts[:-1], values)
+                left = rows.slice(len(rows) - 1 if only_last else begin, len(rows))
+                block = merge([left, block], operation.table.ops, drop_zero=False)
+            rows = block
+        if rows is not None:
+            yield by_key(rows, operation, table)
+    finally:
+        held.close()
 
 
 def by_key(rows: Rows, operation: ArrangeMessages, table: StateTable) -> Messages:

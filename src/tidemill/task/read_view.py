@@ -48,6 +48,19 @@ def read_view(plan: ReadPlan, table: TableReader, single_row: bool) -> Delta:
     return finish_rows(plan, rows)
 
 
+def view_parts(plan: ReadPlan, table: TableReader, single_row: bool) -> Iterator[Delta]:
+    """As :func:`read_view`, some rows at a time."""
+    some = False
+    for rows in table.iterate(block=_ROWS):
+        counts = numbers(rows.values[0])
+        if not plan.single and counts.min() < 0:
+            rows = rows.take(np.flatnonzero(counts > 0))
+        some = True
+        yield finish_rows(plan, rows)
+    if not some:
+        yield finish_rows(plan, zero_row(plan.table) if single_row else empty_rows(plan.table))
+
+
 def read_parts(plan: ReadPlan, table: TableReader) -> Iterator[Delta]:
     """The view's rows with those of negative weight, and none for an aggregate without state, some at a time."""
     for rows in table.iterate(block=_ROWS):

@@ -11,11 +11,13 @@ import itertools
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from tidemill.state.columns import column
 from tidemill.state.searching import expand
 from tidemill.state.sliding import order_words
 from tidemill.task.accumulators import Accumulator
+from tidemill.task.functions.sizes import check_size
 from tidemill.task.group_values import of_group
 
 Ints = npt.NDArray[np.int64]
@@ -40,6 +42,11 @@ def of_frames(accumulator: Accumulator, values: pa.Array, starts: Ints, ends: In
     -------
     pa.Array
         n results. Lists are in the order of the window, sets in ascending order.
+
+    Raises
+    ------
+    TooLargeError
+        TM3020 when the lists of all frames are together more than a task may hold.
     """
     valid = values.is_valid().to_numpy(zero_copy_only=False)
     before = np.concatenate([np.zeros(1, np.int64), np.cumsum(valid, dtype=np.int64)])
@@ -52,6 +59,7 @@ def of_frames(accumulator: Accumulator, values: pa.Array, starts: Ints, ends: In
     cuts = [0, *(np.flatnonzero(np.diff(batches)) + 1).tolist(), len(starts)]
     ranks, samples = _ranks(values) if accumulator.kind != "collect_list" else (None, None)
     parts = []
+    size = 0
     for first, last in itertools.pairwise(cuts):
         lows, highs = starts[first:last], ends[first:last]
         rows = expand(lows, highs)
@@ -65,7 +73,13 @@ def of_frames(accumulator: Accumulator, values: pa.Array, starts: Ints, ends: In
             distinct = values.take(column(samples[each % width]))
             found = of_group(accumulator, each // width, distinct, weights.astype(np.int64), last - first)
         parts.append(found)
-    return pa.concat_arrays(parts).take(column(which)) if len(parts) > 1 else parts[0].take(column(which))
+        size += found.nbytes
+        check_size(size)
+    every = pa.concat_arrays(parts) if len(parts) > 1 else parts[0]
+    if pa.types.is_list(every.type) and len(every):
+        sizes = pc.fill_null(pc.list_value_length(every), 0).to_numpy(zero_copy_only=False)
+        check_size(float(sizes[which].sum()) * every.nbytes / max(1, int(sizes.sum())))
+    return every.take(column(which))
 
 
 def _ranks(values: pa.Array) -> tuple[Ints, Ints]:

@@ -9,6 +9,7 @@ import pyarrow.compute as pc
 from tidemill.errors import EvaluationError
 from tidemill.state.columns import column
 from tidemill.task.expressions import Call
+from tidemill.task.functions import growth
 from tidemill.task.functions.bodies import Body
 from tidemill.task.functions.lists import Bools, Lists, keep, offsets_of, put_together, take_apart, validity
 from tidemill.task.functions.registry import Value, as_array, function
@@ -132,7 +133,7 @@ def _arrays_zip(call: Call, args: list[Value], rows: int) -> Value:
     return put_together(call.type, Lists(valid, offsets_of(lengths), entries))
 
 
-@function("array_insert", sql=("array_insert", "array_append", "array_prepend"), fails=True)
+@function("array_insert", sql=("array_insert", "array_append", "array_prepend"), fails=True, size=growth.inserted)
 def _array_insert(call: Call, args: list[Value], rows: int) -> Value:
     """Position 1 is before the first element, -1 behind the last; what lies between is filled with NULLs."""
     array, positions, item = (as_array(a, rows) for a in args)

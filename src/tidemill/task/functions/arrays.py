@@ -9,6 +9,7 @@ import pyarrow.compute as pc
 from tidemill.errors import EvaluationError
 from tidemill.state.columns import column
 from tidemill.task.expressions import Call
+from tidemill.task.functions import growth
 from tidemill.task.functions.lists import (
     Ints,
     Lists,
@@ -98,7 +99,7 @@ def _array_concat(call: Call, args: list[Value], rows: int) -> Value:
     return put_together(call.type, Lists(valid, offsets_of(lengths), values))
 
 
-@function("array_join")
+@function("array_join", size=growth.elements_joined)
 def _array_join(call: Call, args: list[Value], rows: int) -> Value:
     lists = take_apart(args[0], rows)
     if len(args) > 2:
@@ -159,14 +160,12 @@ def _without(lists: Lists, gone: np.ndarray) -> tuple[Ints, pa.Array]:
     return kept.offsets, kept.values
 
 
-@function("array_repeat", strict=False)
+@function("array_repeat", strict=False, size=growth.copies)
 def _array_repeat(call: Call, args: list[Value], rows: int) -> Value:
     value, count = as_array(args[0], rows), as_array(args[1], rows)
     lengths = np.maximum(integers(count), 0)
     if float(lengths.astype(np.float64).sum()) > _LONGEST:
         raise EvaluationError("TM3004", "arrays of one batch have too many elements", got=f"{lengths.sum():,}")
-    widths = 8.0 + (value.nbytes / max(1, rows) if rows else 0.0)
-    check_size(widths * float(lengths.astype(np.float64).sum()))
     owners = np.repeat(np.arange(rows), lengths)
     return put_together(call.type, Lists(validity(count), offsets_of(lengths), value.take(column(owners))))
 

@@ -7,16 +7,19 @@ expression. A body inside a body meets the outer variables as columns.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
+import numpy as np
 import pyarrow as pa
 
 from tidemill.state.columns import column
 from tidemill.task.expressions import Expression, Ref, bind, references, remap
+from tidemill.task.functions.growth import lengths
 from tidemill.task.functions.lists import Ints
+from tidemill.task.functions.sizes import check_size
 
-_MOST = 1 << 17
-"""Elements at a time: columns of the row that are repeated must not fill the memory."""
+_MOST, _MOST_BYTES = 1 << 17, 16 << 20
+"""Elements at a time, and bytes of the columns of the row that are repeated for them."""
 
 
 class Body:
@@ -68,11 +71,31 @@ class Body:
         bound = {n: Ref(width + i, v.type) for i, (n, v) in enumerate(zip(self._numbers, variables, strict=True))}
         expression = bind(self._expression, bound)
         parts = []
-        for start in range(0, len(owners), _MOST):
-            rows = column(owners[start : start + _MOST])
-            arrays = [c.take(rows) for c in self._columns] + [v.slice(start, _MOST) for v in variables]
+        size = 0
+        for start, stop in self._slices(owners):
+            rows = column(owners[start:stop])
+            arrays = [c.take(rows) for c in self._columns] + [v.slice(start, stop - start) for v in variables]
             batch = pa.RecordBatch.from_arrays(arrays, names=[str(i) for i in range(len(arrays))])
             parts.append(self._evaluate(expression, batch))
+            size += parts[-1].nbytes
+            check_size(size)
         if not parts:
             return pa.nulls(0, self._type)
         return parts[0] if len(parts) == 1 else pa.concat_arrays(parts)
+
+    def _slices(self, owners: Ints) -> Iterator[tuple[int, int]]:
+        """Ranges of the elements: of no more than :data:`_MOST`, and of rows that are not too large when repeated."""
+        widths = np.zeros(0)
+        for values in self._columns:
+            if not pa.types.is_primitive(values.type):
+                text = pa.types.is_string(values.type) or pa.types.is_binary(values.type)
+                each = lengths(values, len(values)) if text else values.nbytes / max(1, len(values))
+                widths = each + (widths if len(widths) else np.zeros(len(values)))
+        ends = np.cumsum(widths[owners]) if len(widths) else np.zeros(len(owners))
+        start = 0
+        while start < len(owners):
+            before = ends[start - 1] if start else 0.0
+            stop = int(np.searchsorted(ends, before + _MOST_BYTES, side="right"))
+            stop = min(max(stop, start + 1), start + _MOST, len(owners))
+            yield start, stop
+            start = stop

@@ -10,11 +10,14 @@ from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from tidemill.errors import EvaluationError
 from tidemill.task.expressions import Call
 from tidemill.task.functions.registry import Fails, Kernel, Value, as_array, function
+from tidemill.task.functions.sizes import check_size
 
+_UNKNOWN = object()
 Rule = Callable[..., Any]
 """``rule(call, *values)``: the result of one row; None is NULL."""
 
@@ -30,7 +33,12 @@ class RowFailureError(ValueError):
 
 
 def by_value(
-    name: str, *, sql: tuple[str, ...] = (), fails: Fails = False, strict: bool = True
+    name: str,
+    *,
+    sql: tuple[str, ...] = (),
+    fails: Fails = False,
+    strict: bool = True,
+    size: Callable[..., int] | None = None,
 ) -> Callable[[Rule], Rule]:
     """Register the decorated rule under ``name``.
 
@@ -40,22 +48,26 @@ def by_value(
         As for :func:`~tidemill.task.functions.registry.function`.
     strict : bool
         A NULL argument makes the result NULL, and the rule is not called.
+    size : callable, optional
+        ``size(*values)``: characters that the rule will make, where that may be many times what the values have.
     """
 
     def register(rule: Rule) -> Rule:
-        function(name, sql=sql, fails=fails, strict=strict)(kernel_of(rule, strict=strict))
+        function(name, sql=sql, fails=fails, strict=strict)(kernel_of(rule, strict=strict, size=size))
         return rule
 
     return register
 
 
-def kernel_of(rule: Rule, *, strict: bool = True) -> Kernel:
+def kernel_of(rule: Rule, *, strict: bool = True, size: Callable[..., int] | None = None) -> Kernel:
     """The kernel that calls ``rule`` for every distinct row of arguments."""
 
     def kernel(call: Call, args: list[Value], rows: int) -> Value:
         def result(values: tuple[Any, ...]) -> Any:
             if strict and None in values:
                 return None
+            if size is not None:
+                check_size(size(*values))
             try:
                 return rule(call, *values)
             except RowFailureError as error:
@@ -73,12 +85,17 @@ def kernel_of(rule: Rule, *, strict: bool = True) -> Kernel:
             return _one_column(call, args, columns[0], rows, result)
         known: dict[tuple[Any, ...], Any] = {}
         results = []
+        made = 0
         plain = not any(pa.types.is_floating(arg.type) or pa.types.is_nested(arg.type) for arg in args)
         for values in zip(*(as_array(arg, rows).to_pylist() for arg in args), strict=True):
             key = values if plain else tuple(map(_key, values))
-            if key not in known:
-                known[key] = result(values)
-            results.append(known[key])
+            found = known.get(key, _UNKNOWN)
+            if found is _UNKNOWN:
+                found = known[key] = result(values)
+            if isinstance(found, str | bytes):
+                made += len(found)
+                check_size(made)
+            results.append(found)
         return pa.array(results, call.type)
 
     return kernel
@@ -89,11 +106,18 @@ def _one_column(
 ) -> pa.Array:
     constants = [arg.as_py() if isinstance(arg, pa.Scalar) else None for arg in args]
     encoded = as_array(args[position], rows).dictionary_encode(null_encoding="encode")
-    results = []
+    results: list[Any] = []
+    made = 0
     for value in encoded.dictionary.to_pylist():
         constants[position] = value
         results.append(result(tuple(constants)))
-    return pa.array(results, call.type).take(encoded.indices)
+        if isinstance(results[-1], str | bytes):
+            made += len(results[-1])
+            check_size(made)
+    distinct = pa.array(results, call.type)
+    if made and len(results) < rows:
+        check_size(pc.sum(pc.binary_length(distinct).take(encoded.indices)).as_py() or 0)
+    return distinct.take(encoded.indices)
 
 
 def _key(value: Any) -> Any:

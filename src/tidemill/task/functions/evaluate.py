@@ -16,6 +16,7 @@ from tidemill.task.expressions import Call, Expression, Literal, Ref, Variable, 
 from tidemill.task.functions import families  # noqa: F401  (registers every function)
 from tidemill.task.functions.bodies import Body
 from tidemill.task.functions.registry import FUNCTIONS, Function, Value, as_array, lookup
+from tidemill.task.functions.sizes import TooLargeError, check_size
 
 _CONDITIONAL = frozenset({"and", "or", "if", "case", "coalesce", "in", "try"})
 
@@ -56,6 +57,8 @@ def evaluate(expression: Expression, batch: pa.RecordBatch) -> pa.Array:
     ------
     EvaluationError
         TM3001 division by zero, TM3002 overflow, TM3003 value cannot be cast, TM3004 other failures of a row.
+    TooLargeError
+        TM3020 when a column would be larger than what a task may hold; fewer rows at a time may do.
     TidemillError
         TM2101 for a function that is not registered.
     """
@@ -93,7 +96,13 @@ def _value(expression: Expression, batch: pa.RecordBatch) -> Value:
         case "try":
             return _try(expression.args[0], batch)
     spec = lookup(expression.function)
-    return spec.kernel(expression, _arguments(spec, expression, batch), batch.num_rows)
+    args = _arguments(spec, expression, batch)
+    if spec.size is not None:
+        check_size(spec.size(expression, args, batch.num_rows))
+    result = spec.kernel(expression, args, batch.num_rows)
+    if isinstance(result, pa.Array) and not pa.types.is_primitive(expression.type):
+        check_size(result.nbytes)  # what a few functions make of one another may grow and grow
+    return result
 
 
 def _bodies(call: Call, batch: pa.RecordBatch) -> list[Value]:
@@ -182,6 +191,8 @@ def _try(expression: Expression, batch: pa.RecordBatch) -> Value:
     """NULL in the rows that fail, which are found by halving the batch."""
     try:
         return _value(expression, batch)
+    except TooLargeError:
+        raise  # Spark would not find that it fails
     except EvaluationError:
         if batch.num_rows <= 1:
             return pa.nulls(batch.num_rows, expression.type)

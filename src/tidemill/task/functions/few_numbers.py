@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from tidemill.errors import EvaluationError
 from tidemill.task.expressions import Call
-from tidemill.task.functions import failures
+from tidemill.task.functions import failures, growth
 from tidemill.task.functions.arithmetic import from_numpy, to_numpy
 from tidemill.task.functions.by_value import by_value
 from tidemill.task.functions.registry import Value, as_array, function
@@ -86,7 +86,7 @@ def _bitmap_count(call: Call, content: bytes) -> int:
     return int.from_bytes(content, "big").bit_count()
 
 
-@function("space")
+@function("space", size=growth.spaces)
 def _space(call: Call, args: list[Value], rows: int) -> Value:
     times = pc.max_element_wise(as_array(args[0], rows), 0, skip_nulls=False)
     return pc.binary_repeat(pa.repeat(pa.scalar(" "), rows), times)

@@ -31,6 +31,7 @@ from tidemill.formats.json.tokens import (
 )
 from tidemill.state.columns import column
 from tidemill.task.expressions import Call, Ref
+from tidemill.task.functions import growth
 from tidemill.task.functions.json_paths import fields_called
 from tidemill.task.functions.json_texts import doubles, members, rendered, token_texts, tokens_of
 from tidemill.task.functions.lists import Bools, Ints, Lists, offsets_of, put_together, validity
@@ -48,7 +49,7 @@ class Read(NamedTuple):
     partial: Bools
 
 
-@function("from_json", fails=lambda call: call.option("mode") == "FAILFAST")
+@function("from_json", fails=lambda call: call.option("mode") == "FAILFAST", size=growth.fields)
 def _from_json(call: Call, args: list[Value], rows: int) -> Value:
     texts = as_array(args[0], rows)
     there = validity(texts) & pc.not_equal(pc.utf8_trim_whitespace(texts), "").fill_null(False).to_numpy(

@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidemill.task.expressions import Call
+from tidemill.task.functions import growth
 from tidemill.task.functions.registry import Value, as_array, function
 
 _LINE_ENDS = r"\n\r\x{85}\x{2028}\x{2029}"
@@ -204,6 +205,6 @@ def _extract(call: Call, args: list[Value], rows: int) -> Value:
     return pc.if_else(array.is_valid(), found, pa.scalar(None, pa.string()))
 
 
-@function("regexp_replace")
+@function("regexp_replace", size=growth.replaced_by_pattern)
 def _replace(call: Call, args: list[Value], rows: int) -> Value:
     return pc.replace_substring_regex(args[0], str(call.option("regex")), str(call.option("replacement")))

@@ -10,11 +10,13 @@ import pyarrow as pa
 
 from tidemill.errors import TidemillError
 from tidemill.task.expressions import Call
+from tidemill.task.functions.sizes import check_size
 
 Value: TypeAlias = Any
 """A ``pa.Array`` of one value per row, or a ``pa.Scalar`` that stands for the same value in every row."""
 
 Kernel: TypeAlias = Callable[[Call, list[Value], int], Value]
+Size: TypeAlias = Callable[[Call, list[Value], int], float]
 Fails: TypeAlias = bool | Callable[[Call], bool]
 Order: TypeAlias = Literal["left", "right"]
 
@@ -41,6 +43,9 @@ class Function:
     bodies : bool
         The last arguments are functions of elements; the kernel gets a :class:`~tidemill.task.functions.bodies.Body`
         for each of them.
+    size : callable, optional
+        ``size(call, args, rows)`` tells how many bytes the kernel will make, about: for what may be many times as large
+        as the arguments, see :mod:`tidemill.task.functions.growth`.
     """
 
     name: str
@@ -50,6 +55,7 @@ class Function:
     strict: bool
     order: Order
     bodies: bool = False
+    size: Size | None = None
 
 
 FUNCTIONS: dict[str, Function] = {}
@@ -63,13 +69,14 @@ def function(
     strict: bool = True,
     order: Order = "left",
     bodies: bool = False,
+    size: Size | None = None,
 ) -> Callable[[Kernel], Kernel]:
     """Register the decorated kernel under ``name``; see :class:`Function` for the parameters."""
 
     def register(kernel: Kernel) -> Kernel:
         if name in FUNCTIONS:
             raise ValueError(f"function {name!r} is registered twice")
-        FUNCTIONS[name] = Function(name, kernel, sql or (name,), fails, strict, order, bodies)
+        FUNCTIONS[name] = Function(name, kernel, sql or (name,), fails, strict, order, bodies, size)
         return kernel
 
     return register
@@ -92,6 +99,8 @@ def lookup(name: str) -> Function:
 def as_array(value: Value, rows: int) -> pa.Array:
     """``value`` as an array of ``rows`` values."""
     if isinstance(value, pa.Scalar):
+        if not pa.types.is_primitive(value.type):
+            check_size(float(pa.repeat(value, 1).nbytes) * rows)
         return pa.repeat(value, rows)
     if isinstance(value, pa.ChunkedArray):
         return value.combine_chunks()

@@ -6,6 +6,8 @@ from tidemill.errors import EvaluationError
 
 MOST_BYTES = 128 << 20
 """Of one column of one batch, where memory is not scarce."""
+LIST_COPIES = 2
+"""How often the list of a group counts: it is stored, compared with the one before, and handed on."""
 _LEAST_BYTES = 1 << 20
 _most = MOST_BYTES
 
@@ -20,21 +22,36 @@ def allow(memory_bytes: int) -> None:
     _most = max(_LEAST_BYTES, min(MOST_BYTES, memory_bytes // 4)) if memory_bytes else MOST_BYTES
 
 
-def check_size(size: float) -> None:
+def check_size(size: float, copies: int = 1) -> None:
     """Say so before bytes are made that a task may not hold.
+
+    Parameters
+    ----------
+    copies : int
+        How often the bytes will be in memory at once, beside those of other columns.
 
     Raises
     ------
     TooLargeError
         TM3020 when it is more than :func:`allow` says.
     """
-    if size > _most:
+    if size * copies > _most:
         raise TooLargeError(
             "TM3020",
             "a step needs more memory than it may use",
-            got=f"a value of {size:,.0f} bytes, at most {_most:,}",
+            got=f"a value of {size:,.0f} bytes, at most {_most // copies:,}",
             hint="raise memory_bytes, or limit how long texts and arrays become",
         )
+
+
+def list_too_large() -> EvaluationError:
+    """The error of a group that an aggregate makes a list of which a task may not hold."""
+    return EvaluationError(
+        "TM3020",
+        "a step needs more memory than it may use",
+        got=f"the list of a group's values, at most {_most // LIST_COPIES:,} bytes",
+        hint="raise memory_bytes, or make groups smaller; the view is right again once the group is",
+    )
 
 
 def out_of_memory(what: str) -> EvaluationError:

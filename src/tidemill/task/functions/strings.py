@@ -11,9 +11,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidemill.task.expressions import Call
-from tidemill.task.functions import failures
+from tidemill.task.functions import failures, growth
 from tidemill.task.functions.registry import Kernel, Value, as_array, function
-from tidemill.task.functions.sizes import check_size
 
 
 def map_distinct(array: pa.Array, change: Callable[[str], str | None]) -> pa.Array:
@@ -64,13 +63,13 @@ def _bit_length(call: Call, args: list[Value], rows: int) -> Value:
     return pc.multiply(pc.binary_length(args[0]), pa.scalar(8, pa.int32()))
 
 
-@function("concat", sql=("concat", "||"))
+@function("concat", sql=("concat", "||"), size=growth.joined)
 def _concat(call: Call, args: list[Value], rows: int) -> Value:
     empty = pa.scalar(b"" if pa.types.is_binary(call.type) else "", call.type)
     return pc.binary_join_element_wise(*args, empty)
 
 
-@function("concat_ws", strict=False)
+@function("concat_ws", strict=False, size=growth.joined_by)
 def _concat_ws(call: Call, args: list[Value], rows: int) -> Value:
     separator, *parts = (as_array(arg, rows) for arg in args)
     if not parts:
@@ -101,7 +100,7 @@ function("ltrim", sql=("ltrim", "trim(LEADING x FROM s)"))(_trim)
 function("rtrim", sql=("rtrim", "trim(TRAILING x FROM s)"))(_trim)
 
 
-@function("replace")
+@function("replace", size=growth.replaced)
 def _replace(call: Call, args: list[Value], rows: int) -> Value:
     search = str(call.option("search"))
     return pc.replace_substring(args[0], search, str(call.option("replacement"))) if search else args[0]
@@ -116,11 +115,9 @@ def _translate(call: Call, args: list[Value], rows: int) -> Value:
     return map_distinct(as_array(args[0], rows), lambda text: text.translate(table))
 
 
-@function("repeat")
+@function("repeat", size=growth.repeated)
 def _repeat(call: Call, args: list[Value], rows: int) -> Value:
     texts, times = as_array(args[0], rows), pc.max_element_wise(as_array(args[1], rows), 0, skip_nulls=False)
-    lengths = pc.multiply(pc.binary_length(texts).cast(pa.float64()), times.cast(pa.float64()))
-    check_size(pc.sum(lengths).as_py() or 0.0)
     return pc.binary_repeat(texts, times)
 
 

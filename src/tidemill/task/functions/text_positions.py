@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidemill.task.expressions import Call
+from tidemill.task.functions import growth
 from tidemill.task.functions.arithmetic import to_numpy
 from tidemill.task.functions.registry import Value, as_array, function
 
@@ -97,8 +98,8 @@ def _pad(call: Call, args: list[Value], rows: int) -> Value:
     return pc.binary_join_element_wise(*parts, "")
 
 
-function("lpad")(_pad)
-function("rpad")(_pad)
+function("lpad", size=growth.padded)(_pad)
+function("rpad", size=growth.padded)(_pad)
 
 
 def code_point_of(array: pa.Array, byte: pa.Array) -> pa.Array:

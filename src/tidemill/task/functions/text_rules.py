@@ -156,7 +156,15 @@ def _quote(call: Call, text: str) -> str:
     return "'" + text.replace("'", "\\'") + "'"
 
 
-@by_value("replace_any", sql=("replace",))
+def _replaced(text: str, search: str, replacement: str) -> int:
+    return len(text) + (text.count(search) * max(len(replacement) - len(search), 0) if search else 0)
+
+
+def _padded(text: Any, width: int, padding: Any) -> int:
+    return max(len(text), width)
+
+
+@by_value("replace_any", sql=("replace",), size=_replaced)
 def _replace(call: Call, text: str, search: str, replacement: str) -> str:
     return text.replace(search, replacement) if search else text
 
@@ -202,12 +210,12 @@ def _padding(text: Any, width: int, padding: Any) -> Any:
     return padding[:0] if not padding else (padding * (missing // len(padding) + 1))[:missing]
 
 
-@by_value("lpad_any", sql=("lpad",))
+@by_value("lpad_any", sql=("lpad",), size=_padded)
 def _lpad(call: Call, text: Any, width: int, padding: Any) -> Any:
     return text[: max(width, 0)] if width <= len(text) else _padding(text, width, padding) + text
 
 
-@by_value("rpad_any", sql=("rpad",))
+@by_value("rpad_any", sql=("rpad",), size=_padded)
 def _rpad(call: Call, text: Any, width: int, padding: Any) -> Any:
     return text[: max(width, 0)] if width <= len(text) else text + _padding(text, width, padding)
 

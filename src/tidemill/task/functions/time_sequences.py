@@ -12,6 +12,7 @@ from tidemill.task.expressions import Call
 from tidemill.task.functions import dates
 from tidemill.task.functions.lists import Lists, offsets_of, put_together, validity
 from tidemill.task.functions.registry import Value, as_array, function
+from tidemill.task.functions.sizes import check_size
 from tidemill.task.functions.time_text import MICROS_PER_DAY
 from tidemill.task.functions.timestamps import micros
 
@@ -43,6 +44,7 @@ def _sequence_of_times(call: Call, args: list[Value], rows: int) -> Value:
     count = np.where(valid, np.abs(stop - start) // size + (2 if months else 1), 0)
     if count.astype(np.float64).sum() > _LONGEST:
         raise EvaluationError("TM3004", "a sequence is too long", got=f"{count.max():,} elements")
+    check_size(8.0 * float(count.astype(np.float64).sum()))
     owners = np.repeat(np.arange(rows), count)
     offsets = offsets_of(count)
     steps = (np.arange(int(offsets[-1])) - np.repeat(offsets[:-1], count)) * step[owners]

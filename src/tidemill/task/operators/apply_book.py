@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -10,9 +12,9 @@ import pyarrow.compute as pc
 from tidemill.formats.orderbook.replay import EXECUTE, INSERT, REMOVE, Replayed, replay
 from tidemill.state.columns import column, numbers
 from tidemill.state.keys import decode, encode
-from tidemill.state.merge import Rows
+from tidemill.state.merge import Rows, consolidate
 from tidemill.state.reader import TableState
-from tidemill.task.messages import Messages, by_key
+from tidemill.task.messages import Messages, parts_by_key
 from tidemill.task.operator import HeldOutput, Operator, Output
 from tidemill.task.program import ApplyBook
 from tidemill.task.streams import Delta, Item, Keyed, batch_of
@@ -45,10 +47,16 @@ class ApplyBookOperator(Operator):
         if self._messages is None:
             return False
         held, self._messages = self._messages, None
+        return self._held.follow(self._applied(held))
+
+    def _applied(self, held: TableState) -> Iterator[Output]:
+        for messages in parts_by_key(held, self.operation.messages, self.operation.orders, only_last=False):
+            yield from self._changes(messages)
+
+    def _changes(self, messages: Messages) -> Iterator[Output]:
+        """What the messages of some orders change."""
         book, orders = self.operation.changelog.book, self.operation.orders
         assert book is not None
-        messages = by_key(held.changes(), self.operation.messages, orders)
-        held.close()
         t, actions, volumes, prices = messages.values
         found, (_, *before) = self.context.state(orders).before.get(messages.keys)
         old_t, old_volume, old_price = (numbers(pc.fill_null(v, 0.0)) for v in before)
@@ -57,7 +65,7 @@ class ApplyBookOperator(Operator):
         )
         times, costs = _Origin(numbers(t), old_t), _Origin(numbers(prices), old_price)
         self._write_orders(messages, found, result, times, costs)
-        return self._emit(messages, result, times, costs)
+        yield from self._emit(messages, result, times, costs)
 
     def get_output(self) -> Output | None:
         """The changes."""
@@ -73,9 +81,9 @@ class ApplyBookOperator(Operator):
         columns = (column(weights), *(column(v) for v in values))
         self.context.state(self.operation.orders).write(Rows(messages.keys.take(rows), columns))
 
-    def _emit(self, messages: Messages, result: Replayed, times: _Origin, prices: _Origin) -> bool:
+    def _emit(self, messages: Messages, result: Replayed, times: _Origin, prices: _Origin) -> Iterator[Output]:
         if not len(result.order):
-            return False
+            return
         contents, book = self.operation.contents, self.operation.changelog.book
         assert book is not None
         (ids,) = decode(messages.keys.take(result.order), self.operation.orders.key)
@@ -87,12 +95,12 @@ class ApplyBookOperator(Operator):
             _PRICE: column(prices.of(result.order, result.source)),
         }
         keys = encode(list(columns.values()), contents.key, contents.distribution)
-        written = self.context.state(contents)
-        written.write_unsorted(keys, [column(result.weight)])
-        if not len(written.changes()):
-            return False
+        net = consolidate(keys, [column(result.weight)], contents.ops, drop_zero=True)
+        if not len(net):
+            return
+        self.context.state(contents).write(net)
         order = self.operation.row_order
-        return self._held.put([Output(Delta(batch_of([columns[i] for i in order], len(ids)), result.weight))])
+        yield Output(Delta(batch_of([columns[i] for i in order], len(ids)), result.weight))
 
 
 class _Origin:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -11,7 +13,7 @@ from tidemill.state.columns import column, numbers
 from tidemill.state.keys import Keys, decode
 from tidemill.state.merge import Rows
 from tidemill.state.reader import TableState
-from tidemill.task.messages import by_key
+from tidemill.task.messages import Messages, parts_by_key
 from tidemill.task.operator import HeldOutput, Operator, Output
 from tidemill.task.program import ApplyChangelog
 from tidemill.task.streams import Delta, Item, Keyed, batch_of, concat
@@ -42,9 +44,15 @@ class ApplyChangelogOperator(Operator):
         if self._messages is None:
             return False
         held, self._messages = self._messages, None
+        return self._held.follow(self._applied(held))
+
+    def _applied(self, held: TableState) -> Iterator[Output]:
+        for messages in parts_by_key(held, self.operation.messages, self.operation.table, only_last=True):
+            yield from self._changes(messages)
+
+    def _changes(self, messages: Messages) -> Iterator[Output]:
+        """What the messages of some keys change."""
         table = self.operation.table
-        messages = by_key(held.changes(), self.operation.messages, table)
-        held.close()
         last = column(messages.starts[1:] - 1)
         signs, *new = (v.take(last) for v in messages.values)
         found, (_, *old) = self.context.state(table).before.get(messages.keys)
@@ -53,14 +61,14 @@ class ApplyChangelogOperator(Operator):
         changed &= ~(found & live & _same(old, new, len(live)))
         rows = np.flatnonzero(changed)
         if not len(rows):
-            return False
+            return
         weights = live.astype(np.int64) - found.astype(np.int64)
         kept = [pc.if_else(column(live), v, pa.scalar(None, v.type)) for v in new]
         written = Rows(messages.keys, (column(weights), *kept)).take(rows)
         self.context.state(table).write(written)
         gone, came = np.flatnonzero(changed & found), np.flatnonzero(changed & live)
         parts = [d for d in (self._rows(messages.keys, old, gone, -1), self._rows(messages.keys, new, came, 1)) if d]
-        return self._held.put([Output(concat(parts))])
+        yield Output(concat(parts))
 
     def get_output(self) -> Output | None:
         """The changes."""

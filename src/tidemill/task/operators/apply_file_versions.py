@@ -9,11 +9,10 @@ from tidemill.state.keys import Keys, decode, in_vnodes
 from tidemill.state.merge import Rows, merge, negated
 from tidemill.state.store import partition_vnodes
 from tidemill.task.operator import Operator, Output
+from tidemill.task.operators.matching import matches
 from tidemill.task.program import ApplyFileVersions
 from tidemill.task.streams import Delta, Item, Keyed, batch_of
 
-_VNODES_AT_ONCE = 16
-"""Earlier rows are read of so many vnodes at a time: those of a large file need not be in memory together."""
 _ROWS_AT_ONCE = 65_536
 
 
@@ -59,9 +58,8 @@ class ApplyFileVersionsOperator(Operator):
         """Of this partition's vnodes: the rows of a file are spread over all of them."""
         state = self.context.state(self.operation.rows.table)
         low, high = partition_vnodes(self.context.partition, self.context.partitions)
-        for start in range(low, high, _VNODES_AT_ONCE):
-            _, rows = state.before.scan(in_vnodes(files, start, min(start + _VNODES_AT_ONCE, high)))
-            state.write(negated(rows))
+        for match in matches(state.before, in_vnodes(files, low, high)):
+            state.write(negated(match.rows))
 
     def _net(self) -> Iterator[Output]:
         """What the epoch wrote, without what cancelled out, as rows of the table."""

@@ -45,18 +45,19 @@ class ArrangeOperator(Operator):
         if self._rows is None:
             return False
         held, self._rows = self._rows, None
-        return self._held.follow(self._blocks(held))
-
-    @staticmethod
-    def _blocks(held: TableState) -> Iterator[Output]:
-        try:
-            yield from (Output(Keyed(rows)) for rows in held.blocks())
-        finally:
-            held.close()
+        return self._held.follow(handed_out(held))
 
     def get_output(self) -> Output | None:
         """The run."""
         return self._held.pop()
+
+
+def handed_out(held: TableState) -> Iterator[Output]:
+    """What a table holds, run by run; it is closed at the end."""
+    try:
+        yield from (Output(Keyed(rows)) for rows in held.blocks())
+    finally:
+        held.close()
 
 
 def empty_keys(rows: int) -> Keys:

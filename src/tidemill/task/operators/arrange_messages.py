@@ -5,8 +5,9 @@ from __future__ import annotations
 from tidemill.state.keys import encode
 from tidemill.state.reader import TableState
 from tidemill.task.operator import HeldOutput, Operator, Output
+from tidemill.task.operators.arrange import handed_out
 from tidemill.task.program import ArrangeMessages
-from tidemill.task.streams import Delta, Item, Keyed
+from tidemill.task.streams import Delta, Item
 
 
 class ArrangeMessagesOperator(Operator):
@@ -33,9 +34,7 @@ class ArrangeMessagesOperator(Operator):
         if self._rows is None:
             return False
         held, self._rows = self._rows, None
-        outputs = [Output(Keyed(rows)) for rows in held.blocks()]
-        held.close()
-        return self._held.put(outputs)
+        return self._held.follow(handed_out(held))
 
     def get_output(self) -> Output | None:
         """The run."""

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from functools import partial as bind
+from collections.abc import Callable, Iterator
+from functools import partial
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from tidemill.state.columns import column, numbers
-from tidemill.state.keys import KeyColumn, Keys, decode, encode, group
-from tidemill.state.merge import Rows
+from tidemill.state.keys import KeyColumn, Keys, decode
+from tidemill.state.merge import Rows, merge
 from tidemill.state.reader import TableReader, TableState
-from tidemill.task.accumulators import OF_GROUP
+from tidemill.task.accumulators import OF_GROUP, Accumulator
 from tidemill.task.changed_groups import changed_groups
+from tidemill.task.functions.sizes import TooLargeError
 from tidemill.task.group_values import of_group
+from tidemill.task.large_groups import Part, of_large_group
 from tidemill.task.operator import HeldOutput, Operator, Output
 from tidemill.task.operators.group_partial import fold
+from tidemill.task.operators.join import slices
+from tidemill.task.operators.matching import SLICE_ROWS, counts_with, matches, slice_rows
 from tidemill.task.program import GroupChanges, StateTable
 from tidemill.task.read_view import zero_row
 from tidemill.task.streams import Item, Keyed
@@ -46,78 +50,156 @@ class GroupChangesOperator(Operator):
         self._groups.write(item.rows)
 
     def start_drain(self) -> bool:
-        """Write the changed groups; hold their changes for those who read them."""
-        partial = self.partial
+        """Write the changed groups, some at a time, and give their changes to those who read them."""
         groups, self._groups = self._groups, None
-        single = not partial.groups.key and self.context.partition == 0
+        single = not self.partial.groups.key and self.context.partition == 0
         if groups is None and not (single and self.operation.emit):
             return False
-        changed = zero_row(partial.groups) if groups is None else groups.changes()
-        if groups is not None:
-            groups.close()
-            if not len(changed):
-                if not single:
-                    return False
-                changed = zero_row(partial.groups)
-        values = list(changed.values)
-        for i in range(len(partial.multisets)):
-            self._fold_multiset(i, changed.keys, values)
-        changed = Rows(changed.keys, tuple(values))
-        outputs = self._changes(changed, single) if self.operation.emit else []
-        if groups is not None or outputs:
-            self.context.state(partial.groups).write(changed)
-        return self._held.put(outputs)
+        return self._held.follow(self._folded(groups, single))
 
     def get_output(self) -> Output | None:
         """The changes."""
         return self._held.pop()
 
+    def _folded(self, groups: TableState | None, single: bool) -> Iterator[Output]:
+        some = False
+        try:
+            for block in groups.blocks() if groups is not None else ():
+                for start, stop in self._slices(block.keys):
+                    some = True
+                    yield from self._written(block.slice(start, stop), single, True)
+            if single and not some:
+                yield from self._written(zero_row(self.partial.groups), single, groups is not None)
+        finally:
+            if groups is not None:
+                groups.close()
+
+    def _slices(self, groups: Keys) -> list[tuple[int, int]]:
+        """The groups cut so that the values of all in a slice can be in memory; one with more is alone in its slice."""
+        whole = {a.multiset for a in self.partial.layout.accumulators if a.kind in OF_GROUP}
+        tables = zip(self.partial.multisets, self.partial.layout.multisets, strict=True)
+        parts = [self.context.state(table).now.parts() for table, multiset in tables if multiset in whole]
+        if not any(sum(map(len, runs)) > slice_rows(runs) for runs in parts):
+            return [(0, len(groups))]
+        shares = np.zeros(len(groups), np.int64)
+        for runs in parts:
+            shares += counts_with(runs, groups) * (SLICE_ROWS // slice_rows(runs))
+        return slices(shares, SLICE_ROWS)
+
+    def _written(self, changed: Rows, single: bool, certainly: bool) -> Iterator[Output]:
+        """Write some groups, if ``certainly`` or if they change, and give their changes."""
+        values = list(changed.values)
+        try:
+            for i in range(len(self.partial.multisets)):
+                self._fold_multiset(i, changed.keys, values)
+        except TooLargeError:
+            middle = len(changed) // 2
+            assert middle, "a list that is too large alone is NULL"
+            for start, stop in ((0, middle), (middle, len(changed))):
+                yield from self._written(changed.slice(start, stop), single, certainly)
+            return
+        changed = Rows(changed.keys, tuple(values))
+        outputs = self._changes(changed, single) if self.operation.emit else []
+        if certainly or outputs:
+            self.context.state(self.partial.groups).write(changed)
+        yield from outputs
+
     def _fold_multiset(self, index: int, groups: Keys, values: list[pa.Array]) -> None:
-        """Fill in the accumulators that depend on one multiset."""
-        partial, table = self.partial, self.partial.multisets[index]
+        """Fill in the accumulators that depend on one multiset.
+
+        Raises
+        ------
+        TooLargeError
+            TM3020 when there are several groups, of which a task may not hold all values together.
+        """
+        layout, table = self.partial.layout, self.partial.multisets[index]
         state = self.context.state(table)
-        delta = state.changes()
-        multiset, scanned = partial.layout.multisets[index], None
-        offsets = partial.layout.offsets(partial.input_types)
-        for accumulator, at in zip(partial.layout.accumulators, offsets, strict=True):
+        multiset = layout.multisets[index]
+        offsets = layout.offsets(self.partial.input_types)
+        entering: list[tuple[Accumulator, int]] = []
+        whole: list[tuple[Accumulator, int]] = []
+        for accumulator, at in zip(layout.accumulators, offsets, strict=True):
             if accumulator.multiset != multiset:
                 continue
             if accumulator.kind in OF_GROUP:
-                if scanned is None:
-                    scanned = state.now.scan(groups)
-                ids, rows = scanned
-                elements = decode(rows.keys, table.key)[-1]
-                values[at] = of_group(accumulator, ids, elements, numbers(rows.values[0]), len(groups))
+                whole.append((accumulator, at))
             elif accumulator.recomputed:
                 reverse = accumulator.kind in ("max", "max_by")
                 values[at] = _extremes(state.now, groups, table.key, reverse)
-            elif len(delta.keys):
-                ids, entering, elements = self._transitions(delta, state.before, groups, table)
-                filled = fold(accumulator, elements, ids, entering, len(groups))
-                values[at : at + len(filled)] = filled
+            else:
+                entering.append((accumulator, at))
+        if whole:
+            _of_groups(whole, state.now, groups, table.key, values)
+        if entering:
+            self._fold_entering(entering, state, groups, table, values)
 
-    def _transitions(
-        self, delta: Rows, multiset: TableReader, groups: Keys, table: StateTable
-    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], pa.Array]:
-        """Values that enter (+1) or leave (-1) the set of distinct values: group, sign, value."""
-        partial = self.partial
-        _, old = multiset.get(delta.keys)
-        before = numbers(old[0])
-        after = before + numbers(delta.values[0])
-        sign = (after > 0).astype(np.int64) - (before > 0).astype(np.int64)
-        columns = decode(delta.keys, table.key)
-        own = encode(columns[: len(partial.groups.key)], partial.groups.key, partial.groups.distribution)
-        if not partial.groups.key:
-            return np.zeros(len(sign), np.int64), sign, columns[-1]
-        ids, _ = group(Keys.concat([groups, own]))
-        return ids[len(groups) :], sign, columns[-1]
+    def _fold_entering(
+        self,
+        accumulators: list[tuple[Accumulator, int]],
+        state: TableState,
+        groups: Keys,
+        table: StateTable,
+        values: list[pa.Array],
+    ) -> None:
+        """Add the values that enter the set of distinct values of their group, and take off those that leave it."""
+        filled: list[list[Rows]] = [[] for _ in accumulators]
+        for start, stop, found, delta in matches(state.written, groups):
+            if not len(delta):
+                continue
+            _, old = state.before.get(delta.keys)
+            before = numbers(old[0])
+            sign = (before + numbers(delta.values[0]) > 0).astype(np.int64) - (before > 0).astype(np.int64)
+            elements = decode(delta.keys, table.key)[-1]
+            for parts, (accumulator, _) in zip(filled, accumulators, strict=True):
+                folded = fold(accumulator, elements, found, sign, stop - start)
+                parts.append(Rows(groups.slice(start, stop), tuple(folded)))
+        for parts, (accumulator, at) in zip(filled, accumulators, strict=True):
+            width = len(accumulator.columns(self.partial.input_types))
+            none = Rows(groups, tuple(values[at : at + width]))
+            values[at : at + width] = merge([none, *parts], accumulator.merge_ops(), drop_zero=False).values
 
     def _changes(self, changed: Rows, single: bool) -> list[Output]:
-        partial = self.partial
-        before = self.context.state(partial.groups).before
-        failing = bind(self.context.failing, self.step)
-        delta = changed_groups(partial.groups, partial.layout, partial.input_types, before, changed, single, failing)
+        partly = self.partial
+        before = self.context.state(partly.groups).before
+        failing = partial(self.context.failing, self.step)
+        delta = changed_groups(partly.groups, partly.layout, partly.input_types, before, changed, single, failing)
         return [Output(delta)] if len(delta) else []
+
+
+def _of_groups(
+    accumulators: list[tuple[Accumulator, int]],
+    table: TableReader,
+    groups: Keys,
+    layout: tuple[KeyColumn, ...],
+    values: list[pa.Array],
+) -> None:
+    """Fill in what is made of all values of a group; a list that is too large is NULL."""
+    parts = table.parts()
+    most = slice_rows(parts)
+    if len(groups) == 1 and sum(map(len, parts)) > most and counts_with(parts, groups)[0] > most:
+
+        def of_one() -> Iterator[Part]:
+            for rows in table.iterate(prefix=groups[0], block=most):
+                weights = numbers(rows.values[0])
+                present = np.flatnonzero(weights > 0)
+                if len(present):
+                    yield decode(rows.keys, layout)[-1].take(column(present)), weights[present]
+
+        for accumulator, at in accumulators:
+            values[at] = _or_null(values[at], partial(of_large_group, accumulator, layout[-1].type, of_one))
+        return
+    ids, rows = table.scan(groups)
+    elements = decode(rows.keys, layout)[-1]
+    for accumulator, at in accumulators:
+        made = partial(of_group, accumulator, ids, elements, numbers(rows.values[0]), len(groups))
+        values[at] = _or_null(values[at], made) if len(groups) == 1 else made()
+
+
+def _or_null(neutral: pa.Array, made: Callable[[], pa.Array]) -> pa.Array:
+    try:
+        return made()
+    except TooLargeError:
+        return pa.nulls(len(neutral), neutral.type)
 
 
 def _extremes(table: TableReader, groups: Keys, layout: tuple[KeyColumn, ...], reverse: bool) -> pa.Array:

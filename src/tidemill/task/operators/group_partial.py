@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -143,11 +145,19 @@ class GroupPartialOperator(Operator):
         """The epoch's groups, then its multisets, each as one keyed run, or a few if there is no room for one."""
         self._fold_waiting()
         folded, self._folded = self._folded, []
-        outputs = [Output(Keyed(rows), port) for port, held in enumerate(folded) for rows in held.blocks()]
-        for held in folded:
-            held.close()
-        return self._held.put(outputs)
+        return bool(folded) and self._held.follow(_runs(folded))
 
     def get_output(self) -> Output | None:
         """The next run."""
         return self._held.pop()
+
+
+def _runs(folded: list[TableState]) -> Iterator[Output]:
+    """What some tables hold, which are closed one after the other."""
+    try:
+        for port, held in enumerate(folded):
+            yield from (Output(Keyed(rows), port) for rows in held.blocks())
+            held.close()
+    finally:
+        for held in folded:
+            held.close()

@@ -19,6 +19,7 @@ from tidemill.state.columns import column, numbers
 from tidemill.state.keys import decode, group, sort
 from tidemill.task.failing_row import with_row
 from tidemill.task.functions.evaluate import filter_mask
+from tidemill.task.functions.sizes import TooLargeError
 from tidemill.task.operator import HeldOutput, Operator, Output
 from tidemill.task.operators.arrange import key_prefixes
 from tidemill.task.operators.join import pairs, restore, slices
@@ -133,6 +134,12 @@ class LookupJoinOperator(Operator):
         ask = partial(_ask, self.operation)
         try:
             return ask(both)
+        except TooLargeError:
+            if len(rows) == 1:
+                raise
+            middle = len(rows) // 2
+            halves = (slice(0, middle), slice(middle, None))
+            return np.concatenate([self._holds(delta, rows[half], theirs, partners[half]) for half in halves])
         except EvaluationError as error:
             raise with_row(error, ask, both) from error
 

@@ -18,7 +18,7 @@ References: Olteanu and Schleich, "Factorized Databases" (2016), for sums over j
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -34,15 +34,16 @@ from tidemill.state.merge import Rows
 from tidemill.state.prefix_sums import RangeTotals
 from tidemill.state.reader import TableReader, TableState
 from tidemill.task.operator import HeldOutput, Operator, Output
-from tidemill.task.operators.arrange import empty_keys
+from tidemill.task.operators.arrange import empty_keys, handed_out
 from tidemill.task.operators.join import pairs, slices
+from tidemill.task.operators.matching import matches
 from tidemill.task.pair_terms import Factors, check, factors, products, sum_columns, take, used
 from tidemill.task.program import Comparison, GroupPartial, PairSums, changes_probe_left
 from tidemill.task.streams import Item, Keyed
 
 _Ints = npt.NDArray[np.int64]
 
-_PAIRS = 1 << 21
+_PAIRS = 1 << 17
 """Pairs of groups multiplied at once: bounds memory."""
 
 _SEEN_FROM_VALUE = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le"}
@@ -82,8 +83,16 @@ class PairSumsOperator(Operator):
         if self._sides is None:
             return False
         (left, right), self._sides = self._sides, None
+        output = self.context.hold(self.operation.output.groups)
+        try:
+            self._multiply(left, right, output)
+        finally:
+            left.close()
+            right.close()
+        return self._held.follow(handed_out(output))
+
+    def _multiply(self, left: TableState, right: TableState, output: TableState) -> None:
         operation = self.operation
-        output = self.context.hold(operation.output.groups)
         for changes in left.blocks():
             if operation.comparisons:
                 self._probe(changes, right.now.parts(), 0, output)
@@ -95,11 +104,8 @@ class PairSumsOperator(Operator):
             elif self._symmetric:
                 self._probe(changes, left.before.parts(), 1, output)
             else:
-                self._probe(self._of_same_key(changes, left.before), [changes], 0, output)
-        outputs = [Output(Keyed(rows)) for rows in output.blocks()]
-        for held in (left, right, output):
-            held.close()
-        return self._held.put(outputs)
+                for groups in self._of_same_key(changes, left.before):
+                    self._probe(groups, [changes], 0, output)
 
     def get_output(self) -> Output | None:
         """The run."""
@@ -116,13 +122,14 @@ class PairSumsOperator(Operator):
             return empty_keys(rows)
         return encode(columns, side.groups.key[: len(columns)], side.groups.distribution)
 
-    def _of_same_key(self, changes: Rows, table: TableReader) -> Rows:
+    def _of_same_key(self, changes: Rows, table: TableReader) -> Iterator[Rows]:
         """Left groups whose shared key is that of some changed right group."""
         left, right = self._ordered(0)
         shared = decode(changes.keys, right.groups.key)[: self.operation.key_width]
         heads = self._heads(shared, left, len(changes))
         _, first = group(heads)
-        return table.scan(heads.take(first), drop_zero=False)[1]
+        for match in matches(table, heads.take(first), drop_zero=False):
+            yield match.rows
 
     def _probe(self, changes: Rows, runs: Sequence[Rows], of: int, output: TableState) -> None:
         """Writes groups of side ``of`` with the totals of the ranges of the other side's runs that they meet."""
@@ -155,19 +162,23 @@ class PairSumsOperator(Operator):
         mine = decode(changes.keys, side.groups.key)
         heads = self._heads(mine[: operation.key_width], other, len(changes))
         ids, first = group(heads)
-        found, matches = table.scan(heads.take(first), drop_zero=False)
-        if not len(matches):
-            return
-        theirs = decode(matches.keys, other.groups.key)
         own = factors(side, self._used[of], changes.values)
-        their = factors(other, self._used[1 - of], matches.values)
-        columns = [*theirs, *mine] if of else [*mine, *theirs]
         from_right = len(operation.left.groups.key)
-        for start, stop in slices(np.bincount(found, minlength=len(first))[ids], _PAIRS):
-            rows, partners = pairs(ids[start:stop], found, len(first))
-            rows += start
-            keys = [columns[k].take(column(rows if (k < from_right) != bool(of) else partners)) for k in operation.keys]
-            self._product(take(own, rows), take(their, partners), keys, of, output)
+        for match in matches(table, heads.take(first), drop_zero=False):
+            if not len(match.rows):
+                continue
+            begin, end = np.searchsorted(ids, [match.start, match.stop]).tolist()
+            meeting, groups = ids[begin:end] - match.start, match.stop - match.start
+            theirs = decode(match.rows.keys, other.groups.key)
+            their = factors(other, self._used[1 - of], match.rows.values)
+            columns = [*theirs, *mine] if of else [*mine, *theirs]
+            for start, stop in slices(np.bincount(match.found, minlength=groups)[meeting], _PAIRS):
+                rows, partners = pairs(meeting[start:stop], match.found, groups)
+                rows += begin + start
+                keys = [
+                    columns[k].take(column(rows if (k < from_right) != bool(of) else partners)) for k in operation.keys
+                ]
+                self._product(take(own, rows), take(their, partners), keys, of, output)
 
     def _product(self, own: Factors, their: Factors, keys: list[pa.Array], of: int, output: TableState) -> None:
         """Writes products by output key; rows without any effect are left out."""

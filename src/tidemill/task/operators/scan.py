@@ -35,10 +35,13 @@ from tidemill.state.keys import VNODES, encode, in_vnodes, prefix, sort
 from tidemill.state.merge import negated
 from tidemill.task.expressions import references, remap
 from tidemill.task.functions.evaluate import filter_mask
+from tidemill.task.functions.sizes import TooLargeError
 from tidemill.task.operator import Output, SourceOperator
 from tidemill.task.program import ScanStep
 from tidemill.task.streams import Delta, batch_of
 
+_ERRORS_HELD = 4096
+"""Malformed rows that are held as objects."""
 _SHOWN = 100
 """How many bytes of a malformed row a message shows."""
 
@@ -127,6 +130,8 @@ class ScanOperator(SourceOperator):
             except TidemillError as error:
                 self._give_up(split, error)
                 continue
+            if len(self._errors) > _ERRORS_HELD:
+                self._write_errors()
             if len(delta):
                 return Output(delta)
 
@@ -156,6 +161,11 @@ class ScanOperator(SourceOperator):
             raise UnreadableFilesError(self._unreadable)
         if self._replaced:
             self._withdraw_errors()
+        self._write_errors()
+        return False
+
+    def _write_errors(self) -> None:
+        """What was malformed since the last call."""
         if self._errors:
             table = self.operation.source.errors
             columns = errors_columns(self._errors)
@@ -163,7 +173,6 @@ class ScanOperator(SourceOperator):
             keys = encode(columns, table.key, table.distribution)
             weights = column(np.ones(len(keys), np.int64))
             self.context.state(table).write_unsorted(keys, [weights])
-        return False
 
     def _withdraw_errors(self) -> None:
         """Of a file there is one first split, so nobody else does this."""
@@ -260,7 +269,14 @@ def _filtered(
     columns = sorted(references(condition))
     asked = remap(condition, {column: place for place, column in enumerate(columns)})
     places = tuple(given.index(operation.columns[column]) for column in columns)
-    return reader.filtered(RowFilter(places, lambda batch: filter_mask(asked, batch)))
+
+    def test(batch: pa.RecordBatch) -> pa.BooleanArray:
+        try:
+            return filter_mask(asked, batch)
+        except TooLargeError:  # who reads the rows asks again, of fewer at a time
+            return pa.repeat(True, batch.num_rows)
+
+    return reader.filtered(RowFilter(places, test))
 
 
 class _OpenSplit:

@@ -15,21 +15,20 @@ from tidemill.errors import EvaluationError
 from tidemill.state.accumulate import sum_int64
 from tidemill.state.columns import column, numbers
 from tidemill.state.keys import KeyColumn, Keys, decode, encode, group
-from tidemill.state.lookup import rows_with
-from tidemill.state.mapped import Mapped
 from tidemill.state.merge import Rows
+from tidemill.state.merge_chunks import run_bytes
 from tidemill.state.reader import TableState
 from tidemill.state.sliding import runs_of_equal
 from tidemill.task.accumulators import AggregateLayout
 from tidemill.task.expressions import Expression, references
 from tidemill.task.failing_row import with_row
 from tidemill.task.functions.evaluate import evaluate
-from tidemill.task.functions.sizes import out_of_memory
+from tidemill.task.functions.sizes import TooLargeError, out_of_memory
 from tidemill.task.operator import HeldOutput, Operator, Output
 from tidemill.task.operators.arrange import key_prefixes
 from tidemill.task.operators.group_partial import fold
 from tidemill.task.operators.join import restore, slices
-from tidemill.task.operators.matching import SLICE_ROWS
+from tidemill.task.operators.matching import SLICE_ROWS, counts_with
 from tidemill.task.program import WindowChanges
 from tidemill.task.streams import Delta, Item, Keyed, batch_of
 from tidemill.task.window_calls import RANKINGS, Bound, WindowCall
@@ -83,14 +82,27 @@ class WindowOperator(Operator):
                 again = len(found[-1]) and partitions[0] == found[-1][len(found[-1]) - 1]
                 found.append(partitions.slice(int(again), len(partitions)))
             for part in self._groups(held, Keys.concat(found)):
-                affected = self._affected(part, held)
-                before, after = (self._windowed(affected, weights) for weights in (affected.before, affected.after))
-                yield from self._difference(affected, before, after)
+                yield from self._changes_of(part, held)
         finally:
             held.close()
 
+    def _changes_of(self, partitions: Keys, held: TableState) -> Iterator[Output]:
+        """What some partitions give, of fewer at a time where what is computed for them together is too large."""
+        try:
+            affected = self._affected(partitions, held)
+            before, after = (self._windowed(affected, weights) for weights in (affected.before, affected.after))
+            outputs = self._difference(affected, before, after)
+        except TooLargeError:
+            if len(partitions) == 1:
+                raise
+            middle = len(partitions) // 2
+            for start, stop in ((0, middle), (middle, len(partitions))):
+                yield from self._changes_of(partitions.slice(start, stop), held)
+        else:
+            yield from outputs
+
     def _groups(self, held: TableState, partitions: Keys) -> Iterator[Keys]:
-        """The partitions cut into groups that fit into memory; with a limit no more than that of each is read.
+        """The partitions cut into groups that fit into memory; of those with a limit only the beginning is read.
 
         Raises
         ------
@@ -99,14 +111,13 @@ class WindowOperator(Operator):
         """
         parts = held.now.parts()
         total = sum(map(len, parts))
-        if self.operation.limit is not None or total <= SLICE_ROWS:
+        if total <= SLICE_ROWS:
             yield partitions
             return
-        counts = np.zeros(len(partitions), np.int64)
-        for run in parts:
-            first, last = rows_with(run, partitions)
-            counts += last - first
-        each = _COPIES * (16 + sum(run.estimate if isinstance(run, Mapped) else run.nbytes for run in parts) // total)
+        counts = counts_with(parts, partitions)
+        if self.operation.limit is not None:
+            counts = np.minimum(counts, len(parts) * (2 * self.operation.limit + 16))
+        each = _COPIES * (16 + sum(map(run_bytes, parts)) // total)
         limit = self.context.budget.limit
         if limit and each * int(counts.max(initial=0)) > max(limit, _LEAST_BYTES):
             raise out_of_memory(f"a window over {int(counts.max()):,} rows, about {each * int(counts.max()):,} bytes")
