@@ -31,6 +31,7 @@ FORMS = (
     "explode(", "inline(", "UNPIVOT", "PIVOT (", "window(", "WITH ", "FROM q", "collect_",
     "percentile", "min_by", "approx_count_distinct", "any_value", "covar_", "listagg(", "percentile_approx",
     "mode()", "stddev", "kurtosis", "count(DISTINCT", "(VALUES", "FROM range(", "hash(", "format_string(",
+    "WITH RECURSIVE",
 )  # fmt: skip
 """What must occur in a long run."""
 _TRIES = 6

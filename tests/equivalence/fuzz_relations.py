@@ -100,6 +100,8 @@ class RelationMaker:
             return self.turned()
         if form < 0.57:
             return self.constants()
+        if form < 0.59:
+            return self.recursion()
         return self.join(depth - 1)
 
     def exploded(self) -> Relation:
@@ -158,6 +160,31 @@ class RelationMaker:
         kind = rng.choice(("JOIN", "LEFT JOIN", "RIGHT JOIN"))
         part = fixed("{} {} {} ON {}", base.part, kind, made, fixed("{} = {}", values.small(1).part, added[0].part))
         return Relation(part, (*base.columns, *added), base.rows * 6)
+
+    def recursion(self) -> Relation:
+        """WITH RECURSIVE: rows of a source as they count down, or along edges that are pairs of small numbers."""
+        rng = self.rng
+        base, name, around = self.read(self.source()), self._name("r"), self._name("x")
+        number, value, level = (self._name(letter) for letter in "wpo")
+        values = ValueMaker(rng, base.columns)
+        carried = values.any(1)
+        anchor = sql("SELECT CAST(pmod({}, 5) AS INT), {}, 1 FROM {}", values.small(1).part, carried.part, base.part)
+        if rng.random() < 0.4:
+            step = Part((f"SELECT {number} - 1, {value}, {level} + 1 FROM {name} WHERE {number} > 0",))
+        else:
+            edges, alias = self.read(self.source(0)), self._name("y")
+            ends = ValueMaker(rng, edges.columns)
+            begin, end = (fixed("CAST(pmod({}, 5) AS INT)", ends.small(1).part) for _ in range(2))
+            distinct = fixed("(SELECT DISTINCT {} AS f, {} AS t FROM {}) {}", begin, end, edges.part, alias)
+            kind = rng.choice(("JOIN", "JOIN", "LEFT JOIN"))
+            columns = f"{alias}.t, {name}.{value}, {name}.{level} + 1 FROM {name} {kind}"
+            until = f"ON {alias}.f = {name}.{number} WHERE {name}.{level} < {rng.choice((2, 3))}"
+            step = fixed("SELECT {} {} {}", columns, distinct, until)
+        limit = rng.choice(("", "", " MAX RECURSION LEVEL 20"))
+        head = f"WITH RECURSIVE {name}({number}, {value}, {level}){limit}"
+        part = fixed("({} AS ({} UNION ALL {}) SELECT * FROM {}) {}", head, anchor, step, name, around)
+        kinds = ((number, Kind("int", 5)), (value, carried.kind), (level, Kind("int", 20)))
+        return Relation(part, tuple(Value(fixed("{}.{}", around, n), k) for n, k in kinds), base.rows * 31)
 
     def turned(self) -> Relation:
         """UNPIVOT: columns to rows; or stack."""

@@ -20,7 +20,7 @@ from tidemill.runtime.report import EpochReport
 from tidemill.schema import WEIGHT
 from tidemill.testing import assert_same_rows, weighted_rows
 
-_ONE_TASK = {
+ONE_TASK = {
     "spark.sql.shuffle.partitions": "1",
     "spark.sql.leafNodeDefaultParallelism": "1",
     "spark.sql.adaptive.enabled": "false",
@@ -39,7 +39,7 @@ class Oracle:
 
     def __init__(self, spark: SparkSession) -> None:
         self._session = spark.newSession()
-        for name, value in _ONE_TASK.items():
+        for name, value in ONE_TASK.items():
             self._session.conf.set(name, value)
         self._given: dict[str, pa.Buffer] = {}
         self._answered: dict[str, tuple[str, pa.Table]] = {}

@@ -49,6 +49,8 @@ QUERIES = {
     "median": "SELECT s, median(x) AS m FROM t GROUP BY s",
     "small_lookup": "SELECT t.n, u.s FROM t LEFT JOIN u ON t.k = u.k",
     "overwritten": "SELECT o.n, count(*) AS c FROM o JOIN t ON o.k = t.k GROUP BY o.n",
+    "recursion": "WITH RECURSIVE r(s, path) MAX RECURSION LEVEL 9 AS (SELECT s, s FROM t WHERE k = 0 UNION ALL "
+    "SELECT u.s, concat(r.path, '/', u.s) FROM r JOIN u ON u.k = length(r.s)) SELECT path FROM r WHERE s > ''",
     "small_sums": "SELECT u.s, sum(t.x) AS x FROM t JOIN u ON t.k = u.k GROUP BY u.s",
 }
 

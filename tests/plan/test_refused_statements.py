@@ -179,10 +179,43 @@ REFUSED = {
     "no table": (VIEW + "SELECT 1 AS one", "TM2103", "only constants"),
     "no table and a condition": (VIEW + "SELECT 1 AS one WHERE 1 > 2", "TM2103", "constants"),
     "count of no table": (VIEW + "SELECT count(*) AS c", "TM2103", "only constants"),
-    "recursion": (
+    "recursion over no table": (
         VIEW + "WITH RECURSIVE r AS (SELECT 1 AS n UNION ALL SELECT n + 1 FROM r WHERE n < 5) SELECT n FROM r",
         "TM2103",
-        "WITH RECURSIVE, at line 1, column 6",
+        "only constants",
+    ),
+    "recursion with distinct": (
+        VIEW
+        + "WITH RECURSIVE r(n) AS (SELECT k FROM t UNION ALL SELECT DISTINCT n + 1 FROM r WHERE n < 5) SELECT n FROM r",
+        "TM2109",
+        "DISTINCT",
+    ),
+    "recursion with a condition of an outer join": (
+        VIEW
+        + "WITH RECURSIVE r(n) AS (SELECT k FROM t UNION ALL SELECT u.k FROM r LEFT JOIN u ON u.k > n) SELECT n FROM r",
+        "TM2109",
+        "another condition than equal columns",
+    ),
+    "recursion with other rows": (
+        VIEW + "WITH RECURSIVE r(n) AS (SELECT k FROM t UNION ALL SELECT m FROM "
+        "(SELECT n + 1 AS m FROM r UNION ALL SELECT k FROM u)) SELECT n FROM r",
+        "TM2109",
+        "rows beside those of the level before",
+    ),
+    "recursion of other types": (
+        VIEW + "WITH RECURSIVE r(n) AS (SELECT k FROM t UNION ALL SELECT n * 1.5BD FROM r) SELECT n FROM r",
+        "TM2004",
+        "CANNOT_MERGE_INCOMPATIBLE_DATA_TYPE",
+    ),
+    "recursion with union": (
+        VIEW + "WITH RECURSIVE r(n) AS (SELECT k FROM t UNION SELECT n + 1 FROM r WHERE n < 5) SELECT n FROM r",
+        "TM2004",
+        "UNION_NOT_SUPPORTED_IN_RECURSIVE_CTE",
+    ),
+    "limit of a recursion": (
+        VIEW + "WITH RECURSIVE r(n) AS (SELECT k FROM t UNION ALL SELECT n + 1 FROM r) SELECT n FROM r LIMIT 5",
+        "TM2105",
+        "LIMIT 5",
     ),
     "sample": (
         VIEW + "SELECT k\nFROM t TABLESAMPLE (10 PERCENT)",

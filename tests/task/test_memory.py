@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -43,14 +44,19 @@ from tidemill.task.build import build
 from tidemill.task.expressions import Call, Expression, Literal, Ref
 from tidemill.task.functions import sizes
 from tidemill.task.program import (
+    Arrange,
     Calculate,
     Explode,
     GroupChanges,
     JoinChanges,
     LookupJoin,
     Operation,
+    RecursionJoin,
+    RecursionPath,
+    RecursiveChanges,
     SemiChanges,
     StateTable,
+    multiset_table,
 )
 from tidemill.task.streams import Delta, Item, Keyed, batch_of
 from tidemill.task.window_calls import Frame, WindowCall
@@ -190,6 +196,19 @@ def windowed(partitions: int) -> Made:
     return operation, [], [(one(operation.rows, delta), 0)]
 
 
+def recursion() -> tuple[Operation, list[tuple[StateTable, Item]], Inputs]:
+    """One level behind the first, of as many pairs as a frequent key makes; a number of the relation each."""
+    level = pa.int32()
+    anchor, relation = arranged("anchor", (0, 1), (INT, INT), 0), arranged("relation", (0, 1), (INT, INT))
+    relation = replace(relation, table=multiset_table("relation", (INT, INT), 0))
+    kept = Arrange((0, 2, 1), (0,), multiset_table("kept", (INT, level, INT), 0))
+    joined = multiset_table("pending", (level, INT, INT, INT, INT), 0)
+    path = RecursionPath((RecursionJoin(0, kept, 1, joined), Calculate(None, (Literal(0, INT), Ref(3, INT)))), 1)
+    counted = multiset_table("counted", (level,), 0)
+    operation = RecursiveChanges(anchor, (relation,), (path,), counted, None, None, 2)
+    return operation, [], [(one(anchor, rows(MANY)), 0), (one(relation, rows(SOME)), 1)]
+
+
 SEQUENCE = Call("sequence", (Literal(1, INT), Ref(0, INT)), pa.list_(INT), True)
 CASES: dict[str, Case] = {
     "rows put in order": lambda: sorted_rows(1_000_000, 300),
@@ -213,6 +232,7 @@ CASES: dict[str, Case] = {
     "one text that is too long": lambda: calculated(1, 1_000_000_000),
     "one sequence that is too long": lambda: exploded(SEQUENCE, pa.array([1_000_000_000], INT)),
     "windows over many partitions": lambda: windowed(1000),
+    "a recursion over a frequent key": recursion,
     "a window over too many rows": lambda: windowed(1),
 }
 EXPECTED: dict[str, tuple[int, float] | str] = {
@@ -236,6 +256,7 @@ EXPECTED: dict[str, tuple[int, float] | str] = {
     "one sequence that is too long": "TM3020",
     "windows over many partitions": (400_000, 399_999 * 200_000),
     "a window over too many rows": "TM3020",
+    "a recursion over a frequent key": (MANY + SOME, MANY * (MANY - 1) // 2 + SOME * (SOME - 1) // 2),
 }
 """Rows that come out, and the sum of their second column; or the number of the error."""
 

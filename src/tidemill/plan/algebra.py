@@ -6,7 +6,7 @@ sub-plans are equal objects, which is how work is shared between views.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TypeAlias
 
@@ -16,7 +16,7 @@ from tidemill.errors import TidemillError
 from tidemill.schema import Field, Schema
 from tidemill.task.accumulators import Option
 from tidemill.task.expressions import Expression, Ref, references
-from tidemill.task.program import Comparison
+from tidemill.task.program import Calculate, Comparison, Explode
 from tidemill.task.window_calls import WindowCall
 
 LATER = {"later": True}
@@ -341,7 +341,71 @@ class Window:
         return Schema(self.child.schema.fields + results)
 
 
-Node: TypeAlias = Scan | Project | Filter | Union | Join | SemiJoin | TopRows | Repeat | Generate | Aggregate | Window
+@dataclass(frozen=True)
+class StepJoin:
+    """A part of the step of a :class:`Recursion`: its rows joined with a relation that is not the recursion itself.
+
+    Keys as in :class:`Join`. Output is the columns of the rows, then those of the relation.
+    """
+
+    relation: Node
+    keys: tuple[int, ...]
+    relation_keys: tuple[int, ...]
+    null_safe: tuple[bool, ...]
+
+
+@dataclass(frozen=True)
+class StepPath:
+    """What the step of a :class:`Recursion` does with its rows, part after part.
+
+    ``sign`` is -1 for rows that another path has and that are to be taken out again.
+    """
+
+    parts: tuple[Calculate | Explode | StepJoin, ...]
+    sign: int = 1
+
+
+@dataclass(frozen=True)
+class Recursion:
+    """The rows of ``anchor``, of the step over these, of the step over those, and so on until there are none.
+
+    The step is the sum of ``paths``, each linear in the rows that it begins with. More than ``levels`` levels, the
+    anchor being the first, are an error, as are more than ``rows`` rows; None for no bound. With ``last`` the levels
+    behind it are left out without an error.
+    """
+
+    anchor: Node
+    paths: tuple[StepPath, ...]
+    levels: int | None
+    rows: int | None
+    last: int | None = None
+
+    @property
+    def relations(self) -> tuple[Node, ...]:
+        """What the step joins its rows with, path after path."""
+        return tuple(part.relation for path in self.paths for part in path.parts if isinstance(part, StepJoin))
+
+    @cached_property
+    def schema(self) -> Schema:
+        """The anchor's columns; any may be NULL."""
+        return Schema(tuple(replace(f, nullable=True) for f in self.anchor.schema.fields))
+
+    def over(self, anchor: Node, relations: tuple[Node, ...]) -> Recursion:
+        """The same over other inputs of the same columns."""
+        rest = iter(relations)
+        paths = tuple(
+            replace(
+                path,
+                parts=tuple(replace(p, relation=next(rest)) if isinstance(p, StepJoin) else p for p in path.parts),
+            )
+            for path in self.paths
+        )
+        return replace(self, anchor=anchor, paths=paths)
+
+
+Node: TypeAlias = (
+    Scan | Project | Filter | Union | Join | SemiJoin | TopRows | Repeat | Generate | Aggregate | Window | Recursion
+)
 
 
 def children(node: Node) -> tuple[Node, ...]:
@@ -356,6 +420,8 @@ def children(node: Node) -> tuple[Node, ...]:
         return node.children
     if isinstance(node, Join | SemiJoin):
         return (node.left, node.right)
+    if isinstance(node, Recursion):
+        return (node.anchor, *node.relations)
     return (node.child,)
 
 

@@ -24,6 +24,7 @@ from tidemill.plan.algebra import (
     Node,
     Pairs,
     Project,
+    Recursion,
     Repeat,
     Scan,
     SemiJoin,
@@ -45,6 +46,7 @@ from tidemill.plan.keyed_tables import message_key, message_steps
 from tidemill.plan.pair_accumulators import pair_accumulators
 from tidemill.plan.placement import NOWHERE, ONE_PLACE, Placement, after_calculation
 from tidemill.plan.raw_filters import with_raw_filters
+from tidemill.plan.recursion_steps import recursion
 from tidemill.plan.small_sides import SmallSides
 from tidemill.plan.static_sides import StaticSides
 from tidemill.plan.traverse import map_children
@@ -75,8 +77,8 @@ from tidemill.task.program import (
     TopChanges,
     ViewSnapshot,
     multiset_table,
-    written_tables,
 )
+from tidemill.task.step_tables import written_tables
 
 
 @dataclass(frozen=True)
@@ -134,7 +136,7 @@ class Assembler:
             self._lowering = view.name
             self._lowered.clear()  # each view notes for itself what it depends on
             self._sinks[view.name] = []
-            self._keep(self._store(view))
+            self.keep(self._store(view))
         steps = with_raw_filters(self._with_views())
         return Program(steps, fingerprint_program(steps))
 
@@ -196,6 +198,8 @@ class Assembler:
                 return self.append_only(node.child)
             case SemiJoin():
                 return not node.anti and self.append_only(node.left) and self.append_only(node.right)
+            case Recursion():
+                return all(p.sign > 0 for p in node.paths) and all(map(self.append_only, children(node)))
             case Aggregate() | TopRows() | Window():
                 return False
 
@@ -205,7 +209,7 @@ class Assembler:
         if not isinstance(top, Aggregate):
             return self.add(StoreRows(_view_table(view)), (self.rows(view.root, view.born),), view.born)
         if finishing_can_fail(view.root):
-            self._keep(self.rows(view.root, view.born).step)  # nobody reads it: failing groups are counted
+            self.keep(self.rows(view.root, view.born).step)  # nobody reads it: failing groups are counted
         if (top, view.born) in self._demand.changing:
             return self.rows(top, view.born).step
         partial = self._partial(top, view.born)
@@ -259,6 +263,8 @@ class Assembler:
                 return self._top(node, born)
             case Window():
                 return self._window(node, born)
+            case Recursion():
+                return recursion(self, node, self.identity(node), born)
             case Generate():
                 explode = Explode(node.argument, node.kept, node.position, node.spread, node.outer)
                 return Input(self.add(explode, (self.rows(node.child, born),), born))
@@ -360,7 +366,7 @@ class Assembler:
         factorised = node.pairs is not None or bool(node.parts)
         append_only = not factorised and self.append_only(node.child)
         chosen = layout(node, append_only and not retracted)
-        name = f"{self._identity(node)}:{born}" + ("" if distribution == len(node.keys) else f":{distribution}")
+        name = f"{self.identity(node)}:{born}" + ("" if distribution == len(node.keys) else f":{distribution}")
         if append_only and retracted:
             name += ":retracted"
         group_types = tuple(types[k] for k in node.keys)
@@ -398,7 +404,7 @@ class Assembler:
         for side in (pairs.left, pairs.right):
             groups = self._groups(side, born, width, "side", retracted)
             stream = self._sums(side, groups, born, single=width == 0)
-            self._keep(self.add(StoreKeyed(groups.groups), (stream,), born))
+            self.keep(self.add(StoreKeyed(groups.groups), (stream,), born))
             sides.append(groups)
             inputs.append(stream)
             moves.append(not self._groups_at.side_in_place(side, width, born))
@@ -425,7 +431,7 @@ class Assembler:
         retracted = not self._append_only_pairs(pairs)
         groups = tuple(self._groups(side, born, pairs.key_width, "side", retracted) for side in sides)
         streams = tuple(self._sums(side, own, born) for side, own in zip(sides, groups, strict=True))
-        self._keep(self.add(StoreKeyed(groups[complete].groups), (streams[complete],), born))
+        self.keep(self.add(StoreKeyed(groups[complete].groups), (streams[complete],), born))
         waiting = sides[1 - complete]
         self.look_up(groups[complete].groups, waiting.child, waiting.keys[: pairs.key_width])
         terms = pair_accumulators(pairs, partial.layout, groups[0].layout, groups[1].layout)
@@ -440,10 +446,10 @@ class Assembler:
             KeyColumn(node.schema.fields[k.column].type, k.descending, k.nulls_first) for k in node.keys
         ) + tuple(KeyColumn(node.schema.fields[i].type) for i in columns[len(order) :])
         source = self.rows(node.child, born)
-        name = f"top:{self._identity(node)}:{born}"
+        name = f"top:{self.identity(node)}:{born}"
         arrange = Arrange(columns, (), StateTable(name, key, 0, (pa.int64(),), (MergeOp.SUM,)))
         arranged = Input(self.add(arrange, (source,), born))
-        self._keep(self.add(StoreKeyed(arrange.table), (arranged,), born))
+        self.keep(self.add(StoreKeyed(arrange.table), (arranged,), born))
         moves = () not in self.place(source)
         found = Input(self.add(TopChanges(arrange, node.limit, node.offset), (arranged,), born, moves))
         self._placed[found] = ONE_PLACE
@@ -451,9 +457,9 @@ class Assembler:
 
     def _window(self, node: Window, born: int) -> Input:
         source = self.rows(node.child, born)
-        operation = window_changes(node, self._identity(node.child), born)
+        operation = window_changes(node, self.identity(node.child), born)
         arranged = Input(self.add(operation.rows, (source,), born))
-        self._keep(self.add(StoreKeyed(operation.rows.table), (arranged,), born))
+        self.keep(self.add(StoreKeyed(operation.rows.table), (arranged,), born))
         partition = operation.rows.columns[: operation.rows.table.distribution]
         moves = partition not in self.place(source)
         found = Input(self.add(operation, (arranged,), born, moves))
@@ -470,12 +476,12 @@ class Assembler:
         source = self.rows(node, born)
         others = () if keys_only else tuple(i for i in range(len(node.schema)) if i not in keys)
         order = keys + others
-        identity = fingerprint((self._identity(node), list(order), list(required), len(keys)))
+        identity = fingerprint((self.identity(node), list(order), list(required), len(keys)))
         types = tuple(node.schema.types[i] for i in order)
         table = multiset_table(f"rows:{identity}:{born}", types, len(keys))
         arrange = Arrange(order, required, table)
         arranged = Input(self.add(arrange, (source,), born))
-        self._keep(self.add(StoreKeyed(table), (arranged,), born))
+        self.keep(self.add(StoreKeyed(table), (arranged,), born))
         return arrange, arranged, keys not in self.place(source)
 
     def look_up(self, table: StateTable, by: Node | None, keys: tuple[int, ...]) -> None:
@@ -483,11 +489,11 @@ class Assembler:
         lag = None if by is None else self._times.of_keys(by, keys)
         self._looked_up.setdefault(table.id, set()).add(lag)
 
-    def _keep(self, step: int) -> None:
+    def keep(self, step: int) -> None:
         """The view being lowered depends on this step, which nothing reads."""
         self._sinks.setdefault(self._lowering, []).append(step)
 
-    def _identity(self, node: Node) -> str:
+    def identity(self, node: Node) -> str:
         """Names a stateful node: equal for equal work on the same relations, whatever they are called."""
         if id(node) not in self._identities:
             self._identities[id(node)] = node, fingerprint(self._with_uids(node))

@@ -22,6 +22,7 @@ from tidemill.plan import catalyst_expressions, catalyst_frames, catalyst_places
 from tidemill.plan.algebra import Node, Project
 from tidemill.plan.alter_table import AlterTable, parse_alter_table
 from tidemill.plan.catalyst_python import refused
+from tidemill.plan.catalyst_recursion import RecursionLimits
 from tidemill.plan.statements import CreateTable, CreateView, Query, Source, Statement
 from tidemill.schema import DAY_TIME, YEAR_MONTH, Field, Schema, check_storable, type_from_spark
 from tidemill.task.expressions import Ref
@@ -39,6 +40,8 @@ _RULE_THAT_CANNOT_BE_EXCLUDED = ".RewriteDistinctAggregates"
 _EXPAND = 'plans.logical.Expand"'
 _EXCLUDED = "spark.sql.optimizer.excludedRules"
 _OPTIMIZER = "org.apache.spark.sql.catalyst.optimizer."
+
+_LEVELS, _ROWS = "spark.sql.cteRecursionLevelLimit", "spark.sql.cteRecursionRowLimit"
 
 _CHANGING = {
     "CurrentDate": "current_date()",
@@ -191,9 +194,17 @@ class Catalyst:
             raise _parse_error(error, Source(text)) from error
         except (AnalysisException, PySparkException) as error:
             raise analysis_error(error, text, at) from error
+        except Py4JJavaError as error:
+            message = str(error.java_exception.getMessage())
+            if not message.startswith("[") or message.startswith("[INTERNAL_ERROR"):
+                raise
+            got = message.split(" SQLSTATE: ")[0]
+            raise TidemillError("TM2004", "the query does not resolve", got=got, hint="") from error
         nodes = catalyst_expressions.read_plan(plan)
         try:
-            node = catalyst_plan.read_plan(nodes, self._relations, self._marks)
+            levels, rows = self._limit(_LEVELS), self._limit(_ROWS)
+            limits = RecursionLimits(levels, None if rows is None else rows - 1)
+            node = catalyst_plan.read_plan(nodes, self._relations, self._marks, limits=limits)
         except TidemillError as error:
             raise catalyst_places.placed(error, text, at, *_CLAUSES) from error
         fields = node.schema.fields
@@ -201,6 +212,11 @@ class Catalyst:
             check_storable(field.type, YEAR_MONTH)
         columns = tuple(Ref(i, f.type, f.nullable) for i, f in enumerate(fields))
         return Project(node, columns, _distinct_names(frame.columns))
+
+    def _limit(self, setting: str) -> int | None:
+        """A setting of the session that the mill was opened with; -1 is no limit."""
+        value = int(str(self._outer.conf.get(setting)))
+        return None if value == -1 else value
 
     def _optimized(self, execution: Any) -> Any:
         """The optimised plan with several DISTINCT aggregates left as they are, and nothing read from a cache.

@@ -33,6 +33,7 @@ from tidemill.plan.catalyst_joins import build_join, projection
 from tidemill.plan.catalyst_order import Ordered, bounds, check_aggregates, first_rows, ordered
 from tidemill.plan.catalyst_pivot import has_pivot, unpivoted
 from tidemill.plan.catalyst_places import passing
+from tidemill.plan.catalyst_recursion import DEFAULT_LIMITS, RecursionLimits, recursion, reference, with_last
 from tidemill.plan.catalyst_rows_of_groups import rows_of_groups
 from tidemill.plan.catalyst_sessions import is_session, merge_sessions, with_session
 from tidemill.plan.catalyst_subqueries import ONE_ROW, some_rows, with_subqueries
@@ -81,6 +82,7 @@ def read_plan(
     relations: Mapping[int, str],
     marks: Mapping[str, str] | None = None,
     base: Node | None = None,
+    limits: RecursionLimits = DEFAULT_LIMITS,
 ) -> Node:
     """The algebra of an optimised logical plan.
 
@@ -94,13 +96,15 @@ def read_plan(
         RDD name to relation, for leaves of DataFrames.
     base : Node, optional
         What constant rows hang on in a query without a table; without it such a query is refused.
+    limits : RecursionLimits
+        How far recursions may go.
 
     Raises
     ------
     TidemillError
         TM2006 for a foreign relation; TM2101, TM2102, TM2103 or TM2104 for what is not supported yet.
     """
-    reader = _PlanReader(relations, marks or {}, base)
+    reader = _PlanReader(relations, marks or {}, base, limits)
     leaf = catalyst_values.base_of(nodes)
     if leaf is not None:
         reader.base = catalyst_values.narrow(reader.relation(read_tree([leaf])))
@@ -112,9 +116,13 @@ def _id(tree: JsonTree) -> int:
 
 
 class _PlanReader:
-    def __init__(self, relations: Mapping[int, str], marks: Mapping[str, str], base: Node | None) -> None:
+    def __init__(
+        self, relations: Mapping[int, str], marks: Mapping[str, str], base: Node | None, limits: RecursionLimits
+    ) -> None:
         self._relations = relations
         self._marks = marks
+        self._limits = limits
+        self._loops: dict[int, Scan] = {}
         self.base = base
 
     def read(self, tree: JsonTree) -> _Bound:
@@ -125,6 +133,11 @@ class _PlanReader:
         match tree.name:
             case "LogicalRDD":
                 return self._scan(tree)
+            case "UnionLoop":
+                return self._loop(tree)
+            case "UnionLoopRef":
+                attributes = trees(tree.fields["output"])
+                return _Bound(self._loops[int(tree.fields["loopId"])], {_id(a): i for i, a in enumerate(attributes)})
             case "Project":
                 return self._project(tree)
             case "Filter":
@@ -222,6 +235,19 @@ class _PlanReader:
             assert len(other.node.schema) == width
         return _Bound(Union(tuple(c.node for c in children)), first.inputs)
 
+    def _loop(self, tree: JsonTree) -> _Bound:
+        """WITH RECURSIVE. Its limit is that of a LIMIT above, which then stops the recursion; -1 is LIMIT ALL."""
+        loop, depth, limit = int(tree.fields["id"]), tree.fields["maxDepth"], tree.fields["mostRows"]
+        anchor = self.read(tree.children[0]).exact().node
+        self._loops[loop] = reference(loop, anchor.schema)
+        step = self.read(tree.children[1]).exact().node
+        levels = self._limits.levels if depth is None else int(depth)
+        rows = self._limits.rows if limit is None else None
+        node = recursion(loop, anchor, step, RecursionLimits(levels, rows))
+        if limit == 1:  # any row will do, and there is one of the first level if there is one at all
+            node = replace(node, last=1)
+        return _Bound(node, {identity: i for i, identity in enumerate(tree.fields["outputIds"])})
+
     def _join(self, tree: JsonTree) -> _Bound:
         kind, exists = _join_kind(tree.fields["joinType"])
         left, right = self.read(tree.children[0]), self.read(tree.children[1])
@@ -279,6 +305,9 @@ class _PlanReader:
             found = self.read(below)
             if limit == 0:
                 return replace(found, node=Filter(found.node, Literal(False, pa.bool_())))
+            first = None if limit is None or offset else with_last(found.node, limit)
+            if first is not None:
+                return replace(found, node=first)
             unlimited = limit is None and not offset
             return found if unlimited else replace(found, node=some_rows(found.node, limit, offset))
         result = _Bound(first_rows(rows, limit, offset), rows.inputs, rows.output).exact()
@@ -446,8 +475,6 @@ _NAMES = {
     "Sample": "sample() of rows",
     "Deduplicate": "dropDuplicates",
     "Generate": "explode or LATERAL VIEW",
-    "UnionLoop": "WITH RECURSIVE",
-    "UnionLoopRef": "WITH RECURSIVE",
     "MapPartitions": "a function written by the user",
     "EventTimeWatermark": "WATERMARK",
     "Intersect": "INTERSECT",

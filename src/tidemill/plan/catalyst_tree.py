@@ -94,6 +94,10 @@ def _complete_plan(nodes: Iterator[dict[str, Any]], plan: Any) -> None:
         fields["rows"] = [
             [_java_part(row, i, type_) for i, type_ in enumerate(types)] for row in _elements(plan.data())
         ]
+    elif fields["class"].endswith(".UnionLoop"):
+        fields["outputIds"] = [int(a.exprId().id()) for a in _elements(plan.output())]
+        fields["maxDepth"] = plan.maxDepth().get() if plan.maxDepth().isDefined() else None
+        fields["mostRows"] = plan.limit().get() if plan.limit().isDefined() else None
     elif fields["class"].endswith(".Generate"):
         fields["keptIds"] = [int(a.exprId().id()) for a in _elements(plan.requiredChildOutput())]
     elif fields["class"].endswith(".Expand") and fields["projections"] is None:  # a list that toJSON does not know

@@ -15,6 +15,7 @@ from tidemill.task.program import (
     LookupJoin,
     Operation,
     PairSums,
+    RecursiveChanges,
     SemiChanges,
     TopChanges,
     ViewSnapshot,
@@ -76,6 +77,8 @@ def cost(operation: Operation) -> Cost:
             if not operation.partition:
                 return Cost(CostClass.EVERYTHING)
             return Cost(CostClass.GROUPS, "reads the rows of affected partitions")
+        case RecursiveChanges():
+            return Cost(CostClass.LOOKUPS, "and the rows that come or go, level by level")
         case ViewSnapshot():
             return Cost(CostClass.CHANGES, "once O(n)")
         case ApplyChangelog() | ApplyBook():

@@ -22,6 +22,7 @@ from tidemill.plan.algebra import (
     Join,
     Node,
     Project,
+    Recursion,
     Repeat,
     Scan,
     SemiJoin,
@@ -107,7 +108,7 @@ class EventTimes:
                 return self._join(node, place)
             case Repeat():
                 return self.bounds(node.child, Place(place.column + (place.column >= node.count), place.field))
-            case SemiJoin() | TopRows() | Window():
+            case SemiJoin() | TopRows() | Window() | Recursion():
                 return None  # a change of one row makes others come or go
 
     def _scan(self, node: Scan, place: Place) -> Bounds | None:

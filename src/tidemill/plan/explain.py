@@ -25,6 +25,7 @@ from tidemill.task.program import (
     Operation,
     PairSums,
     Program,
+    RecursiveChanges,
     RepeatRows,
     ScanStep,
     SemiChanges,
@@ -34,9 +35,8 @@ from tidemill.task.program import (
     TopChanges,
     ViewSnapshot,
     WindowChanges,
-    read_tables,
-    written_tables,
 )
+from tidemill.task.step_tables import read_tables, written_tables
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
@@ -263,6 +263,8 @@ def describe(operation: Operation, inputs: Sequence[Names], own: Names) -> str:
             limit = "" if operation.limit is None else f" {_until(operation)}"
             calls = ", ".join(c.function for c in operation.calls)
             return f"Window [{calls}] by {listed(columns[: operation.partition])} order {listed(ordered)}{limit}"
+        case RecursiveChanges():
+            return _recursion(operation)
         case ArrangeMessages():
             return f"Arrange messages by {listed(operation.key)} and place"
         case ApplyChangelog():
@@ -277,6 +279,13 @@ def _until(operation: WindowChanges) -> str:
     if operation.limited == "row_number":
         return f"first {operation.limit}"
     return f"up to {operation.limited} {operation.limit}"
+
+
+def _recursion(operation: RecursiveChanges) -> str:
+    joins = len(operation.joins)
+    bound = operation.last or operation.levels
+    steps = f"{joins} join{'' if joins == 1 else 's'} a level"
+    return f"Recursion, {steps}" + ("" if bound is None else f", at most {bound} levels")
 
 
 def _join(operation: JoinChanges, inputs: Sequence[Names]) -> str:

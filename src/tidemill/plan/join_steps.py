@@ -78,8 +78,8 @@ class Joins:
         if not node.left_keys and (node.spread or gives_one_row(node.right)):
             return self._join_scalar(node, born)
         node = self._in_placed_order(node, born)
-        left = self._steps.arranged(node.left, born, node.left_keys, _required(node.left_keys, node.null_safe))
-        right = self._steps.arranged(node.right, born, node.right_keys, _required(node.right_keys, node.null_safe))
+        left = self._steps.arranged(node.left, born, node.left_keys, required_keys(node.left_keys, node.null_safe))
+        right = self._steps.arranged(node.right, born, node.right_keys, required_keys(node.right_keys, node.null_safe))
         self._steps.look_up(left[0].table, node.right, node.right_keys)
         self._steps.look_up(right[0].table, node.left, node.left_keys)
         start = len(node.left.schema)
@@ -111,7 +111,7 @@ class Joins:
         keys, sides = (node.left_keys, node.right_keys), (node.left, node.right)
         self._steps.rows(sides[1 - complete], born)
         other, _, _ = self._steps.arranged(
-            sides[complete], born, keys[complete], _required(keys[complete], node.null_safe)
+            sides[complete], born, keys[complete], required_keys(keys[complete], node.null_safe)
         )
         self._steps.look_up(other.table, sides[1 - complete], keys[1 - complete])
         joined = self._looked_up_in(node, born, complete, other)
@@ -122,7 +122,7 @@ class Joins:
         """The rows of the other side joined with a side that is still."""
         mine = (node.right_keys, node.left_keys)[side]
         rows = self._steps.rows((node.right, node.left)[side], born)
-        operation = LookupJoin("inner", mine, _required(mine, node.null_safe), other, side == 0)
+        operation = LookupJoin("inner", mine, required_keys(mine, node.null_safe), other, side == 0)
         return Input(self._steps.add(operation, (rows,), born))
 
     def _lookup_places(self, node: Join, born: int, side: int) -> Placement:
@@ -143,11 +143,11 @@ class Joins:
         if join is None and self._static.complete_side(node, born) != 1:
             return None
         keyed = join or node
-        required = _required(keyed.right_keys, keyed.null_safe)
+        required = required_keys(keyed.right_keys, keyed.null_safe)
         whole = join is not None and join.residual is not None
         other, _, _ = self._steps.arranged(keyed.right, born, keyed.right_keys, required, keys_only=not whole)
         self._steps.look_up(other.table, node.left, keyed.left_keys)
-        never = _required(keyed.left_keys, keyed.null_safe)
+        never = required_keys(keyed.left_keys, keyed.null_safe)
         residual = None if join is None else join.residual
         operation = LookupJoin(_kind(node), keyed.left_keys, never, other, residual=residual)
         rows = self._steps.rows(node.left, born)
@@ -194,9 +194,9 @@ class Joins:
         return self._semi_join_of_changes(node, born) if found is None else found
 
     def _semi_join_of_changes(self, node: SemiJoin, born: int) -> Input:
-        never = _required(node.left_keys, node.null_safe)
+        never = required_keys(node.left_keys, node.null_safe)
         left = self._steps.arranged(node.left, born, node.left_keys, () if node.anti else never)
-        required = _required(node.right_keys, node.null_safe)
+        required = required_keys(node.right_keys, node.null_safe)
         right = self._steps.arranged(node.right, born, node.right_keys, required, keys_only=True)
         self._steps.look_up(left[0].table, node.right, node.right_keys)
         self._steps.look_up(right[0].table, node.left, node.left_keys)
@@ -222,14 +222,14 @@ class Joins:
             return None
         if join is not None:
             join = self._in_placed_order(join, born)
-            other = self._steps.arranged(join.right, born, join.right_keys, _required(join.right_keys, join.null_safe))[
-                0
-            ]
-            never = _required(join.left_keys, join.null_safe)
+            other = self._steps.arranged(
+                join.right, born, join.right_keys, required_keys(join.right_keys, join.null_safe)
+            )[0]
+            never = required_keys(join.left_keys, join.null_safe)
             return LookupJoin(_kind(node), join.left_keys, never, other, residual=join.residual), join.right
         if self._small.side(node, born) is None:
             return None
-        never = _required(node.left_keys, node.null_safe)
+        never = required_keys(node.left_keys, node.null_safe)
         return LookupJoin(_kind(node), node.left_keys, never, right), node.right
 
 
@@ -237,6 +237,6 @@ def _kind(node: SemiJoin) -> str:
     return "anti" if node.anti else "semi"
 
 
-def _required(keys: tuple[int, ...], null_safe: tuple[bool, ...]) -> tuple[int, ...]:
+def required_keys(keys: tuple[int, ...], null_safe: tuple[bool, ...]) -> tuple[int, ...]:
     """Keys that match nothing when NULL."""
     return tuple(dict.fromkeys(k for k, safe in zip(keys, null_safe, strict=True) if not safe))

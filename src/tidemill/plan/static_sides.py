@@ -19,6 +19,7 @@ from tidemill.plan.algebra import (
     Node,
     Pairs,
     Project,
+    Recursion,
     Repeat,
     Scan,
     SemiJoin,
@@ -75,6 +76,8 @@ class StaticSides:
                 return self.waits(node.left, born)
             case Join() | SemiJoin():
                 return self.waits(node.left, born) or self.waits(node.right, born)
+            case Recursion():
+                return self.waits(node.anchor, born)
             case Project() | Filter() | Generate() | Repeat() | TopRows() | Window():
                 return self.waits(node.child, born)
 

@@ -14,8 +14,8 @@ from tidemill.task.program import (
     Step,
     StoreKeyed,
     StoreRows,
-    written_tables,
 )
+from tidemill.task.step_tables import written_tables
 
 
 def table_columns(program: Program) -> dict[str, Names]:

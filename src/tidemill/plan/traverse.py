@@ -13,6 +13,7 @@ from tidemill.plan.algebra import (
     Node,
     Pairs,
     Project,
+    Recursion,
     Repeat,
     Scan,
     SemiJoin,
@@ -38,5 +39,7 @@ def map_children(node: Node, change: Callable[[Node], Node]) -> Node:
         case Aggregate(parts=(_, *_) as parts):
             changed = [change(p) for p in parts]
             return replace(node, child=change(node.child), parts=tuple(p for p in changed if isinstance(p, Aggregate)))
+        case Recursion():
+            return node.over(change(node.anchor), tuple(map(change, node.relations)))
         case Project() | Filter() | TopRows() | Generate() | Repeat() | Aggregate() | Window():
             return replace(node, child=change(node.child))

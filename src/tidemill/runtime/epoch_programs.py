@@ -13,7 +13,8 @@ from pyspark import Broadcast
 from tidemill.plan.assemble import Assembler, state_tables
 from tidemill.plan.event_time import Lag
 from tidemill.state.version import Run
-from tidemill.task.program import Program, ScanStep, StateTable, read_tables
+from tidemill.task.program import Program, ScanStep, StateTable
+from tidemill.task.step_tables import read_tables
 
 _MOST = 8
 """Programs kept besides the one for every epoch; more combinations of moving tables are served by that one."""

@@ -14,8 +14,8 @@ from tidemill.task.program import (
     ScanStep,
     Step,
     ViewSnapshot,
-    written_tables,
 )
+from tidemill.task.step_tables import written_tables
 
 
 def snapshot_steps(program: Program, born: Collection[int]) -> list[int]:

@@ -17,6 +17,7 @@ from tidemill.task.operators.group_partial import GroupPartialOperator
 from tidemill.task.operators.join import JoinOperator
 from tidemill.task.operators.lookup_join import LookupJoinOperator
 from tidemill.task.operators.pair_sums import PairSumsOperator
+from tidemill.task.operators.recursion import RecursionOperator
 from tidemill.task.operators.repeat_rows import RepeatRowsOperator
 from tidemill.task.operators.scan import ScanOperator
 from tidemill.task.operators.semi_join import SemiJoinOperator
@@ -57,6 +58,8 @@ def build(step: int, operation: program.Operation) -> Operator:
             return TopOperator(step, operation)
         case program.WindowChanges():
             return WindowOperator(step, operation)
+        case program.RecursiveChanges():
+            return RecursionOperator(step, operation)
         case program.RepeatRows():
             return RepeatRowsOperator(step, operation)
         case program.StoreKeyed():

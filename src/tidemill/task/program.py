@@ -335,6 +335,54 @@ class WindowChanges:
 
 
 @dataclass(frozen=True)
+class RecursionJoin:
+    """Rows of a recursion meet those of a relation, by its position among the relations of the step.
+
+    ``rows`` is how the rows that meet it are kept: by key, with the level, which is the column behind theirs. What
+    changes of the relation make of the rows of earlier epochs waits in ``pending``, by level, until the loop gets
+    there; nothing of it is stored.
+    """
+
+    relation: int
+    rows: Arrange
+    key_width: int
+    pending: StateTable
+
+
+@dataclass(frozen=True)
+class RecursionPath:
+    """What the step of a recursion does with its rows; ``sign`` as in the algebra."""
+
+    parts: tuple[Calculate | Explode | RecursionJoin, ...]
+    sign: int
+
+
+@dataclass(frozen=True)
+class RecursiveChanges:
+    """Changes of the rows of a recursion. Inputs: the anchor, then the relations, all with vnode 0.
+
+    ``anchor`` says how rows of any level are keyed while they are on their way; nothing of it is stored. ``counted``
+    has the number of rows.
+    """
+
+    anchor: Arrange
+    relations: tuple[Arrange, ...]
+    paths: tuple[RecursionPath, ...]
+    counted: StateTable
+    levels: int | None
+    """The greatest level; rows beyond it are an error."""
+    rows: int | None
+    """How many rows there may be."""
+    last: int | None
+    """The level behind which no rows are computed."""
+
+    @property
+    def joins(self) -> tuple[RecursionJoin, ...]:
+        """The joins of all paths."""
+        return tuple(part for path in self.paths for part in path.parts if isinstance(part, RecursionJoin))
+
+
+@dataclass(frozen=True)
 class ArrangeMessages:
     """Messages by (key, place in the epoch): what :class:`ApplyChangelog` and :class:`ApplyBook` read.
 
@@ -447,6 +495,7 @@ Operation: TypeAlias = (
     | SemiChanges
     | TopChanges
     | WindowChanges
+    | RecursiveChanges
     | RepeatRows
     | StoreRows
     | ViewSnapshot
@@ -505,48 +554,3 @@ def changes_probe_left(operation: PairSums) -> bool:
     """
     width = operation.key_width
     return all(c.bound == width for c in operation.comparisons) and all(k < width for k in operation.keys)
-
-
-def written_tables(operation: Operation) -> tuple[StateTable, ...]:
-    """State tables that a step appends to."""
-    if isinstance(operation, ScanStep):
-        return (operation.source.errors,)
-    if isinstance(operation, StoreKeyed | StoreRows):
-        return (operation.table,)
-    if isinstance(operation, GroupChanges):
-        return (operation.partial.groups, *operation.partial.multisets)
-    if isinstance(operation, ApplyChangelog):
-        return (operation.table,)
-    if isinstance(operation, ApplyBook):
-        return (operation.orders, operation.contents)
-    if isinstance(operation, ApplyFileVersions):
-        return (operation.rows.table,)
-    return ()
-
-
-def read_tables(operation: Operation) -> tuple[StateTable, ...]:
-    """State tables that a step looks up while it runs."""
-    if isinstance(operation, ScanStep):
-        return (operation.source.errors,) if operation.by_file else ()
-    if isinstance(operation, GroupChanges):
-        groups = (operation.partial.groups,) if operation.emit else ()
-        return (*groups, *operation.partial.multisets)
-    if isinstance(operation, JoinChanges | SemiChanges):
-        return (operation.left.table, operation.right.table)
-    if isinstance(operation, LookupJoin):
-        return (operation.other.table,)
-    if isinstance(operation, PairSums) and operation.complete is not None:
-        return ((operation.left, operation.right)[operation.complete].groups,)
-    if isinstance(operation, PairSums):
-        return (operation.left.groups, operation.right.groups)
-    if isinstance(operation, TopChanges | WindowChanges):
-        return (operation.rows.table,)
-    if isinstance(operation, ViewSnapshot):
-        return (operation.plan.table,)
-    if isinstance(operation, ApplyChangelog):
-        return (operation.table,)
-    if isinstance(operation, ApplyBook):
-        return (operation.orders,)
-    if isinstance(operation, ApplyFileVersions):
-        return (operation.rows.table,)
-    return ()

@@ -68,4 +68,4 @@ def empty_keys(rows: int) -> Keys:
 def key_prefixes(columns: list[pa.Array], table: StateTable, rows: int) -> Keys:
     """The join key of each row as a prefix of its key in an arranged table."""
     width = len(columns)
-    return encode(columns, table.key[:width], width) if width else empty_keys(rows)
+    return encode(columns, table.key[:width], min(width, table.distribution)) if width else empty_keys(rows)

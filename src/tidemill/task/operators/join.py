@@ -48,11 +48,12 @@ class JoinOperator(Operator):
 
     def _joined(self, new_left: TableState, new_right: TableState) -> Iterator[Output]:
         left, right = self.operation.left, self.operation.right
+        width, most = self.operation.key_width, slice_bytes(self.context.budget)
         try:
             for changes in new_left.blocks():
-                yield from self._match(left, changes, right, new_right.now, flipped=False)
+                yield from map(Output, matched(left, changes, right, new_right.now, width, False, most))
             for changes in new_right.blocks():
-                yield from self._match(right, changes, left, new_left.before, flipped=True)
+                yield from map(Output, matched(right, changes, left, new_left.before, width, True, most))
         finally:
             new_left.close()
             new_right.close()
@@ -61,38 +62,41 @@ class JoinOperator(Operator):
         """Joined rows."""
         return self._held.pop()
 
-    def _match(
-        self, side: Arrange, changes: Rows, other: Arrange, table: TableReader, flipped: bool
-    ) -> Iterator[Output]:
-        """Pairs of changed rows of one side with rows of the other, in slices."""
-        if not table:
-            return
-        width = self.operation.key_width
-        mine = decode(changes.keys, side.table.key)
-        if width:
-            prefixes = key_prefixes(mine[:width], side.table, len(changes.keys))
-            ids, first = group(prefixes)  # sorted input: ids ascend
-            found = matches(table, prefixes.take(first))
-        else:
-            ids, found = np.zeros(len(changes.keys), np.int64), everything(table)
-        most, own = slice_bytes(self.context.budget), _row_bytes(changes)
-        for match in found:
-            if not len(match.rows):
+
+def matched(
+    side: Arrange, changes: Rows, other: Arrange, table: TableReader, width: int, flipped: bool, most_bytes: int
+) -> Iterator[Delta]:
+    """Pairs of changed rows of one side with rows of the other that have the same first ``width`` key columns.
+
+    They come in slices of about ``most_bytes``; with ``flipped`` the columns of the other side are first.
+    """
+    if not table:
+        return
+    mine = decode(changes.keys, side.table.key)
+    if width:
+        prefixes = key_prefixes(mine[:width], side.table, len(changes.keys))
+        ids, first = group(prefixes)  # sorted input: ids ascend
+        found = matches(table, prefixes.take(first))
+    else:
+        ids, found = np.zeros(len(changes.keys), np.int64), everything(table)
+    own = _row_bytes(changes)
+    for match in found:
+        if not len(match.rows):
+            continue
+        begin, end = np.searchsorted(ids, [match.start, match.stop]).tolist()
+        meeting = ids[begin:end] - match.start
+        groups = match.stop - match.start
+        theirs = decode(match.rows.keys, other.table.key)
+        counts = np.bincount(match.found, minlength=groups)[meeting]
+        for start, stop in slices(counts, max(1, most_bytes // (own + _row_bytes(match.rows)))):
+            rows, partners = pairs(meeting[start:stop], match.found, groups)
+            if not len(rows):
                 continue
-            begin, end = np.searchsorted(ids, [match.start, match.stop]).tolist()
-            meeting = ids[begin:end] - match.start
-            groups = match.stop - match.start
-            theirs = decode(match.rows.keys, other.table.key)
-            counts = np.bincount(match.found, minlength=groups)[meeting]
-            for start, stop in slices(counts, max(1, most // (own + _row_bytes(match.rows)))):
-                rows, partners = pairs(meeting[start:stop], match.found, groups)
-                if not len(rows):
-                    continue
-                rows += begin + start
-                weights = _weights(changes)[rows] * _weights(match.rows)[partners]
-                left, right = restore(side, mine, rows), restore(other, theirs, partners)
-                columns = right + left if flipped else left + right
-                yield Output(Delta(batch_of(columns, len(rows)), weights))
+            rows += begin + start
+            weights = _weights(changes)[rows] * _weights(match.rows)[partners]
+            left, right = restore(side, mine, rows), restore(other, theirs, partners)
+            columns = right + left if flipped else left + right
+            yield Delta(batch_of(columns, len(rows)), weights)
 
 
 def pairs(ids: _Int64s, found: _Int64s, groups: int) -> tuple[_Int64s, _Int64s]:
