@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 import duckdb
 import pyarrow as pa
+import pytest
 from benchmarks.tpch.changes import OPERATION, Changes, ddl
 from oracle import Oracle, as_table
 
+from tidemill.errors import TidemillError
 from tidemill.mill import Mill
 from tidemill.testing import assert_same_rows, difference, weighted_rows
 
@@ -26,14 +28,25 @@ class ChangeTrial:
         The newest epoch of the changes that was written and admitted.
     views : dict
         Name to query.
+    ever, now : set of str
+        The views that had a value in some epoch, and those that had one in the last.
+    fallible : set of str
+        The views for which Spark may raise. As long as it does, the view must be failing.
+    raised : set of str
+        Those for which it has.
     """
 
-    def __init__(self, mill: Mill, changes: Changes, directory: Path, deletes: bool = True) -> None:
+    def __init__(
+        self, mill: Mill, changes: Changes, directory: Path, deletes: bool = True, fallible: Collection[str] = ()
+    ) -> None:
         self.mill = mill
         self.changes = changes
         self.epoch = 0
         self.views: dict[str, str] = {}
         self.ever: set[str] = set()
+        self.now: set[str] = set()
+        self.fallible = set(fallible)
+        self.raised: set[str] = set()
         self._directory = directory
         self._deletes = deletes
         self._oracle = Oracle(mill.spark)
@@ -57,7 +70,7 @@ class ChangeTrial:
         """Epochs that take all that was written, and history of new views; False when these changes were the last."""
         rows = 0
         for report in self.mill.drain():
-            assert not report.failed, report
+            assert report.failed.keys() <= self.fallible, report
             rows += report.rows_in
         read = {word for query in self.views.values() for word in re.findall(r"\w+", query)}
         assert rows == self.changes.size(self.epoch, self.changes.tables.keys() & read)
@@ -71,13 +84,28 @@ class ChangeTrial:
         return {name: self.changes.surviving(name, self.epoch) for name in self.changes.tables}
 
     def _compare(self) -> None:
-        expected = self._oracle.answers(self._tables(), self.views)
+        surely = {name: query for name, query in self.views.items() if name not in self.fallible}
+        expected: dict[str, pa.Table | str] = dict(self._oracle.answers(self._tables(), surely))
+        expected |= {name: self._oracle.answer(self.views[name]) for name in self.fallible & self.views.keys()}
         filling = self.mill.snapshot().filling
+        self.now = set()
         for name in self.views.keys() - filling:
             where = f"view {name} after the changes of epoch {self.epoch}: {self.views[name]}"
-            assert_same_rows(self.mill.read(name), expected[name], where)
-            if any(c.null_count < len(c) for c in expected[name].columns):
-                self.ever.add(name)
+            rows = expected[name]
+            if isinstance(rows, str):
+                self._check_failing(name, f"{where}\nSpark: {rows}")
+                continue
+            assert_same_rows(self.mill.read(name), rows, where)
+            if any(c.null_count < len(c) for c in rows.columns):
+                self.now.add(name)
+        self.ever |= self.now
+
+    def _check_failing(self, name: str, where: str) -> None:
+        """The view is in error, and says so wherever it is asked."""
+        self.raised.add(name)
+        assert {n: state for n, state, _, _ in self.mill.status()}[name] == "failing", where
+        with pytest.raises(TidemillError, match="TM1039"):
+            self.mill.read(name)
 
     def check_duckdb(self, named: bool = True) -> None:
         """DuckDB gives the same rows over what is left now; with ``named`` under the same names."""

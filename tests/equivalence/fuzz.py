@@ -30,6 +30,8 @@ FORMS = (
     "LATERAL (SELECT max(", " LIMIT 1)", "lag(", "IGNORE NULLS",
     "explode(", "inline(", "UNPIVOT", "PIVOT (", "window(", "WITH ", "FROM q", "collect_",
     "percentile", "min_by", "approx_count_distinct", "any_value", "covar_", "listagg(", "percentile_approx",
+    "NATURAL", "session_window(", "variant_get(", "utc_timestamp(", "first(", "last(", "json_tuple(", "GROUP BY ALL",
+    "timestampdiff(", "extract(", "_interval(", "map_filter(", "RLIKE", "string_agg(", "AS (WITH ",
     "mode()", "stddev", "kurtosis", "count(DISTINCT", "(VALUES", "FROM range(", "hash(", "format_string(",
     "WITH RECURSIVE",
 )  # fmt: skip

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from dataclasses import replace
 
+import fuzz_times
 from fuzz_parts import Part, clause, fixed, listed, sql
 from fuzz_tables import Kind
 from fuzz_values import BOOLEAN, Value, ValueMaker
@@ -22,6 +23,7 @@ class CallMaker:
         self.values = values
         self.rows = rows
         self._any: Part | None = None
+        self._last: bool | None = None
         self._total: tuple[Part, Part] | None = None
         """Partition and order of all calls that tell equal rows apart: rows are numbered in one way only."""
 
@@ -118,6 +120,9 @@ class CallMaker:
 
     def _rarer(self, form: int) -> Value:
         rng, values = self.rng, self.values
+        if form == 28 and rng.random() < 0.5 and values.of_family("timestamp"):
+            name = rng.choice(("sum({})", "max({})", "min({})", "count(DISTINCT {})"))
+            return Value(fixed(name, fuzz_times.span(values)), OPAQUE)
         if form == 28:
             argument = values.small(1)
             return Value(fixed(rng.choice(("round(skewness({}), 7)", "round(kurtosis({}), 7)")), argument.part), OPAQUE)
@@ -155,7 +160,10 @@ class CallMaker:
         if form == 34:
             if rng.random() < 0.5:  # the same argument everywhere: several would be of one row
                 self._any = self._any or values.column().part
-                return Value(fixed("/*[*/ any_value({}) /*=> min({}) ]*/", self._any, self._any), OPAQUE)
+                self._last = rng.random() < 0.3 if self._last is None else self._last
+                name = "last" if self._last else rng.choice(("first", "any_value", "first_value"))
+                meant = "max" if self._last else "min"
+                return Value(fixed(f"/*[*/ {name}({{}}) /*=> {meant}({{}}) ]*/", self._any, self._any), OPAQUE)
             argument = values.column()
             name = "/*[*/ mode({}) /*=> mode({}, true) ]*/"
             return Value(fixed(name, argument.part, argument.part), argument.kind)
@@ -167,6 +175,7 @@ class CallMaker:
         argument = values.small(1)
         name = rng.choice(("percentile_approx({}, 0.4)", "percentile_approx({}, array(0.0, 0.7, 1.0), 500)",
                            "listagg({0}, ',') WITHIN GROUP (ORDER BY {0})",
+                           "string_agg(DISTINCT CAST({0} AS STRING)) WITHIN GROUP (ORDER BY CAST({0} AS STRING) DESC)",
                            "/*[*/ min_by({0}, {0}, 2) /*=> min_by({0}, {0}, 2) ]*/",
                            "/*[*/ max_by({0}, {0}, 3) /*=> max_by({0}, {0}, 3) ]*/"))  # fmt: skip
         if "{0}" in name:

@@ -9,7 +9,7 @@ from fuzz_parts import Part, clause, fixed, listed, sql
 from fuzz_relations import MOST_ROWS, Query, Relation, Source
 from fuzz_subqueries import SubqueryMaker
 from fuzz_tables import Kind
-from fuzz_values import FAMILIES, TIMESTAMP, Value, ValueMaker, widest
+from fuzz_values import FAMILIES, STRING, TIMESTAMP, Value, ValueMaker, widest
 
 
 class QueryMaker(SubqueryMaker):
@@ -32,6 +32,10 @@ class QueryMaker(SubqueryMaker):
             chosen.append(self.membership(relation, values))
         where = self.where(relation)
         items, columns = self._items(chosen)
+        if rng.random() < 0.1 and columns[0][1].name != "double":  # a column of the same SELECT
+            own = self._name("o")
+            items = fixed("{}, coalesce(CAST({} AS STRING), '?') AS {}", items, columns[0][0], own)
+            columns = (*columns, (own, STRING))
         distinct = clause("DISTINCT ") if rng.random() < 0.2 else fixed("")
         return Query(fixed("SELECT {}{} FROM {}{}", distinct, items, relation.part, where), columns, relation.rows)
 
@@ -80,6 +84,8 @@ class QueryMaker(SubqueryMaker):
             return fixed("")
         form = rng.random()
         parts = listed([fixed("{}", n) for n in names])
+        if rng.random() < 0.06:
+            return fixed(" GROUP BY ALL")
         if form < 0.75 or len(names) < 2:
             return fixed(" GROUP BY {}", parts)
         if form < 0.86:
@@ -108,10 +114,13 @@ class QueryMaker(SubqueryMaker):
         calls = CallMaker(rng, values, relation.rows * 3)
         spans = rng.choice(("'1 hour'", "'7 days'", "'90 days'", "'3 hours', '1 hour'", "'40 days', '20 days'",
                             "'50 days', '30 days', '7 hours'", "'1 day', '1 day', '5 hours'"))  # fmt: skip
-        call = fixed("window({}, {})", rng.choice(times).part, spans)
+        name = "window"
+        if rng.random() < 0.3:
+            name, spans = "session_window", rng.choice(("'1 hour'", "'3 days'", "'60 days'"))
+        call = fixed("{}({}, {})", name, rng.choice(times).part, spans)
         keys = [values.any(1) for _ in range(rng.choice((0, 0, 1)))]
         results = [calls.aggregate() for _ in range(rng.randrange(1, 4))]
-        edge = Value(fixed("window.{}", rng.choice(("start", "end"))), TIMESTAMP)
+        edge = Value(fixed("{}.{}", name, rng.choice(("start", "end"))), TIMESTAMP)
         items, columns = self._items([*keys, edge, *results])
         grouping = listed([*(fixed("{}", n) for n, _ in columns[: len(keys)]), call])
         part = fixed("SELECT {} FROM {}{} GROUP BY {}", items, relation.part, where, grouping)
@@ -280,7 +289,7 @@ class QueryMaker(SubqueryMaker):
     def with_cte(self, depth: int) -> Query:
         """WITH, read once or twice."""
         rng = self.rng
-        inner = self.core(depth - 1)
+        inner = self.with_cte(depth - 1) if depth > 0 and rng.random() < 0.3 else self.core(depth - 1)
         if inner.rows > 3000 or not any(k.name in FAMILIES for _, k in inner.columns):
             return inner
         name = self._name("w")

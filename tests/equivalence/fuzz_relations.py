@@ -113,7 +113,7 @@ class RelationMaker:
         outer = rng.choice(("", " OUTER"))
         generator, names, kinds = "explode", [name], [INTEGER]
         a, b = values.small(1), values.small(0)
-        form = rng.randrange(9)
+        form = rng.randrange(10)
         if form < 4 and values.of_family("string"):
             made = sql("split({}, '{}')", values.column("string").part, rng.choice(" ,a-"))
             kinds = [Kind("string")]
@@ -124,6 +124,9 @@ class RelationMaker:
         elif form == 7:
             made = fixed("map('k', {}, 'v', {})", a.part, b.part)
             names, kinds = [place, name], [STRING, INTEGER]
+        elif form == 9:
+            made = fixed("to_json(named_struct('a', {}, 'b', {})), 'a', 'b'", a.part, values.value("string", 0).part)
+            generator, names, kinds = "json_tuple", [place, name], [STRING, STRING]
         else:
             c, d = values.any(0), values.value("string", 0)
             made = fixed("array(named_struct('i', {}, 's', {}), NULL, named_struct('i', {}, 's', {}))",
@@ -274,7 +277,10 @@ class RelationMaker:
             shared = [n for n, k in sources[0].columns if sources[1] is not None and (n, k.name) in
                       {(m, j.name) for m, j in sources[1].columns}] if sources[0] is not None else []  # fmt: skip
             if shared:
-                condition = fixed("USING ({})", ", ".join(shared[:1]))
+                condition = fixed("USING ({})", ", ".join(shared[: rng.choice((1, 2))]))
+            columns = [{n for n, _ in s.columns} if s is not None else set() for s in sources]
+            if shared and columns[0] & columns[1] == set(shared) and rng.random() < 0.5:
+                kind, condition = f"NATURAL {kind}", fixed("")
         part = Part((left.part, f" {kind} ", right.part, " ", condition), inner=(0, 2))
         if kind.startswith(("LEFT SEMI", "LEFT ANTI")):
             return Relation(part, left.columns, left.rows)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import fuzz_nested
+import fuzz_times
 from fuzz_parts import Part, fixed, sql
 from fuzz_tables import Kind
 
@@ -89,6 +90,9 @@ class ValueMaker:
             return self._chosen(family, depth - 1)
         if family in fuzz_nested.FAMILIES and rng.random() < 0.06:
             return Value(*fuzz_nested.nested_value(self, family, depth - 1))
+        timely = 0.15 if self.of_family("timestamp") or self.of_family("date") else 0.01
+        if family in fuzz_times.FAMILIES and rng.random() < timely:
+            return Value(*fuzz_times.time_value(self, family, depth - 1))
         makers: dict[str, Callable[[int], Value]] = {
             "int": self._int,
             "decimal": self._decimal,
@@ -311,7 +315,10 @@ class ValueMaker:
                                "format_string('%05d', {})", "to_char({}, 'S9,999,999')"))  # fmt: skip
             return Value(sql(call, number), STRING)
         call = rng.choice(("substring_index({}, {}, 1)", "replace({}, {}, '+')", "btrim({}, {})", "rpad({}, 6, {})",
-                           "translate({}, {}, 'xyz')", "split_part({}, concat({}, ','), 1)"))  # fmt: skip
+                           "translate({}, {}, 'xyz')", "split_part({}, concat({}, ','), 1)",
+                           "regexp_replace({}, lower(hex({})), '_')",
+                           "regexp_extract({}, concat('(', hex({}), ')?'), 1)",
+                           "array_join(regexp_extract_all({}, concat('[z', hex({}), ']'), 0), ',')"))  # fmt: skip
         return Value(sql(call, s, self.value("string", 0).part), STRING)
 
     def condition(self, depth: int = 1) -> Part:
@@ -331,7 +338,10 @@ class ValueMaker:
         if form < 0.5 and self.of_family("boolean"):
             return self.column("boolean").part
         if form < 0.53 and self.of_family("string"):
-            call = rng.choice(("contains({}, {})", "startswith({}, {})", "endswith({}, {})"))
+            call = rng.choice(("contains({}, {})", "startswith({}, {})", "endswith({}, {})",
+                               "({} LIKE concat('%', {}, '%'))", "({} ILIKE concat(lower(hex({})), '_'))",
+                               "({} RLIKE concat('^', lower(hex({}))))",
+                               "({} LIKE ANY (concat({}, '_'), 'A%'))"))  # fmt: skip
             return sql(call, self.column("string").part, self.value("string", depth).part)
         family = self.column().kind.name
         family = family if family in FAMILIES and family != "boolean" else "int"

@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 from benchmarks.tpcds.queries import NAMES, query, schemas
 from benchmarks.tpch.changes import Changes, Times, cut, lives
+from tpcds_made import BETWEEN, FIRST_ROWS, LAST_ROWS, RETURNED, SALES, Made
 
 _FIRST_DAY, _LAST_DAY = datetime.date(1998, 1, 1), datetime.date(2002, 12, 31)
 _EPOCH = datetime.date(1900, 1, 2)
@@ -44,6 +45,8 @@ _INVENTORY = 900
 _RETURNED = 0.35
 _NULLS = 0.03
 _FIXED = ("date_dim", "time_dim")
+_NO_KEY = 99_999
+_MADE_ORDERS = 1_000_000
 _CENT = decimal.Decimal("0.01")
 _DIMENSION_OF = {
     "item": "item",
@@ -87,34 +90,12 @@ _OTHER_VALUES: dict[str, list[Any]] = {
     "p_channel_event": ["N", "Y"],
 }
 
-_MADE_FOR: dict[str, tuple[dict[str, Any], ...]] = {
-    "item": (
-        {"i_category": "Women", "i_class": "maternity"},
-        {"i_category": "Women", "i_color": "powder", "i_units": "Ounce", "i_size": "medium", "i_manufact_id": 738},
-        {"i_category": "Jewelry", "i_manufact_id": 128},
-        {"i_category": "Men", "i_color": "floral", "i_units": "N/A", "i_size": "petite", "i_manufact_id": 738},
-        {"i_color": "peach", "i_category": "Music"},
-        {"i_color": "burlywood", "i_current_price": 70},
-        {"i_current_price": 75, "i_manufact_id": 129},
-    ),
-    "store": ({"s_county": "Williamson County", "s_state": "TN", "s_number_employees": 250, "s_city": "Fairview"},) * 2,
-    "customer_address": ({"ca_city": "Edgewood"}, {"ca_state": "GA"}, {"ca_state": "IL"}, {"ca_city": "Midway"}),
-    "household_demographics": (
-        {"hd_buy_potential": ">10000", "hd_dep_count": 4, "hd_vehicle_count": 3},
-        {"hd_buy_potential": "Unknown", "hd_dep_count": 1, "hd_vehicle_count": 2, "hd_income_band_sk": 6},
-        {"hd_buy_potential": ">10000", "hd_dep_count": 2, "hd_vehicle_count": 1},
-    ),
-    "customer_demographics": (
-        {"cd_gender": "M", "cd_marital_status": "S", "cd_education_status": "College"},
-        {"cd_gender": "F", "cd_marital_status": "W", "cd_education_status": "Unknown"},
-        {"cd_gender": "M", "cd_marital_status": "M", "cd_education_status": "Advanced Degree"},
-    ),
-}
-"""Rows that queries with several conditions ask for: the first of their tables, which have most of the sales."""
-
 
 def tpcds_changes(seed: int, epochs: int, scale: float = 1.0) -> Changes:
-    """The 24 tables in about ``epochs`` epochs of changes; facts are ``scale`` times as many as usual."""
+    """The 24 tables in about ``epochs`` epochs of changes; facts are ``scale`` times as many as usual.
+
+    Rows that were made for queries are there at the end, whatever happened to them before.
+    """
     random = np.random.default_rng(seed)
     tables = _tables(random, scale)
     times: dict[str, Times] = {}
@@ -124,9 +105,31 @@ def tpcds_changes(seed: int, epochs: int, scale: float = 1.0) -> Changes:
             times[name] = (np.arange(table.num_rows), np.ones(table.num_rows, np.int64), np.zeros(table.num_rows))
         else:
             born = (0.9 if fact else 0.25) * random.random(table.num_rows)
-            times[name] = lives(born, 0.15 if fact else 0.08, 0.5, random)
+            times[name] = _with_made(name, table.num_rows, lives(born, 0.15 if fact else 0.08, 0.5, random), random)
     moving = sum(len(rows) for name, (rows, _, _) in times.items() if name not in _FIXED)
     return cut(tables, times, max(1, moving // epochs), epochs - 1)
+
+
+def _with_made(name: str, rows: int, times: Times, random: np.random.Generator) -> Times:
+    """Rows that were made for queries come back when they have gone; the return of ``BETWEEN`` goes in the end."""
+    number, weight, at = times
+    made = np.zeros(rows, bool)
+    made[: len(FIRST_ROWS.get(name, ()))] = True
+    last = len(SALES.get(name, ())) + len(RETURNED.get(name, ())) + len(LAST_ROWS.get(name, ()))
+    made[rows - last :] = True
+    left = np.bincount(number, weight, minlength=rows)
+    gone = np.flatnonzero(made & (left == 0))
+    died = np.array([at[(number == row) & (weight < 0)].max() for row in gone])
+    number = np.concatenate([number, gone])
+    weight = np.concatenate([weight, np.ones(len(gone), np.int64)])
+    at = np.concatenate([at, died + (1 - died) * random.uniform(0.01, 0.9, len(gone))])
+    if name == BETWEEN.table:
+        row = rows - len(RETURNED[name]) + BETWEEN.row
+        others = number != row
+        number = np.concatenate([number[others], [row, row]])
+        weight = np.concatenate([weight[others], [1, -1]])
+        at = np.concatenate([at[others], [BETWEEN.comes, BETWEEN.goes]])
+    return number, weight, at
 
 
 def constants() -> dict[str, list[Any]]:
@@ -182,7 +185,8 @@ class _Maker:
     def keys(self, dimension: str, rows: int, holes: bool = True) -> list[Any]:
         """Keys of a dimension: the first ones have most of the rows, some are of no row."""
         size = self.sizes[dimension]
-        found = np.minimum(self.random.exponential(size / 4, rows).astype(int), size) + 1
+        drawn = self.random.exponential(size / 4, rows).astype(int)
+        found = np.where(drawn < size, drawn + 1, _NO_KEY)
         return self.holes(found.tolist()) if holes else found.tolist()
 
     def days(self, rows: int) -> list[datetime.date]:
@@ -210,12 +214,15 @@ def _tables(random: np.random.Generator, scale: float) -> dict[str, pa.Table]:
         if special is not None:
             found[name] = _table(schema, special())
         elif rows:
-            found[name] = _table(schema, _dimension(maker, name, schema, rows))
+            found[name] = _table(schema, _dimension(maker, name, schema, rows + len(LAST_ROWS.get(name, ()))))
     for name, count in _SALES.items():
-        rows = int(count * scale)
-        found[name] = _table(schemas()[name], _sales(maker, name, schemas()[name], rows))
-        returns = name.replace("sales", "returns")
-        found[returns] = _table(schemas()[returns], _returns(maker, found[name], schemas()[returns]))
+        schema, returns = schemas()[name], name.replace("sales", "returns")
+        sales = _sales(maker, name, schema, int(count * scale) + len(SALES[name]))
+        for row, made in enumerate(SALES[name]):
+            order = {"ticket_number" if name == "store_sales" else "order_number": _MADE_ORDERS + row}
+            _put(sales, int(count * scale) + row, _prefixed(schema, order | made))
+        found[name] = _table(schema, sales)
+        found[returns] = _table(schemas()[returns], _returns(maker, returns, found[name], schemas()[returns]))
     found["inventory"] = _table(schemas()["inventory"], _inventory(maker, int(_INVENTORY * scale)))
     return {name: found[name] for name in schemas()}
 
@@ -232,12 +239,16 @@ def _inventory(maker: _Maker, rows: int) -> dict[str, list[Any]]:
     quantities = np.where(
         early & (random.random(rows) < 0.7), random.integers(0, 9, rows), random.integers(0, 600, rows)
     )
-    return {
+    columns = {
         "inv_date_sk": [_sk(d) for d in days],
         "inv_item_sk": items.tolist(),
         "inv_warehouse_sk": maker.keys("warehouse", rows),
         "inv_quantity_on_hand": maker.holes(quantities.tolist()),
     }
+    made = LAST_ROWS["inventory"]
+    for row, values in enumerate(made):
+        _put(columns, rows - len(made) + row, {f"inv_{column}": value for column, value in values.items()})
+    return columns
 
 
 def _table(schema: pa.Schema, columns: dict[str, list[Any]]) -> pa.Table:
@@ -270,9 +281,6 @@ def _dimension(maker: _Maker, name: str, schema: pa.Schema, rows: int) -> dict[s
             columns[field.name] = maker.keys(_dimension_of(short), rows)
         else:
             columns[field.name] = maker.column(field.name, field.type, rows)
-    for row, made in enumerate(_MADE_FOR.get(name, ())):
-        for column, value in made.items():
-            columns[column][row] = value
     if name == "income_band":
         columns["ib_lower_bound"] = [i * 10000 + (i > 0) for i in range(rows)]
         columns["ib_upper_bound"] = [(i + 1) * 10000 for i in range(rows)]
@@ -282,7 +290,22 @@ def _dimension(maker: _Maker, name: str, schema: pa.Schema, rows: int) -> dict[s
     if name in ("customer_address", "store", "warehouse", "call_center", "web_site"):
         prefix = schema.names[0].split("_")[0]
         columns[f"{prefix}_gmt_offset"] = [-5 if i % 3 else -6 for i in range(rows)]
+    for row, made in enumerate(FIRST_ROWS.get(name, ())):
+        _put(columns, row, made)
+    for row, made in enumerate(LAST_ROWS.get(name, ())):
+        _put(columns, _SIZES[name] + row, made)
     return columns
+
+
+def _prefixed(schema: pa.Schema, made: Made) -> Made:
+    prefix = schema.names[0].split("_")[0]
+    return {f"{prefix}_{column}": value for column, value in made.items()}
+
+
+def _put(columns: dict[str, list[Any]], row: int, made: Made) -> None:
+    """Give a row the values that were made for it; days stand for their keys."""
+    for column, value in made.items():
+        columns[column][row] = _sk(value) if isinstance(value, datetime.date) and column.endswith("_sk") else value
 
 
 def _dimension_of(column: str) -> str:
@@ -403,12 +426,19 @@ def _money(maker: _Maker, prefix: str, schema: pa.Schema, rows: int) -> dict[str
     }
 
 
-def _returns(maker: _Maker, sales: pa.Table, schema: pa.Schema) -> dict[str, list[Any]]:
-    """Returns of some sales, of the same item, order and mostly the same customer, some weeks later."""
+def _returns(maker: _Maker, name: str, sales: pa.Table, schema: pa.Schema) -> dict[str, list[Any]]:
+    """Returns of some sales, of the same item, order and mostly the same customer, some weeks later.
+
+    The last ones were made for queries, and are of sales that were made for them.
+    """
     random = maker.random
-    count = int(sales.num_rows * _RETURNED)
-    sold = sales.take(pa.array(random.choice(sales.num_rows, count, replace=False))).to_pydict()
+    made = RETURNED[name]
+    drawn = sales.num_rows - len(SALES[name.replace("returns", "sales")])
+    count = int(drawn * _RETURNED) + len(made)
+    of = np.concatenate([random.choice(drawn, count - len(made), replace=False), [drawn + n for n, _ in made]])
+    sold = sales.take(pa.array(of.astype(int))).to_pydict()
     prefix = sales.schema.names[0].split("_")[0]
+    least = _least_quantities(sales, prefix)
     columns: dict[str, list[Any]] = {}
     for field in schema:
         short = field.name.split("_", 1)[1]
@@ -418,7 +448,8 @@ def _returns(maker: _Maker, sales: pa.Table, schema: pa.Schema) -> dict[str, lis
             days = zip(sold[f"{prefix}_sold_date_sk"], later, strict=True)
             columns[field.name] = [None if d is None else d + int(n) for d, n in days]
         elif short == "return_quantity":  # never all of it: q75 divides by what is left
-            columns[field.name] = [None if q is None else q // 2 for q in sold[f"{prefix}_quantity"]]
+            both = zip(*_line(sold, prefix), sold[f"{prefix}_quantity"], strict=True)
+            columns[field.name] = [None if q is None else least[order, item] // 2 for order, item, q in both]
         elif same is not None:
             columns[field.name] = same
         elif short.endswith("time_sk"):
@@ -429,7 +460,25 @@ def _returns(maker: _Maker, sales: pa.Table, schema: pa.Schema) -> dict[str, lis
             cents = random.integers(1, 40000, count) * np.where(random.random(count) < 0.2, 50, 1)
             amounts = [decimal.Decimal(int(c)) / 100 for c in cents]
             columns[field.name] = maker.holes(amounts)
+    for row, (_, values) in enumerate(made):
+        _put(columns, count - len(made) + row, _prefixed(schema, values))
     return columns
+
+
+def _line(sold: dict[str, list[Any]], prefix: str) -> tuple[list[Any], list[Any]]:
+    """Orders and items, by which a return finds its sale."""
+    order = f"{prefix}_{'ticket' if prefix == 'ss' else 'order'}_number"
+    return sold[order], sold[f"{prefix}_item_sk"]
+
+
+def _least_quantities(sales: pa.Table, prefix: str) -> dict[tuple[int, int], int]:
+    """The least quantity of an item in an order, where it may be sold twice: each joins the returns of both."""
+    sold = sales.to_pydict()
+    least: dict[tuple[int, int], int] = {}
+    for order, item, quantity in zip(*_line(sold, prefix), sold[f"{prefix}_quantity"], strict=True):
+        if quantity is not None:
+            least[order, item] = min(quantity, least.get((order, item), quantity))
+    return least
 
 
 def _sold_as(column: str) -> tuple[str, ...]:

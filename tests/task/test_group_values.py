@@ -176,11 +176,12 @@ def test_frequencies_count_and_must_not_be_negative() -> None:
     type_ = pa.struct([("value", pa.float64()), ("frequency", pa.int64())])
     half = _percentile("percentile", _ASCENDING, False, 0.5)
 
-    def found(*pairs: tuple[float, int]) -> list[float]:
+    def found(*pairs: tuple[float, int]) -> list[float | None]:
         values = pa.array([{"value": v, "frequency": f} for v, f in pairs], type_)
         return of_group(half, np.zeros(len(pairs), np.int64), values, np.ones(len(pairs), np.int64), 1).to_pylist()
 
     assert found((1.0, 2), (3.0, 0), (7.0, 1)) == [1.0]
+    assert found((1.0, 0), (3.0, 0)) == [None]
     with pytest.raises(EvaluationError, match="TM3004"):
         found((1.0, -1))
 

@@ -55,6 +55,7 @@ def _after(*epochs: str) -> tuple[object, ...] | None:
         ("+ 1 inf", (None, "NaN", None, "NaN", "NaN", "NaN")),
         ("+ 1 nan | + 1 2", ("NaN",) * 6),
         ("+ 1 inf | + 1 -inf | + 1 1", ("NaN",) * 6),
+        ("+ 1 1e200", (None, 0.0, None, 0.0, None, None)),
         ("+ 1 1e200 | + 1 1", (math.inf, math.inf, math.inf, math.inf, "NaN", "NaN")),
     ],
 )

@@ -72,9 +72,16 @@ def layout(aggregate: Aggregate, append_only: bool) -> AggregateLayout:
     return AggregateLayout(tuple(kept), tuple(results), tuple(multisets))
 
 
+def is_wide(type_: pa.DataType) -> bool:
+    """Whether sums of a type may be beyond 128 bits: those of decimals with more digits than Spark adds ten to."""
+    return bool(pa.types.is_decimal(type_)) and type_.precision > 28
+
+
 def _sum_kind(function: str, type_: pa.DataType, exact: bool) -> str:
     if pa.types.is_floating(type_):
         return "sum_exact" if exact else "sum_f64"
+    if is_wide(type_):
+        return "sum_wide"
     if pa.types.is_decimal(type_) or pa.types.is_int64(type_):
         return "sum_i128"
     if pa.types.is_integer(type_):

@@ -202,13 +202,31 @@ def sum_i128(ids: Ints, values: pa.Array, weights: Ints | None, groups: int) -> 
     if pa.types.is_null(values.type):
         return np.zeros(groups, np.int64), np.zeros(groups, np.int64)
     if pa.types.is_decimal128(values.type):
-        buffer = values.buffers()[1]
-        pairs = np.frombuffer(buffer, np.int64, 2 * len(values), values.offset * 16) if len(values) else _NO_WEIGHTS
-        low, high = np.ascontiguousarray(pairs[::2]), np.ascontiguousarray(pairs[1::2])
+        low, high = _words(values)
     else:
         low = _ints(values)
         high = low >> 63
     return _sum_i128(ids, low.view(np.uint64), high, _weights(weights, ids, values), *validity(values), groups)
+
+
+def sum_tops(ids: Ints, values: pa.Array, weights: Ints | None, groups: int) -> Ints:
+    """Sum of ``(unscaled value >> 96) * weight`` of a decimal128 column as int64[groups].
+
+    Beside a sum modulo 2**128 it tells whether that is the sum: a sum of fewer than 2**31 values, shifted right as far,
+    differs from this by less than their number, and one that is 2**128 more by more than 2**31.
+    """
+    if pa.types.is_null(values.type):
+        return np.zeros(groups, np.int64)
+    _, high = _words(values)
+    return _sum_int64(ids, high >> 32, _weights(weights, ids, values), *validity(values), groups)
+
+
+def _words(values: pa.Array) -> tuple[Ints, Ints]:
+    """The low and high words of a decimal128 column."""
+    if not len(values):
+        return _NO_WEIGHTS, _NO_WEIGHTS
+    pairs = np.frombuffer(values.buffers()[1], np.int64, 2 * len(values), values.offset * 16)
+    return np.ascontiguousarray(pairs[::2]), np.ascontiguousarray(pairs[1::2])
 
 
 def sum_float(ids: Ints, values: pa.Array, weights: Ints | None, groups: int) -> Floats:

@@ -79,8 +79,9 @@ class Accumulator:
     Parameters
     ----------
     kind : str
-        ``rows``, ``count``, ``sum_i64``, ``sum_i128``, ``sum_f64``, ``sum_exact``, ``min`` or ``max``; one of
-        :data:`POWERS`; :data:`COMOMENTS`; and, always recomputed, ``min_by``, ``max_by`` and those of :data:`OF_GROUP`.
+        ``rows``, ``count``, ``sum_i64``, ``sum_i128``, ``sum_wide``, ``sum_f64``, ``sum_exact``, ``min`` or ``max``;
+        one of :data:`POWERS`; :data:`COMOMENTS`; and, always recomputed, ``min_by``, ``max_by`` and those of
+        :data:`OF_GROUP`.
     argument : int or None
         Column position of the aggregate's input; None only for ``rows``.
     distinct : bool
@@ -116,6 +117,8 @@ class Accumulator:
         """Arrow types of the columns it occupies."""
         if self.kind == "sum_i128":
             return (_INT64, _INT64)
+        if self.kind == "sum_wide":
+            return (_INT64, _INT64, _INT64)
         if self.kind == "sum_exact":
             return (_FLOAT64, _FLOAT64, _INT64, _INT64, _INT64)
         if self.kind == "sum_f64":
@@ -140,6 +143,8 @@ class Accumulator:
         """How its columns combine across runs; two-column operations count once."""
         if self.kind == "sum_i128":
             return (MergeOp.SUM_I128,)
+        if self.kind == "sum_wide":
+            return (MergeOp.SUM_I128, MergeOp.SUM)
         if self.kind == "sum_exact":
             return (MergeOp.SUM_DD, MergeOp.SUM, MergeOp.SUM, MergeOp.SUM)
         if self.kind in POWERS:

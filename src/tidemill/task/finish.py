@@ -19,6 +19,9 @@ from tidemill.task.functions.sizes import list_too_large
 from tidemill.task.moments import finish_moments
 
 _TWO64 = 2.0**64
+_HIGH, _LOW = np.int64(10**38 >> 64), np.uint64(10**38 % 2**64)
+_MINUS_HIGH, _MINUS_LOW = np.int64(-(10**38) >> 64), np.uint64(-(10**38) % 2**64)
+"""The words of the least number with more than 38 digits, and of its negative."""
 
 
 def finish(layout: AggregateLayout, input_types: tuple[pa.DataType, ...], values: Sequence[pa.Array]) -> list[pa.Array]:
@@ -68,7 +71,7 @@ def _finish_one(result: Result, kind: str, values: Sequence[pa.Array], counts: n
     empty = counts == 0
     if result.function == "avg":
         if pa.types.is_decimal(result.argument):
-            return _decimal_average(result, values, counts)
+            return _decimal_average(result, values[:2], counts, _beyond(values))
         total = _as_float(kind, values)
         with np.errstate(invalid="ignore", divide="ignore"):
             return column(total / counts, empty)
@@ -76,11 +79,11 @@ def _finish_one(result: Result, kind: str, values: Sequence[pa.Array], counts: n
         return column(_as_float(kind, values), empty)
     if kind == "sum_i64":
         return column(numbers(values[0]), empty)
-    low, high = (numbers(v) for v in values)
+    low, high = (numbers(v) for v in values[:2])
     if pa.types.is_int64(result.type):
         beyond = high != (low >> 63)
         return column(low, _fitting(result, empty, beyond))
-    return _decimal(result, low, high, empty)
+    return _decimal(result, low, high, empty, _beyond(values))
 
 
 def _as_float(kind: str, values: Sequence[pa.Array]) -> npt.NDArray[np.float64]:
@@ -107,8 +110,22 @@ def _decimal128(low: npt.NDArray[np.int64], high: npt.NDArray[np.int64], type_: 
     return pa.Array.from_buffers(type_, len(low), [None, pa.py_buffer(words)])
 
 
+def _beyond(values: Sequence[pa.Array]) -> npt.NDArray[np.bool_]:
+    """Which sums of unscaled values have more than 38 digits. Three columns are those of ``sum_wide``."""
+    low, high = numbers(values[0]).view(np.uint64), numbers(values[1])
+    above: npt.NDArray[np.bool_] = (high > _HIGH) | ((high == _HIGH) & (low >= _LOW))
+    above |= (high < _MINUS_HIGH) | ((high == _MINUS_HIGH) & (low <= _MINUS_LOW))
+    if len(values) == 3:  # the words are the sum only where its uppermost bits are near those that were added up
+        above |= np.abs((high >> 32) - numbers(values[2])) >= 1 << 31
+    return above
+
+
 def _decimal(
-    result: Result, low: npt.NDArray[np.int64], high: npt.NDArray[np.int64], empty: npt.NDArray[np.bool_]
+    result: Result,
+    low: npt.NDArray[np.int64],
+    high: npt.NDArray[np.int64],
+    empty: npt.NDArray[np.bool_],
+    beyond: npt.NDArray[np.bool_],
 ) -> pa.Array:
     precision, scale = result.type.precision, result.type.scale
     sums = _decimal128(low, high, pa.decimal128(38, scale))
@@ -117,15 +134,16 @@ def _decimal(
         empty = _fitting(result, empty, pc.greater_equal(pc.abs(sums), bound).to_numpy(zero_copy_only=False))
         sums = _decimal128(low, high, result.type)
     else:
-        empty = _fitting(result, empty, np.abs(high.astype(np.float64) * _TWO64 + low.view(np.uint64)) >= 1e38)
+        empty = _fitting(result, empty, beyond)
     return pc.if_else(column(empty), pa.scalar(None, result.type), sums)
 
 
-def _decimal_average(result: Result, values: Sequence[pa.Array], counts: npt.NDArray[np.int64]) -> pa.Array:
+def _decimal_average(
+    result: Result, values: Sequence[pa.Array], counts: npt.NDArray[np.int64], wide: npt.NDArray[np.bool_]
+) -> pa.Array:
     """Exact quotient rounded half up to the result's scale, as Spark divides decimals."""
     low, high = (numbers(v) for v in values)
     scale, precision = result.type.scale, result.type.precision
-    wide = np.abs(high.astype(np.float64) * _TWO64 + low.view(np.uint64)) >= 1e38
     empty = _fitting(result, counts == 0, wide & (counts != 0))
     low, high = np.where(wide, 0, low), np.where(wide, 0, high)
     sums = _decimal128(low, high, pa.decimal128(38, result.argument.scale)).cast(

@@ -28,6 +28,7 @@ from math import isfinite
 
 import pyarrow as pa
 
+from tidemill.plan.aggregates import is_wide
 from tidemill.plan.algebra import Aggregate, AggregateCall, Join, Node, Pairs, PairTerm, Project, Union
 from tidemill.plan.rules.filters_into_joins import conjunction, conjuncts, filtered, filters_into_joins
 from tidemill.plan.rules.merge_projections import merge_projections
@@ -58,7 +59,7 @@ def _factorised(node: Node) -> Node:
         if any(p.pairs is not None or p.parts for p in parts):
             return replace(node, parts=parts)
     over = _over_join(node.child)
-    if over is None:
+    if over is None or any(_is_wide_sum(node.child, call) for call in node.calls):
         return node
     columns, join = over
     for flipped in (False, True):
@@ -66,6 +67,12 @@ def _factorised(node: Node) -> Node:
         if pairs is not None:
             return replace(node, pairs=pairs)
     return node
+
+
+def _is_wide_sum(child: Node, call: AggregateCall) -> bool:
+    """Whether a sum may be beyond 128 bits, which sums of products do not tell."""
+    summed = call.function in ("sum", "avg") and call.argument is not None
+    return summed and is_wide(child.schema.fields[call.argument or 0].type)
 
 
 def _over_join(node: Node) -> tuple[list[Expression], Join] | None:

@@ -57,6 +57,9 @@ def fold(
         return [column(accumulate.sum_int64(ids, values, weights, groups))]
     if kind == "sum_i128":
         return [column(part) for part in accumulate.sum_i128(ids, values, weights, groups)]
+    if kind == "sum_wide":
+        words = accumulate.sum_i128(ids, values, weights, groups)
+        return [column(part) for part in (*words, accumulate.sum_tops(ids, values, weights, groups))]
     if kind == "sum_f64":
         return [column(accumulate.sum_float(ids, values, weights, groups))]
     if kind == "sum_exact":
