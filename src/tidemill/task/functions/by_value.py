@@ -88,12 +88,20 @@ def _one_column(
     call: Call, args: list[Value], position: int, rows: int, result: Callable[[tuple[Any, ...]], Any]
 ) -> pa.Array:
     constants = [arg.as_py() if isinstance(arg, pa.Scalar) else None for arg in args]
-    encoded = as_array(args[position], rows).dictionary_encode(null_encoding="encode")
-    results = []
-    for value in encoded.dictionary.to_pylist():
+
+    def of_value(value: Any) -> Any:
         constants[position] = value
-        results.append(result(tuple(constants)))
-    return pa.array(results, call.type).take(encoded.indices)
+        return result(tuple(constants))
+
+    return map_values(as_array(args[position], rows), of_value, call.type)
+
+
+def map_values(array: pa.Array, rule: Callable[[Any], Any], type_: pa.DataType | None = None) -> pa.Array:
+    """``rule`` of every distinct value, NULL among them, as ``type_`` (text if None); -0.0 is not 0.0."""
+    bits = array.view(pa.int64()) if pa.types.is_float64(array.type) else array
+    encoded = bits.dictionary_encode(null_encoding="encode")
+    values = encoded.dictionary.view(array.type) if bits is not array else encoded.dictionary
+    return pa.array([rule(value) for value in values.to_pylist()], type_ or pa.string()).take(encoded.indices)
 
 
 def _key(value: Any) -> Any:

@@ -92,7 +92,7 @@ def lookup(name: str) -> Function:
 def as_array(value: Value, rows: int) -> pa.Array:
     """``value`` as an array of ``rows`` values."""
     if isinstance(value, pa.Scalar):
-        return pa.repeat(value, rows)
+        return pa.repeat(value, rows) if rows else pa.nulls(0, value.type)  # no array is not repeated 0 times
     if isinstance(value, pa.ChunkedArray):
         return value.combine_chunks()
     return value
