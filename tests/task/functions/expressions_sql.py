@@ -331,7 +331,7 @@ factorial(i) | factorial(i8) | width_bucket(d, 0, 10, 5) | width_bucket(d, 10, -
 width_bucket(i, i2, l, l2) | width_bucket(f, -1.5, 100, i) | acosh(d) | asinh(d) | atanh(d) | cot(d) | sec(d2)
 csc(d) | e() | pi() | bit_get(i, 3) | getbit(l, 63) | bit_get(i8, pmod(i, 8)) | bitmap_bit_position(l)
 bitmap_bit_position(i) | bitmap_bucket_number(l) | bitmap_bucket_number(i) | bitmap_count(bin) | positive(i)
-format_number(dec, i2) | format_number(l, '#,##0') | format_string('%.0f|%,.1f|%-9.2f|%9d|%s', d2, d, d, l, s2)
+format_number(dec, i2 % 9) | format_number(l, '#,##0') | format_string('%.0f|%,.1f|%-9.2f|%9d|%s', d2, d, d, l, s2)
 nullif(s, 'a') | zeroifnull(d) | equal_null(s, s2) | bround(d, -2) | try_add(dt, 1) | try_add(dt, i)
 assert_true(i is null or i is not null) | coalesce(s, raise_error('none')) is null or true""",
 }

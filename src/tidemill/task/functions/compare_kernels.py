@@ -102,7 +102,7 @@ def _edits(a: Any, n: int, b: Any, m: int, row: Any, most: int) -> int:
             least = min(least, cost)
         if least > most:
             return most + 1
-    return row[m]
+    return int(row[m])
 
 
 @kernel(types.void, *TEXT, *TEXT, NUMBERS, INTS_OUT)

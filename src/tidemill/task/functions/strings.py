@@ -181,7 +181,7 @@ def _digest(call: Call, args: list[Value], rows: int) -> Value:
     check_size(size * rows)
     room = np.empty(size * rows, np.uint8)
     write(*content.parts, room)
-    ends = np.arange(0, size * rows + 1, size, np.int32)
+    ends = np.arange(rows + 1, dtype=np.int32) * np.int32(size)
     return pa.Array.from_buffers(call.type, rows, [bitmap(content.valid), pa.py_buffer(ends), pa.py_buffer(room)])
 
 
