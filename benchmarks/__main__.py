@@ -26,6 +26,7 @@ NAMES = (
     "twenty_views",
     "fifty_views",
     "add_view",
+    "text_functions",
     "small_side",
     "not_in",
     "sockets",

@@ -41,19 +41,16 @@ from tidemill.plan.catalyst_rules import (
 from tidemill.plan.catalyst_text import (
     TEXT_RULES,
     checked_regex,
-    either,
     is_constant,
     like_columns,
-    locate_columns,
-    of_children,
-    trim_columns,
+    re2_pattern,
 )
 from tidemill.plan.catalyst_time import TIME_RULES
 from tidemill.plan.catalyst_tree import TRANSLATED, JsonTree, read_expression, read_plan, tree
 from tidemill.plan.catalyst_variant import VARIANT_RULES, no_column, variant_as
 from tidemill.schema import type_to_ddl
 from tidemill.task.expressions import Expression, Literal, Ref
-from tidemill.task.functions import patterns
+from tidemill.task.functions import java_patterns, patterns
 from tidemill.task.functions.cast import cast_can_fail, castable
 from tidemill.task.functions.decimal_types import arithmetic_type, rounded_type
 from tidemill.task.functions.variant import VARIANT
@@ -298,17 +295,11 @@ def _regexp_extract(node: JsonTree, to: Translator) -> Expression:
 def _regexp_replace(node: JsonTree, to: Translator) -> Expression:
     if not all(is_constant(child) for child in node.children[1:]):
         return _on_python("regexp_replace")(node, to)
-    replacement = to.constant(node, 2)
-    if to.constant(node, 3) != 1 or "\\" in replacement or "$" in replacement:
+    found = re2_pattern(to.constant(node, 1))
+    replacement = None if found is None else java_patterns.re2_replacement(to.constant(node, 2), found[1])
+    if found is None or replacement is None or to.constant(node, 3) != 1:
         return _on_python("regexp_replace")(node, to)
-
-    def convert(text: str) -> str:
-        regex, _ = patterns.java_regex(text, dollar=False)
-        if patterns.matches_empty(regex):
-            raise patterns.DifferentRegexError("it can match the empty text")
-        return regex
-
-    return _regex_call(node, to, convert, "regexp_replace", type=pa.string(), replacement=replacement)
+    return call("regexp_replace", (to.arg(node, 0),), pa.string(), regex=found[0], replacement=replacement)
 
 
 def _text_test(function: str) -> Rule:
@@ -317,19 +308,6 @@ def _text_test(function: str) -> Rule:
         if not is_constant(node.children[1]):
             return call(f"{function}_any", to.args(node), pa.bool_())
         return call(function, (value,), pa.bool_(), pattern=to.constant(node, 1))
-
-    return rule
-
-
-def _with_constants(function: str, kept: tuple[int, ...], type_: pa.DataType, **options: int) -> Rule:
-    """A function of the ``kept`` children, whose other children are options and must be constants."""
-
-    def rule(node: JsonTree, to: Translator) -> Expression:
-        known = {name: to.constant(node, position) for name, position in options.items()}
-        args = tuple(to.arg(node, position) for position in kept)
-        if args[0].type != pa.string() and "search" in known | {"delimiter": 0}:
-            raise unsupported(f"{function} of {type_to_ddl(args[0].type)}")
-        return call(function, args, type_, **known)
 
     return rule
 
@@ -344,35 +322,8 @@ def _ansi_of(node: JsonTree) -> JsonTree:
 
 
 def _concat_ws(node: JsonTree, to: Translator) -> Expression:
-    """The elements of arrays are parts like others."""
     args = to.args(node)
-    lists = any(pa.types.is_list(arg.type) for arg in args)
-    return call("concat_ws_lists" if lists else "concat_ws", args, pa.string(), args[0].nullable)
-
-
-def _trim(function: str) -> Rule:
-    def rule(node: JsonTree, to: Translator) -> Expression:
-        if len(node.children) > 1 and not is_constant(node.children[1]):
-            return trim_columns(function)(node, to)
-        characters = to.constant(node, 1) if len(node.children) > 1 else " "
-        return call(function, (to.arg(node, 0),), pa.string(), characters=characters)
-
-    return rule
-
-
-def _pad(function: str) -> Rule:
-    constant = _with_constants(function, (0, 1), pa.string(), padding=2)
-    return either(constant, of_children(f"{function}_any", (0, 1, 2), pa.string()), 2)
-
-
-def _locate(node: JsonTree, to: Translator) -> Expression:
-    if not is_constant(node.children[1 if node.name == "StringInstr" else 0]):
-        return locate_columns(node, to)
-    if node.name == "StringInstr":
-        return call("locate", (to.arg(node, 0),), pa.int32(), search=to.constant(node, 1))
-    text, start = to.arg(node, 1), to.arg(node, 2)
-    args: tuple[Expression, ...] = (text,) if start == Literal(1, pa.int32()) else (text, start)
-    return call("locate", args, pa.int32(), text.nullable, search=to.constant(node, 0))
+    return call("concat_ws", args, pa.string(), args[0].nullable)
 
 
 def _digest(node: JsonTree, to: Translator) -> Expression:
@@ -429,21 +380,6 @@ _RULES: dict[str, Rule] = {
     "BitLength": fixed("bit_length", _INT),
     "ConcatWs": _concat_ws,
     "Substring": only("substring", (_TEXT, _BYTES)),
-    "StringTrim": _trim("trim"), "StringTrimLeft": _trim("ltrim"), "StringTrimRight": _trim("rtrim"),
-    "StringReplace": either(
-        _with_constants("replace", (0,), _STRING, search=1, replacement=2),
-        of_children("replace_any", (0, 1, 2), _STRING), 1, 2,
-    ),
-    "StringTranslate": either(
-        _with_constants("translate", (0,), _STRING, source=1, target=2),
-        of_children("translate_any", (0, 1, 2), _STRING), 1, 2,
-    ),
-    "SubstringIndex": either(
-        _with_constants("substring_index", (0,), _STRING, delimiter=1, count=2),
-        of_children("substring_index_any", (0, 1, 2), _STRING), 1, 2,
-    ),
-    "StringLPad": _pad("lpad"), "StringRPad": _pad("rpad"), "StringRepeat": fixed("repeat"),
-    "StringInstr": _locate, "StringLocate": _locate,
     "Ascii": fixed("ascii", _INT), "Chr": fixed("chr", _STRING),
     "Hex": only("hex", (_TEXT, _BYTES, _WHOLE), _STRING), "Md5": _digest, "Sha1": _digest, "Sha2": _digest,
     "Round": _round("round"), "BRound": _round("bround"), "Ceil": _ceil_floor("ceil"), "Floor": _ceil_floor("floor"),

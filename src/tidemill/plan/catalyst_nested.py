@@ -8,11 +8,10 @@ import pyarrow as pa
 
 from tidemill.plan.catalyst_lambdas import LAMBDA_RULES
 from tidemill.plan.catalyst_rules import Rule, Translator, call, constant_value, fixed, only, type_of, unsupported
-from tidemill.plan.catalyst_text import is_constant, split_columns
+from tidemill.plan.catalyst_text import is_constant, re2_pattern, split_columns
 from tidemill.plan.catalyst_tree import JsonTree
 from tidemill.schema import DAY_TIME, YEAR_MONTH, type_to_ddl
 from tidemill.task.expressions import Call, Expression, Literal
-from tidemill.task.functions import patterns
 
 _INT, _LONG, _BOOL = pa.int32(), pa.int64(), pa.bool_()
 _SPECIAL = frozenset(".$|()[{^?*+\\")
@@ -109,10 +108,7 @@ def _map_value(node: JsonTree, to: Translator) -> Expression:
 def _element_at(node: JsonTree, to: Translator) -> Expression:
     first = node.children[0]
     if first.name == "StringSplitSQL":
-        if not is_constant(first.children[1]):
-            return call("split_part_any", (*to.args(first), to.arg(node, 1)), pa.string())
-        args = (to.arg(first, 0), to.arg(node, 1))
-        return call("split_part", args, pa.string(), delimiter=to.constant(first, 1))
+        return call("split_part", (*to.args(first), to.arg(node, 1)), pa.string())
     if pa.types.is_map(to.arg(node, 0).type):
         return _map_value(node, to)
     args = (to.arg(node, 0), to.arg(node, 1))
@@ -135,14 +131,11 @@ def _split(node: JsonTree, to: Translator) -> Expression:
         return call("split", args, type_, limit=limit, text=pattern)
     if len(pattern) == 2 and pattern[0] == "\\" and pattern[1] in _SPECIAL:
         return call("split", args, type_, limit=limit, text=pattern[1])
-    try:
-        regex, _ = patterns.java_regex(pattern, dollar=False)
-        patterns.check(regex)
-        if patterns.matches_empty(regex):
-            raise patterns.DifferentRegexError("it can match the empty text")
-    except patterns.DifferentRegexError:
+    found = re2_pattern(pattern)
+    # Arrow looks for the next separator in the rest of the text, as if that were all of it.
+    if found is None or r"\A" in found[0]:
         return split_columns(node, to)
-    return call("split", args, type_, limit=limit, regex=regex)
+    return call("split", args, type_, limit=limit, regex=found[0])
 
 
 def _sort_array(node: JsonTree, to: Translator) -> Expression:

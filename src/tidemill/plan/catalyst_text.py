@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from tidemill.plan.catalyst_rules import Rule, Translator, ansi, call, fixed, type_of, unsupported
+from tidemill.plan.catalyst_rules import Rule, Translator, ansi, call, fixed, only, type_of, unsupported
 from tidemill.plan.catalyst_tree import JsonTree
 from tidemill.schema import type_to_ddl
 from tidemill.task.expressions import Call, Expression, Literal
@@ -24,16 +24,6 @@ _STRING, _INT, _LONG, _BOOL, _BYTES, _DOUBLE = (
 def is_constant(node: JsonTree) -> bool:
     """Whether a child is a constant other than NULL."""
     return node.name == "Literal" and node.fields["value"] is not None
-
-
-def either(constant: Rule, any_: Rule, *positions: int) -> Rule:
-    """``constant`` where the children at ``positions`` are constants, else ``any_``."""
-
-    def rule(node: JsonTree, to: Translator) -> Expression:
-        known = all(p >= len(node.children) or is_constant(node.children[p]) for p in positions)
-        return (constant if known else any_)(node, to)
-
-    return rule
 
 
 def of_children(
@@ -71,18 +61,34 @@ def checked_regex(function: str, type_: pa.DataType, positions: tuple[int, ...],
     return rule
 
 
+def re2_pattern(pattern: str) -> tuple[str, int] | None:
+    """RE2's spelling of a Java pattern that matches no empty text, and how many groups it has; None for none."""
+    try:
+        regex, groups = patterns.java_regex(pattern, dollar=False)
+        patterns.check(regex)
+    except patterns.DifferentRegexError:
+        return None
+    return None if patterns.matches_empty(regex) else (regex, groups)
+
+
+def _every_match(function: str, type_: pa.DataType, *, grouped: bool) -> Rule:
+    """A function of the matches of a pattern: on RE2 where the pattern is a constant that means the same there."""
+    general = checked_regex(f"{function}_java", type_, (0, 1, 2), 2 if grouped else None)
+
+    def rule(node: JsonTree, to: Translator) -> Expression:
+        if not all(is_constant(child) for child in node.children[1:]):
+            return general(node, to)
+        found, group = re2_pattern(to.constant(node, 1)), to.constant(node, 2) if grouped else 0
+        if found is None or not 0 <= group <= min(found[1], 9):
+            return general(node, to)
+        return call(function, (to.arg(node, 0),), type_, regex=found[0], group=group)
+
+    return rule
+
+
 def like_columns(node: JsonTree, to: Translator) -> Expression:
     """LIKE with a pattern that is a column; ILIKE has both sides in small letters already."""
     return call("like_java", to.args(node), _BOOL, escape=str(node.fields["escapeChar"]))
-
-
-def trim_columns(function: str) -> Rule:
-    """Trimmed characters that are a column."""
-
-    def rule(node: JsonTree, to: Translator) -> Expression:
-        return call("trim_any", to.args(node), to.arg(node, 0).type, side=function)
-
-    return rule
 
 
 def _hash(function: str, type_: pa.DataType) -> Rule:
@@ -269,13 +275,21 @@ def _binary_pad(function: str) -> Rule:
     return of_children(function, (0, 1, 2), _BYTES)
 
 
-def _locate_columns(node: JsonTree, to: Translator) -> Expression:
+def _locate(node: JsonTree, to: Translator) -> Expression:
     if node.name == "StringInstr":
-        return call("instr_any", to.args(node), _INT)
+        return call("locate", (*to.args(node), Literal(1, _INT)), _INT)
     searched, text, start = to.args(node)
-    if start == Literal(1, _INT):
-        return call("instr_any", (text, searched), _INT)
-    return call("locate_any", (text, searched, start), _INT, text.nullable or searched.nullable)
+    return call("locate", (text, searched, start), _INT, text.nullable or searched.nullable)
+
+
+def _trim(function: str) -> Rule:
+    """Of blanks, or of the characters of a second text."""
+
+    def rule(node: JsonTree, to: Translator) -> Expression:
+        args = to.args(node)
+        return call(function, args if len(args) > 1 else (*args, Literal(" ", _STRING)), args[0].type)
+
+    return rule
 
 
 def _type_name(node: JsonTree, to: Translator) -> Expression:
@@ -287,7 +301,6 @@ def _split_columns(node: JsonTree, to: Translator) -> Expression:
 
 
 split_columns: Callable[[JsonTree, Translator], Expression] = _split_columns
-locate_columns: Callable[[JsonTree, Translator], Expression] = _locate_columns
 
 TEXT_INVOKED: dict[str, Rule] = {
     "Base64.encode": _base64, "Base32.encode": of_children("to_base32", (0,), _STRING),
@@ -298,7 +311,7 @@ TEXT_INVOKED: dict[str, Rule] = {
     "ByteArrayMethods.contains": of_children("contains_any", (0, 1), _BOOL),
     "ByteArrayMethods.startsWith": of_children("starts_with_any", (0, 1), _BOOL),
     "ByteArrayMethods.endsWith": of_children("ends_with_any", (0, 1), _BOOL),
-    "ByteArray.lpad": _binary_pad("lpad_any"), "ByteArray.rpad": _binary_pad("rpad_any"),
+    "ByteArray.lpad": _binary_pad("lpad"), "ByteArray.rpad": _binary_pad("rpad"),
     "ExpressionImplUtils.isLuhnNumber": of_children("luhn_check", (0,), _BOOL),
     "ExpressionImplUtils.validateUTF8String": _utf8("validate_utf8", _STRING),
     "ExpressionImplUtils.tryValidateUTF8String": _utf8("validate_utf8", _STRING, "try"),
@@ -314,10 +327,20 @@ _TEXTS = pa.list_(_STRING)
 
 TEXT_RULES: dict[str, Rule] = {
     "TryEval": _try,
+    "StringTrim": _trim("trim"), "StringTrimLeft": _trim("ltrim"), "StringTrimRight": _trim("rtrim"),
+    **{
+        name: only(function, (pa.types.is_string,), _STRING)
+        for name, function in {
+            "StringReplace": "replace", "StringTranslate": "translate", "SubstringIndex": "substring_index",
+            "StringLPad": "lpad", "StringRPad": "rpad",
+        }.items()
+    },
+    "StringRepeat": fixed("repeat"),
+    "StringInstr": _locate, "StringLocate": _locate,
     "Murmur3Hash": _hash("hash", _INT), "XxHash64": _hash("xxhash64", _LONG), "Crc32": fixed("crc32", _LONG),
     "UnBase64": _unbase64, "Unhex": _failing("unhex", _BYTES),
-    "RegExpExtractAll": checked_regex("regexp_extract_all", _TEXTS, (0, 1, 2), 2),
-    "RegExpInStr": checked_regex("regexp_instr", _INT, (0, 1, 2)),
+    "RegExpExtractAll": _every_match("regexp_extract_all", _TEXTS, grouped=True),
+    "RegExpInStr": _every_match("regexp_instr", _INT, grouped=False),
     "FormatNumber": _format_number, "FormatString": _format_string,
     "ToCharacter": _to_char, "ToNumber": _to_number("ansi"), "TryToNumber": _to_number("try"),
     "SoundEx": fixed("soundex", _STRING), "Levenshtein": _levenshtein, "Mask": fixed("mask", _STRING),

@@ -239,6 +239,12 @@ jaro_winkler_similarity(s, 'banane') | mask(s) | mask(sn, 'Q', null, '#', '-') |
 luhn_check(cast(l as string)) | quote(s) | is_valid_utf8(s)
 is_valid_utf8(bin) | make_valid_utf8(bin) | try_validate_utf8(bin) | concat_ws('-', s, split(s2, 'a'), null)
 make_valid_utf8(s) | validate_utf8(s)
+substring_index(concat(s, s2), 'aa', 2) | substring_index(concat(s, s), s2, -2) | substring_index(s, s2, i2)
+translate(s, 'ab', chr(0)) | translate(s, s2, sn) | replace(concat(s, s2), s2, sn) | instr(s, '', 0)
+rpad(s, i2 % 30, s2) | lpad(bin, i2 % 30, bin) | jaro_winkler_similarity(concat('😀', s), s2) | instr(s, s2, i2, 1)
+split(s, replace(s2, chr(92), ''), i2) | split(s, '^a') | split(s, 'a|^b', 3) | initcap(concat(s2, s))
+s like concat(replace(s2, chr(92), ''), '%_') | initcap(concat(s, ' éCOLE ', s2))
+levenshtein(repeat(s, 20), concat(s2, repeat(s, 19))) | levenshtein(repeat(s, 20), repeat(s2, 18), i2)
 try_validate_utf8(s) | typeof(s) | typeof(array(i)) | collation(s) | ascii(s) | chr(l) | char(i) | initcap(s)
 repeat(s, i8 % 4)""",
     "encodings": """
@@ -289,7 +295,9 @@ s rlike '\\\\bb' | s rlike 'o\\\\b' | s rlike '\\\\Ba' | s rlike '\\\\Aa.c\\\\z'
 s rlike '\\\\Q.\\\\E' | s rlike '(a|b$)' | s rlike '^$|x$' | regexp_extract(s, '(a+)(.)', i8 % 3 * 0 + 1)
 regexp_extract(s, '(?i)(A)(B)', 2) | regexp_extract(s, 'b$', 0) | regexp_extract(s, '(\\\\w+)\\\\b', 1)
 split(s, 'a(?=b)') | split(s, '\\\\b') | split(s, '(?<=,)') | split(s, '[,.]', 2) | regexp_replace(s, '\\\\b', '|')
-regexp_count(s, '\\\\S+')""",
+regexp_count(s, '\\\\S+') | regexp_extract_all(concat(s, s2), '([a-c])([bx])?', 2) | regexp_extract_all(s, '^(a)', 1)
+regexp_extract_all(s, '.', 0) | regexp_replace(s, '(b)|(a)', '$2\\\\\\\\$1') | regexp_instr(concat('😀', s), 'b')
+regexp_instr(concat(s, '日'), '[b日]')""",
     "formats": """
 format_number(d, 2) | format_number(d, 0) | format_number(f, 3) | format_number(dec, 1) | format_number(dec2, 4)
 format_number(i, 0) | format_number(l, 2) | format_number(d, i8 + 0) | format_number(dec3, 1 + i8)
@@ -323,6 +331,7 @@ factorial(i) | factorial(i8) | width_bucket(d, 0, 10, 5) | width_bucket(d, 10, -
 width_bucket(i, i2, l, l2) | width_bucket(f, -1.5, 100, i) | acosh(d) | asinh(d) | atanh(d) | cot(d) | sec(d2)
 csc(d) | e() | pi() | bit_get(i, 3) | getbit(l, 63) | bit_get(i8, pmod(i, 8)) | bitmap_bit_position(l)
 bitmap_bit_position(i) | bitmap_bucket_number(l) | bitmap_bucket_number(i) | bitmap_count(bin) | positive(i)
+format_number(dec, i2 % 9) | format_number(l, '#,##0') | format_string('%.0f|%,.1f|%-9.2f|%9d|%s', d2, d, d, l, s2)
 nullif(s, 'a') | zeroifnull(d) | equal_null(s, s2) | bround(d, -2) | try_add(dt, 1) | try_add(dt, i)
 assert_true(i is null or i is not null) | coalesce(s, raise_error('none')) is null or true""",
 }

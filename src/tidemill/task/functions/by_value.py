@@ -38,7 +38,6 @@ def by_value(
     sql: tuple[str, ...] = (),
     fails: Fails = False,
     strict: bool = True,
-    size: Callable[..., int] | None = None,
 ) -> Callable[[Rule], Rule]:
     """Register the decorated rule under ``name``.
 
@@ -48,26 +47,22 @@ def by_value(
         As for :func:`~tidemill.task.functions.registry.function`.
     strict : bool
         A NULL argument makes the result NULL, and the rule is not called.
-    size : callable, optional
-        ``size(*values)``: characters that the rule will make, where that may be many times what the values have.
     """
 
     def register(rule: Rule) -> Rule:
-        function(name, sql=sql, fails=fails, strict=strict)(kernel_of(rule, strict=strict, size=size))
+        function(name, sql=sql, fails=fails, strict=strict)(kernel_of(rule, strict=strict))
         return rule
 
     return register
 
 
-def kernel_of(rule: Rule, *, strict: bool = True, size: Callable[..., int] | None = None) -> Kernel:
+def kernel_of(rule: Rule, *, strict: bool = True) -> Kernel:
     """The kernel that calls ``rule`` for every distinct row of arguments."""
 
     def kernel(call: Call, args: list[Value], rows: int) -> Value:
         def result(values: tuple[Any, ...]) -> Any:
             if strict and None in values:
                 return None
-            if size is not None:
-                check_size(size(*values))
             try:
                 return rule(call, *values)
             except RowFailureError as error:
@@ -105,17 +100,28 @@ def _one_column(
     call: Call, args: list[Value], position: int, rows: int, result: Callable[[tuple[Any, ...]], Any]
 ) -> pa.Array:
     constants = [arg.as_py() if isinstance(arg, pa.Scalar) else None for arg in args]
-    encoded = as_array(args[position], rows).dictionary_encode(null_encoding="encode")
+
+    def of_value(value: Any) -> Any:
+        constants[position] = value
+        return result(tuple(constants))
+
+    return map_values(as_array(args[position], rows), of_value, call.type)
+
+
+def map_values(array: pa.Array, rule: Callable[[Any], Any], type_: pa.DataType | None = None) -> pa.Array:
+    """``rule`` of every distinct value, NULL among them, as ``type_`` (text if None); -0.0 is not 0.0."""
+    bits = array.view(pa.int64()) if pa.types.is_float64(array.type) else array
+    encoded = bits.dictionary_encode(null_encoding="encode")
+    values = encoded.dictionary.view(array.type) if bits is not array else encoded.dictionary
     results: list[Any] = []
     made = 0
-    for value in encoded.dictionary.to_pylist():
-        constants[position] = value
-        results.append(result(tuple(constants)))
+    for value in values.to_pylist():
+        results.append(rule(value))
         if isinstance(results[-1], str | bytes):
             made += len(results[-1])
             check_size(made)
-    distinct = pa.array(results, call.type)
-    if made and len(results) < rows:
+    distinct = pa.array(results, type_ or pa.string())
+    if made and len(results) < len(array):
         check_size(pc.sum(pc.binary_length(distinct).take(encoded.indices)).as_py() or 0)
     return distinct.take(encoded.indices)
 

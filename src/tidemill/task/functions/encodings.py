@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import base64
-import binascii
 import hmac
-import re
-import urllib.parse
-import zlib
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from tidemill.task.expressions import Call
-from tidemill.task.functions.by_value import RowFailureError, by_value
-from tidemill.task.functions.registry import fails_unless_try
+from tidemill.task.functions import encoding_kernels as kernels
+from tidemill.task.functions.by_value import RowFailureError, by_value, kernel_of
+from tidemill.task.functions.registry import Value, as_array, fails_unless_try
+from tidemill.task.functions.text_buffers import Bytes, Longs, Texts, check_rows, longs, made, of_columns, texts
+from tidemill.task.functions.text_rules import as_text, made_valid
+
+Bad = npt.NDArray[np.int8]
 
 _CHARSETS = {
     "UTF-8": ("utf-8", "utf-8"), "UTF8": ("utf-8", "utf-8"), "US-ASCII": ("ascii", "ascii"),
@@ -33,8 +41,19 @@ def _charset(name: str) -> str:
     return upper
 
 
-@by_value("encode", sql=("encode", "to_binary"), fails=True)
-def _encode(call: Call, text: str, charset: str) -> bytes:
+def _is_utf8(charset: Value) -> bool:
+    return isinstance(charset, pa.Scalar) and charset.is_valid and charset.as_py().upper() == "UTF-8"
+
+
+@of_columns("encode", sql=("encode", "to_binary"), fails=True)
+def _encode(call: Call, args: list[Value], rows: int) -> Value:
+    """``args`` are text and character set."""
+    if _is_utf8(args[1]):
+        return as_array(args[0], rows).cast(pa.binary())
+    return kernel_of(_encoded)(call, [as_array(args[0], rows), args[1]], rows)
+
+
+def _encoded(call: Call, text: str, charset: str) -> bytes:
     name = _charset(charset)
     try:
         content = text.encode(_CHARSETS[name][0])
@@ -43,8 +62,14 @@ def _encode(call: Call, text: str, charset: str) -> bytes:
     return b"\xfe\xff" + content if name == "UTF-16" and text else content
 
 
-@by_value("decode_bytes", sql=("decode(bytes, charset)",), fails=True)
-def _decode(call: Call, content: bytes, charset: str) -> str:
+@of_columns("decode_bytes", sql=("decode(bytes, charset)",), fails=True)
+def _decode(call: Call, args: list[Value], rows: int) -> Value:
+    """``args`` are bytes and character set."""
+    text = as_text(as_array(args[0], rows)) if _is_utf8(args[1]) else None
+    return kernel_of(_text_of)(call, [as_array(args[0], rows), args[1]], rows) if text is None else text
+
+
+def _text_of(call: Call, content: bytes, charset: str) -> str:
     name = _charset(charset)
     encoding = _CHARSETS[name][1]
     for mark, marked in _MARKS.get(name, ()):
@@ -57,66 +82,33 @@ def _decode(call: Call, content: bytes, charset: str) -> str:
         raise RowFailureError("the bytes are no text of the character set") from None
 
 
-@by_value("base64")
-def _base64(call: Call, content: bytes) -> str:
-    text = base64.b64encode(content).decode()
-    if not call.option("lines"):
-        return text
-    return "\r\n".join(text[i : i + 76] for i in range(0, len(text), 76))
+@of_columns("base64")
+def _base64(call: Call, args: list[Value], rows: int) -> Value:
+    content, lines = texts(args[0], rows), bool(call.option("lines"))
+    return made(call.type, content.valid, lambda ends, room: kernels.base64(*content.parts, lines, ends, room))
 
 
-_BASE64 = {letter: n for n, letter in enumerate(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/")}
-_STRICT_BASE64 = re.compile(r"[A-Za-z0-9+/\s]*={0,2}\s*\Z")
+def _decoded(
+    call: Call, args: list[Value], rows: int, write: Callable[[Texts, Bad, Longs, Bytes], None], what: str, hint: str
+) -> pa.Array:
+    """What a kernel makes of texts; those that are bad fail, or are NULL with the mode ``try``."""
+    text, bad = texts(args[0], rows), np.zeros(rows, np.int8)
+    result = made(call.type, text.valid, lambda ends, room: write(text, bad, ends, room))
+    wrong = text.valid & (bad != 0)
+    if call.option("mode") == "ansi":
+        check_rows(call, args, wrong, what, hint=hint)
+    return pc.if_else(pa.array(wrong), pa.scalar(None, call.type), result) if wrong.any() else result
 
 
-@by_value("unbase64", sql=("unbase64", "to_binary(x, 'base64')"), fails=fails_unless_try)
-def _unbase64(call: Call, text: str) -> bytes | None:
+@of_columns("unbase64", sql=("unbase64", "to_binary(x, 'base64')"), fails=fails_unless_try)
+def _unbase64(call: Call, args: list[Value], rows: int) -> Value:
     """What Java's MIME decoder gives, which passes over what is not of the alphabet."""
-    content = _mime_decoded(text.encode(), strict=bool(call.option("strict")))
-    if content is None and fails_unless_try(call):
-        raise RowFailureError("the text is no Base64", hint="use try_to_binary(x, 'base64') to get NULL")
-    return content
+    strict = bool(call.option("strict"))
 
+    def write(text: Texts, bad: Bad, ends: Longs, room: Bytes) -> None:
+        kernels.unbase64(*text.parts, strict, bad, ends, room)
 
-def _mime_decoded(source: bytes, *, strict: bool) -> bytes | None:
-    if strict and not _valid_base64(source.decode()):
-        return None
-    bits = count = position = 0
-    result = bytearray()
-    while position < len(source):
-        letter = source[position]
-        position += 1
-        if letter == ord("="):
-            if count == 2:
-                following = source[position : position + 1]
-                position += 1
-                if following != b"=":
-                    return None
-            elif count == 0:
-                return None
-            break
-        value = _BASE64.get(letter)
-        if value is None:
-            continue
-        bits, count = bits << 6 | value, count + 1
-        if count == 4:
-            result += bits.to_bytes(3, "big")
-            bits = count = 0
-    if count == 1:
-        return None
-    if count:
-        result += (bits << 6 * (4 - count)).to_bytes(3, "big")[: count - 1]
-    return None if any(letter in _BASE64 or letter == ord("=") for letter in source[position:]) else bytes(result)
-
-
-def _valid_base64(text: str) -> bool:
-    """Spark's own check of ``to_binary(x, 'base64')``: whole groups of four, with padding or without."""
-    plain = re.sub(r"[ \t\r\n]", "", text)
-    match = re.fullmatch(r"([A-Za-z0-9+/]*)(={0,2})", plain)
-    if match is None:
-        return False
-    letters, padding = len(match[1]), len(match[2])
-    return letters % 4 != 1 and (not padding or (letters + padding) % 4 == 0)
+    return _decoded(call, args, rows, write, "the text is no Base64", "use try_to_binary(x, 'base64') to get NULL")
 
 
 @by_value("to_base32")
@@ -146,35 +138,40 @@ def _from_base32(call: Call, text: str) -> bytes:
     return bytes(result)
 
 
-@by_value("unhex", sql=("unhex", "to_binary"), fails=lambda call: call.option("mode") == "ansi")
-def _unhex(call: Call, text: str) -> bytes | None:
-    if re.fullmatch("[0-9a-fA-F]*", text, re.ASCII) is None:
-        if call.option("mode") == "ansi":
-            raise RowFailureError("the text is no hexadecimal number", hint="use unhex to get NULL")
-        return None
-    return binascii.unhexlify("0" + text if len(text) % 2 else text)
+@of_columns("unhex", sql=("unhex", "to_binary"), fails=lambda call: call.option("mode") == "ansi")
+def _unhex(call: Call, args: list[Value], rows: int) -> Value:
+    def write(text: Texts, bad: Bad, ends: Longs, room: Bytes) -> None:
+        kernels.unhex(*text.parts, bad, ends, room)
+
+    return _decoded(call, args, rows, write, "the text is no hexadecimal number", "use unhex to get NULL")
 
 
-@by_value("url_encode")
-def _url_encode(call: Call, text: str) -> str:
-    return urllib.parse.quote_plus(text, safe="*").replace("~", "%7E")
+@of_columns("url_encode")
+def _url_encode(call: Call, args: list[Value], rows: int) -> Value:
+    text = texts(args[0], rows)
+    return made(call.type, text.valid, lambda ends, room: kernels.url_encode(*text.parts, ends, room))
 
 
-_ESCAPE = re.compile(r"%(?:[0-9a-fA-F]{2}|\+[0-9a-fA-F])")
+@of_columns("url_decode", sql=("url_decode", "try_url_decode"), fails=fails_unless_try)
+def _url_decode(call: Call, args: list[Value], rows: int) -> Value:
+    def write(text: Texts, bad: Bad, ends: Longs, room: Bytes) -> None:
+        kernels.url_decode(*text.parts, bad, ends, room)
+
+    raw = replace(call, type=pa.binary())
+    content = _decoded(raw, args, rows, write, "the text is no encoded URL", "use try_url_decode to get NULL")
+    return made_valid(call, content)
 
 
-@by_value("url_decode", sql=("url_decode", "try_url_decode"), fails=fails_unless_try)
-def _url_decode(call: Call, text: str) -> str | None:
-    if "%" in _ESCAPE.sub("", text):
-        if fails_unless_try(call):
-            raise RowFailureError("the text is no encoded URL", hint="use try_url_decode to get NULL")
-        return None
-    return urllib.parse.unquote_plus(re.sub(r"%\+", "%0", text), errors="replace")
-
-
-@by_value("crc32")
-def _crc32(call: Call, content: bytes) -> int:
-    return zlib.crc32(content)
+@of_columns("conv", fails=True)
+def _conv(call: Call, args: list[Value], rows: int) -> Value:
+    """A number in another base, in 64 unsigned bits; digits end at the first character that is none."""
+    number, bad = texts(args[0], rows), np.zeros(rows, np.int8)
+    (source, known), (target, given) = (longs(arg, rows) for arg in args[1:])
+    valid = number.valid & known & given
+    result = made(call.type, valid, lambda ends, room: kernels.conv(*number.parts, source, target, bad, ends, room))
+    check_rows(call, args, valid & (bad == 3), "the result does not fit its type", "TM3002", "conv has 64 bits")
+    none = valid & (bad == 2)
+    return pc.if_else(pa.array(none), pa.scalar(None, call.type), result) if none.any() else result
 
 
 @by_value("hmac", fails=True)

@@ -12,8 +12,8 @@ from tidemill.errors import EvaluationError
 from tidemill.task.expressions import Call
 from tidemill.task.functions import failures, growth
 from tidemill.task.functions.arithmetic import from_numpy, to_numpy
-from tidemill.task.functions.by_value import by_value
 from tidemill.task.functions.registry import Value, as_array, function
+from tidemill.task.functions.text_buffers import nullable, of_columns, texts
 
 _FACTORIALS = pa.array([math.factorial(n) for n in range(21)], pa.int64())
 _BITMAP = 32768
@@ -81,9 +81,14 @@ def _bit_position(call: Call, args: list[Value], rows: int) -> Value:
     return from_numpy(result, pa.int64(), array)
 
 
-@by_value("bitmap_count")
-def _bitmap_count(call: Call, content: bytes) -> int:
-    return int.from_bytes(content, "big").bit_count()
+_ONES = np.array([byte.bit_count() for byte in range(256)])
+
+
+@of_columns("bitmap_count")
+def _bitmap_count(call: Call, args: list[Value], rows: int) -> Value:
+    content = texts(args[0], rows)
+    before = np.concatenate([[0], np.cumsum(_ONES[content.raw])])
+    return nullable(before[content.last] - before[content.first], call.type, content.valid)
 
 
 @function("space", size=growth.spaces)

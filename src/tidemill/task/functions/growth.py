@@ -62,26 +62,6 @@ def spaces(call: Call, args: list[Value], rows: int) -> float:
     return _total(_counts(args[0]), rows)
 
 
-def padded(call: Call, args: list[Value], rows: int) -> float:
-    """Of a text, and the characters that it is to have; the texts of the padding are made as well."""
-    padding = str(call.option("padding"))
-    widest = max((len(letter.encode()) for letter in padding), default=0)
-    width = _counts(args[1])
-    longest = width if isinstance(width, float) else float(width.max(initial=0.0))
-    return _total(lengths(args[0], rows), rows) + 2 * widest * longest * rows
-
-
-def replaced(call: Call, args: list[Value], rows: int) -> float:
-    """Of a text in which one constant takes the place of another."""
-    search, by = str(call.option("search")).encode(), str(call.option("replacement")).encode()
-    size = _total(lengths(args[0], rows), rows)
-    more = len(by) - len(search)
-    if more <= 0 or not search or not size:
-        return size
-    found = pc.count_substring(args[0], search.decode())
-    return size + more * _total(_counts(found), rows)
-
-
 def replaced_by_pattern(call: Call, args: list[Value], rows: int) -> float:
     """Of a text in which a constant takes the place of what a pattern finds; groups of it are part of the text."""
     size, by = _total(lengths(args[0], rows), rows), str(call.option("replacement")).encode()

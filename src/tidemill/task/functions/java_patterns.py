@@ -132,8 +132,8 @@ def _group(pattern: str, number: int) -> re.Pattern[str]:
     return compiled
 
 
-@by_value("rlike_java", sql=("RLIKE", "regexp", "regexp_like"), fails=True)
-def _rlike(call: Call, text: str, pattern: str) -> bool:
+def matches(call: Call, text: str, pattern: str) -> bool:
+    """``text RLIKE pattern``."""
     return _compiled(pattern)[0].search(text) is not None
 
 
@@ -143,12 +143,12 @@ def _extract(call: Call, text: str, pattern: str, group: int) -> str:
     return (found[group] or "") if found else ""
 
 
-@by_value("regexp_extract_all", sql=("regexp_extract_all", "regexp_count"), fails=True)
+@by_value("regexp_extract_all_java", sql=("regexp_extract_all", "regexp_count"), fails=True)
 def _extract_all(call: Call, text: str, pattern: str, group: int) -> list[str]:
     return [found[group] or "" for found in _group(pattern, group).finditer(text)]
 
 
-@by_value("regexp_instr", fails=True)
+@by_value("regexp_instr_java", sql=("regexp_instr",), fails=True)
 def _instr(call: Call, text: str, pattern: str, group: int) -> int:
     found = _compiled(pattern)[0].search(text)
     return found.start() + 1 if found else 0
@@ -184,6 +184,17 @@ def _replacement(text: str, groups: int) -> tuple[str | int, ...]:
     return tuple(pieces)
 
 
+def re2_replacement(text: str, groups: int) -> str | None:
+    """The replacement as RE2 spells it, or None where it has no spelling or an error."""
+    try:
+        pieces = _replacement(text, groups)
+    except RowFailureError:
+        return None
+    if any(isinstance(piece, int) and piece > 9 for piece in pieces):
+        return None
+    return "".join(f"\\{p}" if isinstance(p, int) else p.replace("\\", "\\\\") for p in pieces)
+
+
 @by_value("regexp_replace_java", sql=("regexp_replace",), fails=True)
 def _replace(call: Call, text: str, pattern: str, replacement: str, start: int) -> str:
     """Matches from code point ``start`` on; look-behind sees what is before."""
@@ -202,22 +213,23 @@ def _replace(call: Call, text: str, pattern: str, replacement: str, start: int) 
     return "".join(kept) + text[last:]
 
 
-@by_value("split_java", sql=("split",), fails=True)
-def _split(call: Call, text: str, pattern: str, limit: int) -> list[str]:
+def parts(call: Call, text: str, pattern: str, limit: int) -> list[str]:
     """Java's ``split`` with a limit, or -1: an empty match gives letters, none at the beginning of the text."""
     compiled = _compiled(pattern)[0]
     if not pattern:
-        parts = list(text) or [""]
-        return parts if limit <= 0 or len(parts) <= limit else [*parts[: limit - 1], "".join(parts[limit - 1 :])]
-    parts, last = [], 0
+        letters = list(text) or [""]
+        few = limit <= 0 or len(letters) <= limit
+        return letters if few else [*letters[: limit - 1], "".join(letters[limit - 1 :])]
+    found_parts: list[str] = []
+    last = 0
     for found in compiled.finditer(text):
-        if 0 < limit <= len(parts) + 1:
+        if 0 < limit <= len(found_parts) + 1:
             break
         if found.end() == 0:
             continue
-        parts.append(text[last : found.start()])
+        found_parts.append(text[last : found.start()])
         last = found.end()
-    return [*parts, text[last:]]
+    return [*found_parts, text[last:]]
 
 
 @lru_cache(512)
@@ -228,6 +240,6 @@ def _like_compiled(pattern: str, escape: str) -> re.Pattern[str]:
         raise RowFailureError(str(error)) from None
 
 
-@by_value("like_java", sql=("LIKE", "ILIKE"), fails=True)
-def _like(call: Call, text: str, pattern: str) -> bool:
+def is_like(call: Call, text: str, pattern: str) -> bool:
+    """``text LIKE pattern``."""
     return _like_compiled(pattern, str(call.option("escape"))).match(text) is not None

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import re
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidemill.task.expressions import Call
 from tidemill.task.functions import growth
+from tidemill.task.functions.cut_kernels import marked
+from tidemill.task.functions.lists import Lists, put_together
 from tidemill.task.functions.registry import Value, as_array, function
+from tidemill.task.functions.text_buffers import cut, of_columns, texts
+from tidemill.task.functions.text_positions import code_point_of
 
 _LINE_ENDS = r"\n\r\x{85}\x{2028}\x{2029}"
 _JAVA_SPACE = r"\t\n\x0B\f\r "
@@ -208,3 +213,24 @@ def _extract(call: Call, args: list[Value], rows: int) -> Value:
 @function("regexp_replace", size=growth.replaced_by_pattern)
 def _replace(call: Call, args: list[Value], rows: int) -> Value:
     return pc.replace_substring_regex(args[0], str(call.option("regex")), str(call.option("replacement")))
+
+
+@of_columns("regexp_extract_all", sql=("regexp_extract_all", "regexp_count"))
+def _extract_all(call: Call, args: list[Value], rows: int) -> Value:
+    """RE2 puts marks around the group of every match, bytes that no text has; what is between them is cut out."""
+    array = as_array(args[0], rows)
+    group = b"\xff\\%d\xfe" % int(call.option("group"))
+    found = texts(pc.replace_substring_regex(array, str(call.option("regex")), group), rows)
+    ends, nothing = np.zeros(rows + 1, np.int64), np.zeros(0, np.int32)
+    marked(*found.parts, ends, nothing, nothing)
+    ends[1:][~found.valid] = 0
+    np.cumsum(ends, out=ends)
+    every = np.ones(int(ends[-1]), np.bool_)
+    values = cut(pa.string(), found, every, lambda first, last: marked(*found.parts, ends, first, last))
+    return put_together(call.type, Lists(found.valid, ends, values))
+
+
+@of_columns("regexp_instr")
+def _instr(call: Call, args: list[Value], rows: int) -> Value:
+    array = as_array(args[0], rows)
+    return code_point_of(array, pc.find_substring_regex(array, str(call.option("regex"))))

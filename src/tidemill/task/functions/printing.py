@@ -1,4 +1,4 @@
-"""``format_number`` and ``format_string``, with the roundings of Java's formatters."""
+"""``format_number`` and ``format_string`` of one value, with the roundings of Java's formatters."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from typing import Any
 import pyarrow as pa
 
 from tidemill.task.expressions import Call
-from tidemill.task.functions.by_value import by_value
 
 _WIDE = decimal.Context(prec=1200)
 _PATTERN = re.compile(r"([#,]*)([0,]*)(?:\.(0*)(#*))?")
@@ -47,14 +46,18 @@ def number_pattern(pattern: str) -> tuple[int, int, int, int]:
     return group, least, *fraction
 
 
-@by_value("format_number")
-def _format_number(call: Call, value: Any, digits: int | str) -> str | None:
+def number_layout(digits: int | str) -> tuple[int, int, int, int]:
+    """What :func:`number_pattern` says, for the second argument of ``format_number``."""
     if isinstance(digits, str):
-        group, least, fewest, most = number_pattern(digits) if digits else (3, 0, 0, 0)
-    else:
-        if digits < 0:
-            return None
-        group, least, fewest, most = 3, 1, digits, digits
+        return number_pattern(digits) if digits else (3, 0, 0, 0)
+    return 3, 1, digits, digits
+
+
+def number_text(call: Call, value: Any, digits: int | str) -> str | None:
+    """``format_number`` of one value, however large."""
+    group, least, fewest, most = number_layout(digits)
+    if most < 0:
+        return None
     if isinstance(value, float) and not math.isfinite(value):
         return "NaN" if value != value else "-\u221e" if value < 0 else "\u221e"
     shortest = decimal.Decimal(repr(value)) if isinstance(value, float) else decimal.Decimal(value)
@@ -158,18 +161,9 @@ def _check(match: re.Match[str], number: int, types: tuple[pa.DataType, ...]) ->
         raise UnknownFormatError(match[0])
 
 
-@by_value("format_string", sql=("format_string", "printf"), strict=False)
-def _format_string(call: Call, *values: Any) -> str | None:
-    text = str(call.option("format"))
-    types = tuple(arg.type for arg in call.args)
-    return "".join(_printed(piece, values, types) for piece in pieces(text, types))
-
-
-def _printed(piece: Piece, values: tuple[Any, ...], types: tuple[pa.DataType, ...]) -> str:
-    conversion, flags, width, precision, number = piece
-    if not conversion:
-        return flags
-    value = values[number]
+def printed(piece: Piece, value: Any, type_: pa.DataType) -> str:
+    """A value, or None for NULL, as a piece of a format shows it."""
+    conversion, flags, width, precision, _ = piece
     if conversion in "bB":
         shown = str(value).lower() if isinstance(value, bool) else "false" if value is None else "true"
     elif value is None:
@@ -179,7 +173,7 @@ def _printed(piece: Piece, values: tuple[Any, ...], types: tuple[pa.DataType, ..
     elif conversion == "c":
         shown = chr(value)
     elif conversion in "xXo":
-        shown = format(value & (2 ** types[number].bit_width - 1), conversion.lower())
+        shown = format(value & (2**type_.bit_width - 1), conversion.lower())
         return _upper(conversion, _padded(shown, flags, width))
     else:
         return _upper(conversion, _number(conversion, flags, width, precision, value))

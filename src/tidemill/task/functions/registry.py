@@ -101,7 +101,7 @@ def as_array(value: Value, rows: int) -> pa.Array:
     if isinstance(value, pa.Scalar):
         if not pa.types.is_primitive(value.type):
             check_size(float(pa.repeat(value, 1).nbytes) * rows)
-        return pa.repeat(value, rows)
+        return pa.repeat(value, rows) if rows else pa.nulls(0, value.type)  # no array is not repeated 0 times
     if isinstance(value, pa.ChunkedArray):
         return value.combine_chunks()
     return value

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import binascii
 import hashlib
 from collections.abc import Callable
 
@@ -11,8 +10,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidemill.task.expressions import Call
-from tidemill.task.functions import failures, growth
+from tidemill.task.functions import digest_kernels, failures, growth
+from tidemill.task.functions.by_value import map_values
+from tidemill.task.functions.encoding_kernels import bit_digits, hexadecimal
+from tidemill.task.functions.lists import keep, put_together, take_apart, validity
 from tidemill.task.functions.registry import Kernel, Value, as_array, function
+from tidemill.task.functions.sizes import check_size
+from tidemill.task.functions.text_buffers import bitmap, longs, made, of_columns, texts
+from tidemill.task.functions.text_edits import capitalised
 
 
 def map_distinct(array: pa.Array, change: Callable[[str], str | None]) -> pa.Array:
@@ -44,7 +49,7 @@ def _capital(text: str) -> str:
     return " ".join(word[:1].title() + word[1:].lower() for word in text.split(" "))
 
 
-function("initcap")(_cased(lambda array: map_distinct(array, _capital), _capital))
+function("initcap")(_cased(capitalised, _capital))
 
 
 @function("length", sql=("length", "char_length", "character_length", "len"))
@@ -71,48 +76,28 @@ def _concat(call: Call, args: list[Value], rows: int) -> Value:
 
 @function("concat_ws", strict=False, size=growth.joined_by)
 def _concat_ws(call: Call, args: list[Value], rows: int) -> Value:
+    """``args`` are the separator and texts or arrays of texts, whose NULLs are left out."""
     separator, *parts = (as_array(arg, rows) for arg in args)
     if not parts:
         return pc.if_else(separator.is_valid(), "", pa.scalar(None, pa.string()))
+    joined, begun = _one_text(parts[0], separator)
     # Not null_handling="skip": Arrow 26 then drops the rows in which every part is NULL.
-    joined, begun = pc.fill_null(parts[0], ""), parts[0].is_valid()
     for part in parts[1:]:
-        longer = pc.if_else(begun, pc.binary_join_element_wise(joined, part, separator), part)
-        joined = pc.if_else(part.is_valid(), longer, joined)
-        begun = pc.or_(begun, part.is_valid())
+        text, present = _one_text(part, separator)
+        longer = pc.if_else(begun, pc.binary_join_element_wise(joined, text, separator), text)
+        joined = pc.if_else(present, longer, joined)
+        begun = pc.or_(begun, present)
     return pc.if_else(separator.is_valid(), joined, pa.scalar(None, pa.string()))
 
 
-_TRIMS = {
-    "trim": (pc.utf8_trim, r"^[{0}]+|[{0}]+$"),
-    "ltrim": (pc.utf8_ltrim, r"^[{0}]+"),
-    "rtrim": (pc.utf8_rtrim, r"[{0}]+$"),
-}
-
-
-def _trim(call: Call, args: list[Value], rows: int) -> Value:
-    characters = str(call.option("characters", " "))
-    return _TRIMS[call.function][0](args[0], characters) if characters else args[0]
-
-
-function("trim", sql=("trim", "btrim", "trim(BOTH x FROM s)"))(_trim)
-function("ltrim", sql=("ltrim", "trim(LEADING x FROM s)"))(_trim)
-function("rtrim", sql=("rtrim", "trim(TRAILING x FROM s)"))(_trim)
-
-
-@function("replace", size=growth.replaced)
-def _replace(call: Call, args: list[Value], rows: int) -> Value:
-    search = str(call.option("search"))
-    return pc.replace_substring(args[0], search, str(call.option("replacement"))) if search else args[0]
-
-
-@function("translate")
-def _translate(call: Call, args: list[Value], rows: int) -> Value:
-    table: dict[int, str | None] = {}
-    target = str(call.option("target"))
-    for position, letter in enumerate(str(call.option("source"))):
-        table.setdefault(ord(letter), target[position] if position < len(target) else None)
-    return map_distinct(as_array(args[0], rows), lambda text: text.translate(table))
+def _one_text(part: pa.Array, separator: pa.Array) -> tuple[pa.Array, pa.Array]:
+    """A part of ``concat_ws`` as one text, empty where there is none, and where there is one."""
+    if pa.types.is_list(part.type):
+        lists = take_apart(part, len(part))
+        kept = keep(lists, validity(lists.values))
+        part = pc.binary_join(put_together(pa.list_(pa.string()), kept), separator)
+        return pc.fill_null(part, ""), pa.array(kept.lengths > 0)
+    return pc.fill_null(part, ""), part.is_valid()
 
 
 @function("repeat", size=growth.repeated)
@@ -161,58 +146,41 @@ def _contains(call: Call, args: list[Value], rows: int) -> Value:
 def _hex(call: Call, args: list[Value], rows: int) -> Value:
     array = as_array(args[0], rows)
     if pa.types.is_integer(array.type):
-        encoded = array.dictionary_encode()
-        numbers = encoded.dictionary.to_pylist()
-        return pa.array([f"{n & (2**64 - 1):X}" for n in numbers], pa.string()).take(encoded.indices)
-    encoded = array.cast(pa.binary()).dictionary_encode()
-    texts = [binascii.hexlify(b).decode().upper() for b in encoded.dictionary.to_pylist()]
-    return pa.array(texts, pa.string()).take(encoded.indices)
+        return _digits(array, 4)
+    text = texts(array, rows)
+    return made(call.type, text.valid, lambda ends, room: hexadecimal(*text.parts, ends, room))
+
+
+@of_columns("bin")
+def _bin(call: Call, args: list[Value], rows: int) -> Value:
+    return _digits(as_array(args[0], rows), 1)
+
+
+def _digits(array: pa.Array, bits: int) -> pa.Array:
+    numbers, valid = longs(array, len(array))
+    return made(pa.string(), valid, lambda ends, room: bit_digits(numbers, bits, ends, room))
+
+
+_DIGESTS: dict[str, tuple[int, Callable[..., None]]] = {
+    "md5": (32, digest_kernels.md5),
+    "sha1": (40, digest_kernels.sha1),
+    "sha224": (56, lambda raw, first, last, room: digest_kernels.sha256(raw, first, last, True, room)),
+    "sha256": (64, lambda raw, first, last, room: digest_kernels.sha256(raw, first, last, False, room)),
+}
+"""Digits, and the kernel that writes them."""
 
 
 def _digest(call: Call, args: list[Value], rows: int) -> Value:
-    name = str(call.option("algorithm"))
-    encoded = as_array(args[0], rows).dictionary_encode()
-    texts = [hashlib.new(name, b).hexdigest() for b in encoded.dictionary.to_pylist()]
-    return pa.array(texts, pa.string()).take(encoded.indices)
+    name, array = str(call.option("algorithm")), as_array(args[0], rows)
+    if name not in _DIGESTS:
+        return map_values(array, lambda b: None if b is None else hashlib.new(name, b).hexdigest())
+    size, write = _DIGESTS[name]
+    content = texts(array, rows)
+    check_size(size * rows)
+    room = np.empty(size * rows, np.uint8)
+    write(*content.parts, room)
+    ends = np.arange(rows + 1, dtype=np.int32) * np.int32(size)
+    return pa.Array.from_buffers(call.type, rows, [bitmap(content.valid), pa.py_buffer(ends), pa.py_buffer(room)])
 
 
 function("digest", sql=("md5", "sha", "sha1", "sha2"))(_digest)
-
-
-@function("split_part", fails=True)
-def _split_part(call: Call, args: list[Value], rows: int) -> Value:
-    """``args`` are text and part number; the delimiter is an option."""
-    text, number = as_array(args[0], rows), as_array(args[1], rows)
-    delimiter = str(call.option("delimiter"))
-    zero = pc.and_(text.is_valid(), pc.fill_null(pc.equal(number, 0), False))
-    if failures.any_true(zero):
-        raise failures.failure("the number of a part must not be 0", zero, text)
-    parts = pc.split_pattern(text, delimiter) if delimiter else pa.array([[t] for t in [""]] * 0)
-    if not delimiter:
-        first = pc.is_in(number, value_set=pa.array([1, -1], number.type))
-        result = pc.if_else(first, text, "")
-        return pc.if_else(pc.and_(text.is_valid(), number.is_valid()), result, pa.scalar(None, pa.string()))
-    counts = pc.fill_null(pc.list_value_length(parts), 0).to_numpy(zero_copy_only=False).astype(np.int64)
-    wanted = pc.fill_null(number, 0).to_numpy(zero_copy_only=False).astype(np.int64)
-    index = np.where(wanted > 0, wanted - 1, counts + wanted)
-    inside = (index >= 0) & (index < counts)
-    starts = np.cumsum(counts) - counts
-    found = parts.flatten().take(pa.array(np.where(inside, starts + index, 0), mask=~inside))
-    present = pc.and_(text.is_valid(), number.is_valid())
-    return pc.if_else(present, pc.fill_null(found, ""), pa.scalar(None, pa.string()))
-
-
-@function("substring_index")
-def _substring_index(call: Call, args: list[Value], rows: int) -> Value:
-    array = as_array(args[0], rows)
-    delimiter, count = str(call.option("delimiter")), int(call.option("count"))
-    if not delimiter or count == 0:
-        return pc.if_else(array.is_valid(), "", pa.scalar(None, pa.string()))
-
-    def cut(text: str) -> str:
-        # Occurrences are found from the left for positive counts and from the right for negative ones.
-        if count > 0:
-            return delimiter.join(text.split(delimiter)[:count])
-        return delimiter.join(text.rsplit(delimiter, abs(count))[count:]) if delimiter in text else text
-
-    return map_distinct(array, cut)

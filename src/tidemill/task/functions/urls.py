@@ -5,9 +5,13 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from tidemill.task.expressions import Call
-from tidemill.task.functions.by_value import RowFailureError, by_value
-from tidemill.task.functions.registry import fails_unless_try
+from tidemill.task.functions.by_value import RowFailureError, kernel_of
+from tidemill.task.functions.registry import Value, as_array, fails_unless_try
+from tidemill.task.functions.text_buffers import of_columns
 
 _OTHER = "[^\\x00-\\x7f\\x80-\\x9f\\s]"  # what URI calls "other": not ASCII, no control character, no blank
 _ESCAPED = "%[0-9a-fA-F]{2}"
@@ -95,8 +99,54 @@ def _authority(text: str) -> tuple[str, str | None, str | None]:
     raise _NoUrlError(text)
 
 
-@by_value("parse_url", sql=("parse_url", "try_parse_url"), fails=fails_unless_try)
-def _parse_url(call: Call, text: str, part: str, key: str | None = None) -> str | None:
+_LETTERS = rf"(?:[{_UNRESERVED}:@&=+$,;/]|{_ESCAPED})"
+_MORE = rf"(?:[{_UNRESERVED};/?:@&=+$,\[\]]|{_ESCAPED})"
+_COMMON = (
+    rf"\A(?P<scheme>{_SCHEME.pattern})://(?P<authority>(?P<host>{_HOST.pattern})(?::[0-9]{{0,9}})?)"
+    rf"(?P<path>(?:/{_LETTERS}*)?)(?P<query>(?:\?{_MORE}*)?)(?P<fragment>(?:#{_MORE}*)?)\z"
+)
+"""URLs with a host's name, perhaps a port, and without a user, in ASCII."""
+_PLAIN_KEY = re.compile("[A-Za-z0-9_]+")
+
+
+@of_columns("parse_url", sql=("parse_url", "try_parse_url"), fails=fails_unless_try)
+def _parse_url(call: Call, args: list[Value], rows: int) -> Value:
+    """``args`` are a URL, the name of a part, and for a query perhaps a key: RE2 takes common URLs apart."""
+    array = as_array(args[0], rows)
+    constants = [arg.as_py() for arg in args[1:] if isinstance(arg, pa.Scalar)]
+    if len(constants) < len(args) - 1 or None in constants or not _simple(*constants):
+        return as_array(kernel_of(_parse)(call, [array, *args[1:]], rows), rows)
+    parts = pc.extract_regex(array, _COMMON)
+    result = _common_part(parts, *constants)
+    rest = pc.and_(array.is_valid(), parts.is_null())
+    if not pc.any(rest).as_py():
+        return result
+    few = array.filter(rest)
+    return pc.replace_with_mask(result, rest, kernel_of(_parse)(call, [few, *args[1:]], len(few)))
+
+
+def _simple(part: str, key: str | None = None) -> bool:
+    return key is None or (part == "QUERY" and _PLAIN_KEY.fullmatch(key) is not None)
+
+
+def _common_part(parts: pa.Array, part: str, key: str | None = None) -> pa.Array:
+    scheme, authority, host, path, query, fragment = (pc.struct_field(parts, n) for n in range(6))
+    null = pa.scalar(None, pa.string())
+    if key is not None:
+        found = pc.extract_regex(query, rf"(?:\A\?|&){key}=(?P<value>[^&]*)")
+        return pc.struct_field(found, 0)
+    whole = {"HOST": host, "PATH": path, "PROTOCOL": scheme, "AUTHORITY": authority}
+    if part in whole:
+        return whole[part]
+    if part == "FILE":
+        return pc.binary_join_element_wise(path, query, "")
+    marked = {"QUERY": query, "REF": fragment}.get(part)
+    if marked is None:
+        return pa.nulls(len(parts), pa.string())
+    return pc.if_else(pc.equal(pc.binary_length(marked), 0), null, pc.utf8_slice_codeunits(marked, 1))
+
+
+def _parse(call: Call, text: str, part: str, key: str | None = None) -> str | None:
     if key is not None and part != "QUERY":
         return None
     try:
