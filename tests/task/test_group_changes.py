@@ -99,6 +99,9 @@ def test_a_list_that_is_too_large_fails_until_its_group_is_smaller(monkeypatch: 
     lists = grouping(
         Accumulator("collect_list", 1, recomputed=True), counted, results=(Result("collect_list", INT, LIST, 1, 2),)
     )
+    silent, unread = build(0, GroupChanges(lists, False)), MemoryContext()
+    assert run(silent, unread, keyed(lists, pairs("+80 2 6"))) == []
+    assert [weight for _, weight, _ in unread.failing_rows] == [1]
     operator, context = build(0, GroupChanges(lists, True)), MemoryContext()
     both = keyed(lists, pairs("+2 1 5 | +40 2 6 | +40 3 7"))
     assert changes(run(operator, context, both)) == {(1, (5, 5)): 1, (2, (6,) * 40): 1, (3, (7,) * 40): 1}

@@ -62,6 +62,8 @@ def _finish_one(result: Result, kind: str, values: Sequence[pa.Array], counts: n
         raise list_too_large()
     if kind in ("collect_list", "collect_set"):
         return _empty_for_null(values[0])
+    if kind == "ordered_list":
+        return _null_for_empty(values[0])
     if result.function == "count" or (len(values) == 1 and not kind.startswith("sum")):
         return values[0]
     if kind in POWERS:
@@ -166,6 +168,12 @@ def _empty_for_null(lists: pa.Array) -> pa.Array:
     lengths = pc.fill_null(pc.list_value_length(lists), 0).to_numpy()
     offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
     return pa.ListArray.from_arrays(column(offsets).cast(pa.int32()), lists.flatten())
+
+
+def _null_for_empty(lists: pa.Array) -> pa.Array:
+    """The ordered list of a group without values is NULL."""
+    empty = pc.fill_null(pc.equal(pc.list_value_length(lists), 0), True).to_numpy(zero_copy_only=False)
+    return lists.take(column(np.arange(len(lists)), empty)) if empty.any() else lists
 
 
 def _fitting(result: Result, empty: npt.NDArray[np.bool_], beyond: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:

@@ -106,8 +106,7 @@ def _ordered_lists(accumulator: Accumulator, ids: _Ints, values: pa.Array, weigh
     if options["limit"]:
         places = np.arange(len(rows)) - np.repeat(_before(counts)[:-1], counts)
         rows, counts = rows[places < options["limit"]], np.minimum(counts, options["limit"])
-    offsets = column(_before(counts), np.append(counts == 0, False)).cast(pa.int32())
-    return pa.ListArray.from_arrays(offsets, wanted.take(column(rows)), type=pa.list_(wanted.type))
+    return _lists(wanted.take(column(rows)), _before(counts))
 
 
 def first_of_order(accumulator: Accumulator, values: pa.Array, ids: _Ints | None = None) -> _Ints:
