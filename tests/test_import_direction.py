@@ -29,7 +29,7 @@ LAYERS = (
     {"plan"},
     {"task"},
     {"sources", "formats", "state", "exchange"},
-    {"connectors", "objectstore", "schema", "ddl", "errors", "config", "kernel_cache", "kernel_sources"},
+    {"connectors", "objectstore", "schema", "ddl", "errors", "config", "kernel_cache", "kernel_sources", "zones"},
 )
 """From top to bottom. A room imports itself and the layers below; rooms of one layer do not know each other,
 except those at the top and the bottom."""

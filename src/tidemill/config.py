@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class Settings:
-    """How a mill runs. None of these changes a result.
+    """How a mill runs. None of these but ``time_zone`` changes a result.
 
     Parameters
     ----------
@@ -64,6 +64,10 @@ class Settings:
         a quarter for caches. After an epoch that had to do so, the next one admits half as much, down to 64 KiB. A
         batch of input and slices of what is made of it come on top. Where one value, the list of a group, or the rows
         of a window's partition are too large the view has the error TM3020. 0 for a quarter of the machine's memory.
+    time_zone : str
+        Session time zone of views, as ``spark.sql.session.timeZone`` is of Spark's queries: a region such as
+        ``Europe/Berlin``, or an offset such as ``+05:30``. A root keeps the one that it was created with, which is
+        ``UTC`` unless this says otherwise; another one is TM1040 as soon as there are tables.
     spark_conf : dict
         More Spark settings.
     """
@@ -87,6 +91,7 @@ class Settings:
     listing_seconds: float = 1.0
     allowed_paths: str = ""
     memory_bytes: int = 0
+    time_zone: str = ""
     spark_conf: dict[str, str] = field(default_factory=dict)
 
 

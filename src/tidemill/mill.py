@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from types import TracebackType
 from typing import Any
@@ -66,7 +67,7 @@ class Mill:
     Raises
     ------
     TidemillError
-        TM1002, TM1003, TM1004, TM1010, TM1011, TM1022 when the root cannot be opened for writing;
+        TM1002, TM1003, TM1004, TM1010, TM1011, TM1022, TM1040 when the root cannot be opened for writing;
         TM6001, TM6002 when Java is missing or too old.
 
     Notes
@@ -87,7 +88,8 @@ class Mill:
         with contextlib.ExitStack() as undo:
             taken = Root(root, self.settings)  # before Spark starts: a root that cannot be used is told at once
             undo.callback(taken.release)
-            self.spark = spark or create_session(self.settings)
+            zone = taken.recovered.catalog.time_zone
+            self.spark = spark or create_session(replace(self.settings, time_zone=zone))
             if self._owns_spark:
                 undo.callback(stop_session, self.spark)
             self._within = taken.within

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.csv
 
 from tidemill.errors import TidemillError, nearest
+from tidemill.zones import UTC
 
 _WIDEST = 60
 
@@ -43,6 +44,24 @@ def check_format(format_: str) -> None:
 def with_epoch(table: pa.Table, epoch: int) -> pa.Table:
     """The table with a first column ``__epoch``."""
     return table.add_column(0, "__epoch", pa.array([epoch] * table.num_rows, pa.int64()))
+
+
+def shown_in(table: pa.Table, time_zone: str) -> pa.Table:
+    """The table with timestamps that are shown as the clocks of a time zone show them; they stay the same instants."""
+    schema = pa.schema([f.with_type(_type_in(f.type, time_zone)) for f in table.schema])
+    return table if schema == table.schema else table.cast(schema)
+
+
+def _type_in(type_: pa.DataType, zone: str) -> pa.DataType:
+    if pa.types.is_timestamp(type_) and type_.tz:
+        return pa.timestamp(type_.unit, zone)
+    if pa.types.is_list(type_):
+        return pa.list_(type_.value_field.with_type(_type_in(type_.value_type, zone)))
+    if pa.types.is_struct(type_):
+        return pa.struct([f.with_type(_type_in(f.type, zone)) for f in type_])
+    if pa.types.is_map(type_):
+        return pa.map_(_type_in(type_.key_type, zone), _type_in(type_.item_type, zone))
+    return type_
 
 
 def _write_table(table: pa.Table, stream: IO[bytes]) -> None:
@@ -81,11 +100,13 @@ def _shown(value: Any) -> str:
     return text if len(text) <= _WIDEST else text[: _WIDEST - 1] + "…"
 
 
-def _text(value: Any) -> str:
+def _text(value: Any, exact: bool = False) -> str:
+    """``exact`` is for programs: a time that is not of UTC has its offset behind it."""
     if isinstance(value, bytes):
         return value.decode("utf-8", "backslashreplace")
     if isinstance(value, datetime.datetime):
-        return value.replace(tzinfo=None).isoformat(" ")
+        with_offset = exact and value.tzinfo is not None and str(value.tzinfo) != UTC
+        return (value if with_offset else value.replace(tzinfo=None)).isoformat(" ")
     return str(value)
 
 
@@ -122,7 +143,7 @@ def _printable(table: pa.Table) -> pa.Table:
         type_ = column.type
         if pa.types.is_binary(type_) or pa.types.is_timestamp(type_) or pa.types.is_nested(type_):
             column = pa.chunked_array(
-                [pa.array([None if v is None else _text(v) for v in _readable(column)], pa.string())]
+                [pa.array([None if v is None else _text(v, exact=True) for v in _readable(column)], pa.string())]
             )
         columns.append(column)
     return pa.Table.from_arrays(columns, names=table.column_names)
@@ -159,7 +180,7 @@ def _json_value(value: Any) -> Any:
         return [_json_value(v) for v in value]
     if isinstance(value, float) and not math.isfinite(value):
         return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
-    return value if value is None or isinstance(value, bool | int | float | str) else _text(value)
+    return value if value is None or isinstance(value, bool | int | float | str) else _text(value, exact=True)
 
 
 def _write_arrow(table: pa.Table, stream: IO[bytes]) -> None:

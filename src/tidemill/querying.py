@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import pyarrow as pa
 
 from tidemill.command_settings import settings
+from tidemill.output import shown_in
 from tidemill.plan.numbered import numbered
 from tidemill.plan.simple_select import apply_select, parse_select
 from tidemill.plan.statement_words import parse_reading
@@ -53,15 +54,16 @@ def _rows(snapshot: Snapshot, query: str, epoch: int | None, master: str | None)
     table = None
     if select is not None and snapshot.readable(select.view):
         table = apply_select(select, snapshot.read(select.view, epoch))
+    zone = snapshot.catalog.time_zone
     if table is not None:
-        return table
+        return shown_in(table, zone)
     from tidemill.runtime.session import session
     from tidemill.runtime.view_frame import fetch, query_views
 
     with session(settings(master)) as spark:
         table = fetch(query_views(spark, snapshot, query, epoch))
     is_plan = table.column_names == ["plan"] and table.num_rows == 1 and query.lstrip()[:7].upper() == "EXPLAIN"
-    return str(table["plan"][0].as_py()) if is_plan else table
+    return str(table["plan"][0].as_py()) if is_plan else shown_in(table, zone)
 
 
 def follow(root: str, view: str, from_epoch: int) -> Iterator[tuple[int, pa.Table]]:
@@ -72,7 +74,7 @@ def follow(root: str, view: str, from_epoch: int) -> Iterator[tuple[int, pa.Tabl
         epoch = snapshot.first_epoch(view)
         rows = first_rows(snapshot, view, epoch)
         if rows.num_rows:
-            yield epoch, rows
+            yield epoch, shown_in(rows, snapshot.catalog.time_zone)
     else:
         snapshot.check_readable(view, epoch)
     while True:
@@ -81,7 +83,7 @@ def follow(root: str, view: str, from_epoch: int) -> Iterator[tuple[int, pa.Tabl
         while epoch < snapshot.version.epoch:
             epoch += 1
             for changes in snapshot.change_tables(view, epoch):
-                yield epoch, changes
+                yield epoch, shown_in(changes, snapshot.catalog.time_zone)
         if not alive:
             return
         time.sleep(_POLL_SECONDS)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import tempfile
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -145,7 +146,8 @@ def plan_script(root: str, path: Path, given: Settings, *, may_replace: bool, ma
     except TidemillError as error:
         if error.number != "TM1001":
             raise
-    with session(given) as spark:
+    catalog = catalog.in_zone(given.time_zone)
+    with session(replace(given, time_zone=catalog.time_zone)) as spark:
         declaration = Declaration(spark, catalog, epoch, Within(given.allowed_paths))
         _fill(declaration, path, may_replace, may_drop)
     lines = [f"{c.action:8}{c.kind:6}{c.name}{_needs(c, declaration.changed)}" for c in declaration.changes]

@@ -11,6 +11,7 @@ from tidemill.formats.values.time_pattern import NO_PATTERN, TimePattern, compil
 from tidemill.formats.values.time_zones import zone_names
 from tidemill.objectstore.connection import SPELT_CONNECTION
 from tidemill.objectstore.queue_options import NOTIFICATION_OPTIONS, SPELT_NOTIFICATIONS
+from tidemill.zones import UTC, is_utc
 
 
 def bad_option(name: str, value: str, hint: str) -> TidemillError:
@@ -75,7 +76,8 @@ _SPELT = {
         "recursiveFileLookup", "rescuedDataColumn", "retainBytes", "rowsPerSecond",
         "schemaEvolutionMode", "schemaHints", "schemaInferenceSampleBytes", "schemaInferenceSampleFiles",
         "stateLocation",
-        "timestampFormat", "timestampFormat.*", "timestampNTZFormat", "timestampUnit", "unescapedQuoteHandling",
+        "timeZone", "timestampFormat", "timestampFormat.*", "timestampNTZFormat", "timestampUnit",
+        "unescapedQuoteHandling",
         "watermarkDelay", *SPELT_CONNECTION, *SPELT_NOTIFICATIONS,
     )
 }  # fmt: skip
@@ -151,6 +153,23 @@ def time_pattern(given: Mapping[str, str], name: str) -> TimePattern:
 
 
 def time_patterns(given: Mapping[str, str]) -> TimePatterns:
-    """``dateFormat``, ``timestampFormat`` and ``timestampNTZFormat`` of a table. Errors as :func:`time_pattern`."""
+    """``dateFormat``, ``timestampFormat``, ``timestampNTZFormat`` and ``timeZone`` of a table.
+
+    Errors as :func:`time_pattern`.
+    """
     without_zone = time_pattern(given, "timestampNTZFormat") if "timestampntzformat" in given else None
-    return TimePatterns(time_pattern(given, "dateFormat"), time_pattern(given, "timestampFormat"), without_zone)
+    patterns = time_pattern(given, "dateFormat"), time_pattern(given, "timestampFormat"), without_zone
+    return TimePatterns(*patterns, zone=_zone(given))
+
+
+ZONE_OPTION = "timezone"
+"""What a table's ``timeZone`` is called here: that of timestamps whose texts have none."""
+
+
+def _zone(given: Mapping[str, str]) -> str | None:
+    """``timeZone`` of a table; None for UTC."""
+    text = given.get(ZONE_OPTION, UTC)
+    try:
+        return None if is_utc(text) else text
+    except TidemillError as error:
+        raise bad_option("timeZone", text, error.hint) from error

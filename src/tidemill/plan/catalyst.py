@@ -23,9 +23,11 @@ from tidemill.plan.algebra import Node, Project
 from tidemill.plan.alter_table import AlterTable, parse_alter_table
 from tidemill.plan.catalyst_python import refused
 from tidemill.plan.catalyst_recursion import RecursionLimits
+from tidemill.plan.catalyst_zones import with_zone
 from tidemill.plan.statements import CreateTable, CreateView, Query, Source, Statement
 from tidemill.schema import DAY_TIME, YEAR_MONTH, Field, Schema, check_storable, type_from_spark
 from tidemill.task.expressions import Ref
+from tidemill.zones import UTC
 
 _RULES_THAT_LOSE_RELATIONS = (
     "ConvertToLocalRelation",
@@ -74,15 +76,16 @@ _CLAUSES = ("RECURSIVE", "TABLESAMPLE", "PIVOT")
 
 
 class Catalyst:
-    """Parses statements and plans queries over the tables and views registered with it."""
+    """Parses statements and plans queries over the tables and views registered with it, in a time zone."""
 
-    def __init__(self, spark: SparkSession) -> None:
+    def __init__(self, spark: SparkSession, time_zone: str = UTC) -> None:
+        self._zone = time_zone
         self._outer = spark
         self._spark = spark.newSession()
         ours = (_OPTIMIZER + rule for rule in _RULES_THAT_LOSE_RELATIONS + _RULES_WE_DO_OURSELVES)
         excluded = ",".join((*ours, _MERGE_SUBQUERIES))
         self._spark.conf.set(_EXCLUDED, excluded)
-        self._spark.conf.set("spark.sql.session.timeZone", "UTC")
+        self._spark.conf.set("spark.sql.session.timeZone", time_zone)
         self._spark.conf.set("spark.sql.ansi.enabled", "true")
         self._relations: dict[int, str] = {}
         self._marks: dict[str, str] = {}
@@ -172,7 +175,7 @@ class Catalyst:
         TidemillError
             TM2001 for a syntax error, TM2004 when a name or type does not resolve, TM2105 for a function
             whose value is not decided by the rows, TM2107 for one of the user's own, TM2017 for a DataFrame
-            of another time zone, TM21xx for what is not supported yet.
+            of another time zone than the mill, TM21xx for what is not supported yet.
         """
         text = query if isinstance(query, str) else ""
         try:
@@ -200,7 +203,7 @@ class Catalyst:
                 raise
             got = message.split(" SQLSTATE: ")[0]
             raise TidemillError("TM2004", "the query does not resolve", got=got, hint="") from error
-        nodes = catalyst_expressions.read_plan(plan)
+        nodes = with_zone(catalyst_expressions.read_plan(plan), self._zone)
         try:
             levels, rows = self._limit(_LEVELS), self._limit(_ROWS)
             limits = RecursionLimits(levels, None if rows is None else rows - 1)
@@ -249,7 +252,7 @@ class Catalyst:
     def _check_deterministic(self, analyzed: Any, query: str, at: tuple[int, int]) -> None:
         text = analyzed.toJSON()
         catalyst_frames.check_python(text)
-        catalyst_frames.check_settings(text)
+        catalyst_frames.check_settings(text, self._zone)
         name = _changing(text)
         if name is not None:
             error = _not_decided(name)

@@ -48,10 +48,11 @@ from tidemill.plan.catalyst_text import (
 from tidemill.plan.catalyst_time import TIME_RULES
 from tidemill.plan.catalyst_tree import TRANSLATED, JsonTree, read_expression, read_plan, tree
 from tidemill.plan.catalyst_variant import VARIANT_RULES, no_column, variant_as
+from tidemill.plan.catalyst_zones import in_zone, zone_option
 from tidemill.schema import type_to_ddl
 from tidemill.task.expressions import Expression, Literal, Ref
 from tidemill.task.functions import java_patterns, patterns
-from tidemill.task.functions.cast import cast_can_fail, castable
+from tidemill.task.functions.cast import cast_can_fail, castable, counts_in_zone
 from tidemill.task.functions.decimal_types import arithmetic_type, rounded_type
 from tidemill.task.functions.variant import VARIANT
 
@@ -87,7 +88,7 @@ def translate(node: JsonTree, inputs: Mapping[int, int]) -> Expression:
         rule = _RULES.get(node.name)
         if rule is None:
             raise unsupported(_shown(node))
-        return rule(node, Translator(inputs, translate))
+        return in_zone(node, rule)(node, Translator(inputs, translate))
 
 
 def _shown(node: JsonTree) -> str:
@@ -145,15 +146,14 @@ def _cast(node: JsonTree, to: Translator) -> Expression:
         return value
     if not castable(value.type, target):
         raise unsupported(f"CAST({type_to_ddl(value.type)} AS {type_to_ddl(target)})")
-    if node.fields.get("timeZoneId", "UTC") not in (None, "UTC", "Etc/UTC"):
-        raise unsupported(f"CAST in time zone {node.fields['timeZoneId']}", "set spark.sql.session.timeZone to UTC")
+    zone = zone_option(node) if counts_in_zone(value.type, target) else {}
     if not cast_can_fail(value.type, target):
-        return call("cast", (value,), target, mode="ansi")
+        return call("cast", (value,), target, mode="ansi", **zone)
     lenient = pa.types.is_string(value.type) and pa.types.is_temporal(target)
     # try_to_timestamp arrives as a LEGACY cast, which for dates and timestamps means NULL on bad text.
     mode = "try" if lenient and node.fields.get("evalMode") == "LEGACY" else eval_mode(node)
     inexact = pa.types.is_floating(value.type) and pa.types.is_decimal(target)
-    return call("cast", (value,), target, value.nullable or mode == "try" or inexact, mode=mode)
+    return call("cast", (value,), target, value.nullable or mode == "try" or inexact, mode=mode, **zone)
 
 
 def _case_when(node: JsonTree, to: Translator) -> Expression:

@@ -21,13 +21,13 @@ from pyspark.sql.types import StructType
 from tidemill.errors import TidemillError
 from tidemill.plan.statement_words import no_query
 from tidemill.schema import Schema
+from tidemill.zones import same_zone
 
 _PYTHON = re.compile(
     r'"class":"[\w.]*\.(PythonUDAF|PythonUDTF|ScalaUDF|ScalaUDAF|PythonMapInArrow|MapInArrow|MapInPandas)"'
 )
 _NAMED = re.compile(r'"class":"[\w.]*\.(?:PythonUDAF|ScalaUDF)"[^}]*?"name":"([^"]*)"')
 _ZONE = re.compile(r'"timeZoneId":"([^"]+)"')
-_UTC = frozenset({"UTC", "Etc/UTC", "GMT", "Z", "+00:00", "Etc/GMT", "Universal", "Zulu"})
 
 
 def struct(spark: SparkSession, schema: Schema) -> StructType:
@@ -83,15 +83,15 @@ def check_python(text: str) -> None:
         )
 
 
-def check_settings(text: str) -> None:
-    """TM2017 when a DataFrame was analysed with another time zone than views have."""
-    for zone in _ZONE.findall(text):
-        if zone not in _UTC:
+def check_settings(text: str, time_zone: str) -> None:
+    """TM2017 when a DataFrame was analysed with another time zone than the mill has."""
+    for zone in dict.fromkeys(_ZONE.findall(text)):
+        if not same_zone(zone, time_zone):
             raise TidemillError(
                 "TM2017",
-                "a DataFrame for a view must be built with the session time zone UTC",
-                got=zone,
-                hint="set spark.sql.session.timeZone to UTC before building it",
+                "a DataFrame for a view must be built with the time zone of the mill",
+                got=f"{zone}, and the mill has {time_zone}",
+                hint=f"set spark.sql.session.timeZone to {time_zone} before building it",
             )
 
 

@@ -10,7 +10,8 @@ import pyarrow as pa
 
 from tidemill.plan.catalyst_rules import Rule, Translator, call, type_of, unsupported
 from tidemill.plan.catalyst_tree import JsonTree
-from tidemill.schema import DAY_TIME, YEAR_MONTH, type_to_ddl
+from tidemill.plan.catalyst_zones import zone_option
+from tidemill.schema import DAY_TIME, TIMESTAMP, YEAR_MONTH, type_to_ddl
 from tidemill.task.expressions import Expression, Literal
 from tidemill.task.functions.intervals import UNITS
 from tidemill.task.functions.time_text import MICROS_PER_DAY
@@ -114,7 +115,7 @@ def _field(type_: pa.DataType, unit: int, within: int = 0) -> Rule:
 
 
 def plus_interval(node: JsonTree, to: Translator) -> Expression:
-    """A date or timestamp and an interval; without time zones a day has 24 hours."""
+    """A date or timestamp and an interval, whose days are those of the session's time zone."""
     value, interval = to.arg(node, 0), to.arg(node, 1)
     if interval.type not in INTERVALS:
         raise unsupported(f"{node.name} with an interval that is not a constant")
@@ -131,7 +132,21 @@ def plus_interval(node: JsonTree, to: Translator) -> Expression:
             raise unsupported(f"{node.name} with an interval of less than a day")
         return call("date_add", (value, Literal(number.value // MICROS_PER_DAY, pa.int32())), pa.date32())
     unit = "month" if interval.type == YEAR_MONTH else "microsecond"
-    return call("timestamp_add", (value, number), value.type, unit=unit)
+    zone = zone_option(node) if value.type == TIMESTAMP else {}
+    if zone and _mixes_days(node.children[1]):
+        raise unsupported(f"{node.name} with days and more than a day of hours in a time zone", "add them one by one")
+    return call("timestamp_add", (value, number), value.type, unit=unit, **zone)
+
+
+def _mixes_days(interval: JsonTree) -> bool:
+    """Whether a constant interval has days of the calendar and hours that are, or make, days, too."""
+    if interval.name != "Literal" or interval.fields["dataType"] != "interval":
+        return False
+    parts = _PART.findall(str(interval.fields["value"]))
+    days = sum(int(number) for number, unit in parts if unit == "day")
+    times = [Decimal(number) * UNITS[unit] for number, unit in parts if unit not in (*_MONTHS, "day")]
+    micros = sum(times, Decimal(0))
+    return abs(micros) >= MICROS_PER_DAY or bool(days and micros and (days < 0) != (micros < 0))
 
 
 def _as_int(number: Expression) -> Expression:

@@ -7,6 +7,7 @@ from tidemill.plan.catalyst_rules import Rule, Translator, unsupported
 from tidemill.plan.catalyst_text import TEXT_INVOKED
 from tidemill.plan.catalyst_tree import JsonTree, evaluator
 from tidemill.plan.catalyst_variant import VARIANT_INVOKED
+from tidemill.plan.catalyst_zones import in_zone
 from tidemill.task.expressions import Expression
 
 _INVOKED: dict[str, Rule] = {**JSON_INVOKED, **TEXT_INVOKED, **VARIANT_INVOKED}
@@ -45,4 +46,6 @@ def invoked(node: JsonTree, to: Translator) -> Expression:
     rule = _INVOKED.get(_method_name(node))
     if rule is None:
         raise unsupported(invoked_name(node))
+    if _evaluator(node):
+        rule = in_zone(JsonTree(_evaluator(node), node.children[0].fields, ()), rule)
     return rule(node, to)

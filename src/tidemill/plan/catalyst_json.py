@@ -7,6 +7,7 @@ import pyarrow as pa
 from tidemill.plan.catalyst_intervals import INTERVALS
 from tidemill.plan.catalyst_rules import Rule, Translator, call, type_of, unsupported
 from tidemill.plan.catalyst_tree import JsonTree
+from tidemill.plan.catalyst_zones import zone_option
 from tidemill.schema import type_to_ddl
 from tidemill.task.expressions import Call, Expression
 from tidemill.task.functions.variant import VARIANT
@@ -49,8 +50,9 @@ def _from_json(node: JsonTree, to: Translator) -> Expression:
     type_ = type_of(node.fields["schema"])
     _check_read(type_)
     name = options.get("columnnameofcorruptrecord", _DEFAULT_CORRUPT)
+    zone = zone_option(node)
     known = pa.types.is_struct(type_) and type_.get_field_index(name) >= 0
-    return call("from_json", (to.arg(node, 0),), type_, True, mode=mode, corrupt=name if known else None)
+    return call("from_json", (to.arg(node, 0),), type_, True, mode=mode, corrupt=name if known else None, **zone)
 
 
 def _check_read(type_: pa.DataType) -> None:
@@ -77,7 +79,7 @@ def _to_json(node: JsonTree, to: Translator) -> Expression:
         return call("variant_to_json", (value,), pa.string(), True)
     _check_written(value.type)
     ignore = options.get("ignorenullfields", "true").lower() != "false"
-    return call("to_json", (value,), pa.string(), ignore_nulls=ignore)
+    return call("to_json", (value,), pa.string(), ignore_nulls=ignore, **zone_option(node.children[0]))
 
 
 def _check_written(type_: pa.DataType) -> None:

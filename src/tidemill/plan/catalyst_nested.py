@@ -10,7 +10,8 @@ from tidemill.plan.catalyst_lambdas import LAMBDA_RULES
 from tidemill.plan.catalyst_rules import Rule, Translator, call, constant_value, fixed, only, type_of, unsupported
 from tidemill.plan.catalyst_text import is_constant, re2_pattern, split_columns
 from tidemill.plan.catalyst_tree import JsonTree
-from tidemill.schema import DAY_TIME, YEAR_MONTH, type_to_ddl
+from tidemill.plan.catalyst_zones import zone_option
+from tidemill.schema import DAY_TIME, TIMESTAMP_NTZ, YEAR_MONTH, type_to_ddl
 from tidemill.task.expressions import Call, Expression, Literal
 
 _INT, _LONG, _BOOL = pa.int32(), pa.int64(), pa.bool_()
@@ -148,7 +149,8 @@ def _sequence(node: JsonTree, to: Translator) -> Expression:
     if pa.types.is_date(args[0].type) or pa.types.is_timestamp(args[0].type):
         if len(args) > 2 and args[2].type not in (DAY_TIME, YEAR_MONTH):
             raise unsupported("sequence of times with this step", "write the step as INTERVAL '1' DAY or MONTH")
-        return call("sequence_of_times", args, pa.list_(args[0].type))
+        zone = {} if args[0].type == TIMESTAMP_NTZ else zone_option(node)
+        return call("sequence_of_times", args, pa.list_(args[0].type), **zone)
     if not pa.types.is_integer(args[0].type):
         raise unsupported(f"sequence of {type_to_ddl(args[0].type)}", "sequences of integers and times are understood")
     return call("sequence", args, pa.list_(args[0].type))

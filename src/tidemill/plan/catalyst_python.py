@@ -7,6 +7,8 @@ import pyarrow as pa
 from tidemill.errors import TidemillError
 from tidemill.plan.catalyst_rules import Rule, Translator, call, type_of
 from tidemill.plan.catalyst_tree import JsonTree
+from tidemill.plan.catalyst_zones import zone_of
+from tidemill.schema import TIMESTAMP
 from tidemill.task.expressions import Expression
 from tidemill.task.functions.python_functions import KINDS, ROW_KINDS, python_version
 
@@ -24,6 +26,11 @@ def _python_udf(node: JsonTree, to: Translator) -> Expression:
     args, type_ = to.args(node), type_of(node.fields["dataType"])
     if kind not in ROW_KINDS and any(pa.types.is_struct(t) for t in (type_, *(a.type for a in args))):
         raise refused(name, "pandas and Arrow functions of structs", "use a function of rows, or the fields")
+    zone = zone_of(node)
+    if zone is not None and any(_has_instants(t) for t in (type_, *(a.type for a in args))):
+        raise refused(
+            name, f"it takes or gives a TIMESTAMP, in the time zone {zone}", "use TIMESTAMP_NTZ, or unix_micros(t)"
+        )
     if not args:
         raise refused(name, "it has no arguments", "write a constant")
     java = node.fields["java"].func()
@@ -34,6 +41,10 @@ def _python_udf(node: JsonTree, to: Translator) -> Expression:
         raise refused(name, f"it is {len(command)} bytes", "let it load large data from a module")
     options = {"name": name, "kind": kind, "command": command, "python": python_version()}
     return call("python_function", args, type_, True, **options)
+
+
+def _has_instants(type_: pa.DataType) -> bool:
+    return type_ == TIMESTAMP or any(_has_instants(type_.field(i).type) for i in range(type_.num_fields))
 
 
 def refused(name: str, why: str, hint: str) -> TidemillError:

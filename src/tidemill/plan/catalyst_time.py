@@ -6,6 +6,7 @@ import pyarrow as pa
 
 from tidemill.plan.catalyst_rules import Rule, Translator, call, fixed, only, type_of, unsupported
 from tidemill.plan.catalyst_tree import JsonTree
+from tidemill.plan.catalyst_zones import instants, shown, zone_of, zone_option
 from tidemill.schema import TIMESTAMP, TIMESTAMP_NTZ
 from tidemill.task.expressions import Expression, Literal
 from tidemill.task.functions.date_patterns import can_parse, can_print
@@ -32,7 +33,7 @@ def _truncate(node: JsonTree, to: Translator) -> Expression:
     unit = _TRUNC_UNITS.get(name.lower())
     if unit is None or (date and unit not in _DATE_UNITS):
         return Literal(None, value.type)
-    return call("trunc_date" if date else "trunc_timestamp", (value,), value.type, unit=unit)
+    return call("trunc_date" if date else "trunc_timestamp", (value,), value.type, unit=unit, **zone_option(node))
 
 
 def _next_day(node: JsonTree, to: Translator) -> Expression:
@@ -48,7 +49,7 @@ def _date_format(node: JsonTree, to: Translator) -> Expression:
         raise unsupported(f"date_format with the pattern {pattern!r}")
     value = to.arg(node, 0)
     if node.name == "FromUnixTime":
-        value = call("timestamp_seconds", (value,), TIMESTAMP)
+        value = shown(call("timestamp_seconds", (value,), TIMESTAMP), zone_of(node))
     return call("date_format", (value,), pa.string(), pattern=pattern)
 
 
@@ -56,7 +57,8 @@ def _parsed(node: JsonTree, value: Expression, pattern: str, type_: pa.DataType)
     if not can_parse(pattern):
         raise unsupported(f"to_timestamp with the pattern {pattern!r}")
     mode = "ansi" if node.fields["failOnError"] else "try"
-    return call("parse_timestamp", (value,), type_, value.nullable or mode == "try", pattern=pattern, mode=mode)
+    found = call("parse_timestamp", (value,), type_, value.nullable or mode == "try", pattern=pattern, mode=mode)
+    return instants(found, zone_of(node)) if type_ == TIMESTAMP else found
 
 
 def _get_timestamp(node: JsonTree, to: Translator) -> Expression:
@@ -68,7 +70,7 @@ def _unix_timestamp(node: JsonTree, to: Translator) -> Expression:
     if pa.types.is_string(value.type):
         value = _parsed(node, value, to.constant(node, 1), TIMESTAMP)
     elif pa.types.is_date(value.type):
-        value = call("cast", (value,), TIMESTAMP, mode="ansi")
+        value = call("cast", (value,), TIMESTAMP, mode="ansi", **zone_option(node))
     return call("unix_timestamp", (value,), pa.int64())
 
 
@@ -77,7 +79,10 @@ def _timestamp_add(node: JsonTree, to: Translator) -> Expression:
     unit = {"DAYOFYEAR": "day"}.get(node.fields["unit"].upper(), node.fields["unit"].lower())
     if unit not in _TRUNC_UNITS:
         raise unsupported(f"timestampadd of {unit}")
-    return call("timestamp_add", (value, quantity), value.type, unit=unit)
+    # Hours are as long as they are; only an interval counts those that make days as days.
+    calendar = value.type == TIMESTAMP and _TRUNC_UNITS[unit] in ("day", *_DATE_UNITS)
+    zone = zone_option(node) if calendar else {}
+    return call("timestamp_add", (value, quantity), value.type, unit=unit, **zone)
 
 
 def _timestamp_diff(node: JsonTree, to: Translator) -> Expression:
@@ -95,9 +100,11 @@ def _make_date(node: JsonTree, to: Translator) -> Expression:
 
 def _make_timestamp(node: JsonTree, to: Translator) -> Expression:
     mode = "ansi" if node.fields["failOnError"] else "try"
-    args = to.args(node)
+    args, type_, zone = to.args(node), type_of(node.fields["dataType"]), zone_of(node)
     nullable = mode == "try" or any(a.nullable for a in args)
-    return call("make_timestamp", args, type_of(node.fields["dataType"]), nullable, mode=mode)
+    if zone is not None and type_ == TIMESTAMP and len(args) == _PARTS:
+        args = (*args, Literal(zone, _STRING))
+    return call("make_timestamp", args, type_, nullable, mode=mode)
 
 
 def _in_zone(function: str) -> Rule:
@@ -115,7 +122,8 @@ def _convert_timezone(node: JsonTree, to: Translator) -> Expression:
 
 
 def _months_between(node: JsonTree, to: Translator) -> Expression:
-    return call("months_between", (to.arg(node, 0), to.arg(node, 1)), pa.float64(), round=to.constant(node, 2))
+    times = (to.arg(node, 0), to.arg(node, 1))
+    return call("months_between", times, pa.float64(), round=to.constant(node, 2), **zone_option(node))
 
 
 def _precise_timestamp(node: JsonTree, to: Translator) -> Expression:
@@ -125,6 +133,8 @@ def _precise_timestamp(node: JsonTree, to: Translator) -> Expression:
 
 
 _INT, _LONG, _STRING = pa.int32(), pa.int64(), pa.string()
+_PARTS = 6
+"""Arguments of make_timestamp without a zone."""
 
 TIME_RULES: dict[str, Rule] = {
     **{

@@ -143,12 +143,14 @@ def _complete(nodes: list[dict[str, Any]], expression: Any) -> None:
             fields["hset"] = [_java_value(value) for value in _elements(java.hset())]
         elif name in ("LikeAll", "LikeAny", "NotLikeAll", "NotLikeAny"):
             fields["patterns"] = [_java_value(value) for value in _elements(java.patterns())]
-        elif name == "Literal" and fields["dataType"] == "binary":
-            fields["value"] = java.value()
+        elif name == "Literal" and fields["dataType"] in ("binary", "timestamp"):
+            fields["value"] = java.value()  # JSON has a text in the time zone of some session
         elif name == "Literal" and isinstance(fields["dataType"], dict) and java.value() is not None:
             fields["nested"] = _java_nested(java.value(), java.dataType())
         elif name == "Literal" and fields["dataType"] == "object" and evaluator(fields) in _WITH_OPTIONS:
             fields["options"] = _java_map(java.value().options())
+            zone = java.value().timeZoneId()
+            fields["timeZoneId"] = zone.get() if zone.isDefined() else None
         elif name in _WITH_OPTIONS:
             fields["options"] = _java_map(java.options())
         elif name == "PivotFirst":

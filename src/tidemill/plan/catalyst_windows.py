@@ -22,8 +22,11 @@ from tidemill.plan.catalyst_order import sort_keys
 from tidemill.plan.catalyst_places import passing
 from tidemill.plan.catalyst_single import single_for
 from tidemill.plan.catalyst_tree import JsonTree, trees
+from tidemill.plan.catalyst_zones import zone_of
+from tidemill.schema import TIMESTAMP
 from tidemill.task.expressions import Expression, Literal, Ref, references
 from tidemill.task.window_calls import Bound, Frame, WindowCall
+from tidemill.zones import fixed_offset
 
 _RANKINGS = {
     "RowNumber": ("row_number", pa.int32()),
@@ -280,7 +283,10 @@ def _shift(function: JsonTree, frame: JsonTree, inputs: Mapping[int, int]) -> Wi
 
 def _frame(tree: JsonTree, orders: list[JsonTree], inputs: Mapping[int, int]) -> Frame:
     rows = "RowFrame" in str(tree.fields["frameType"])
-    lower, upper = (_rows_bound(bound) if rows else _range_bound(bound, orders, inputs) for bound in tree.children)
+    zone = zone_of(tree)
+    lower, upper = (
+        _rows_bound(bound) if rows else _range_bound(bound, orders, inputs, zone) for bound in tree.children
+    )
     return Frame(rows, lower, upper)
 
 
@@ -290,7 +296,7 @@ def _rows_bound(tree: JsonTree) -> Bound:
     return 0 if tree.name == "CurrentRow$" else _number(tree)
 
 
-def _range_bound(tree: JsonTree, orders: list[JsonTree], inputs: Mapping[int, int]) -> Bound:
+def _range_bound(tree: JsonTree, orders: list[JsonTree], inputs: Mapping[int, int], zone: str | None) -> Bound:
     """The ORDER BY value plus the offset, minus it in a descending order, as Spark computes it."""
     if tree.name in ("UnboundedPreceding$", "UnboundedFollowing$"):
         return None
@@ -311,10 +317,24 @@ def _range_bound(tree: JsonTree, orders: list[JsonTree], inputs: Mapping[int, in
         name = "DateAddYMInterval" if date else "TimestampAddInterval"
     else:
         name = "DateAdd" if date else "Add"
-    bound = translate(JsonTree(name, {"evalMode": "ANSI"}, (value, offset)), inputs)
+    if zone is not None and key.type == TIMESTAMP and fixed_offset(zone) is None and _has_days(kind, text):
+        # Where clocks are set back, a later row may have an earlier bound, and Spark's frames only move forward.
+        raise _refused(
+            f"a RANGE frame of days of {zone}",
+            "write hours below 24, or order by unix_micros(t), or by CAST(t AS TIMESTAMP_NTZ)",
+        )
+    bound = translate(JsonTree(name, {"evalMode": "ANSI", "timeZoneId": zone}, (value, offset)), inputs)
     if pa.types.is_decimal(key.type) and bound.type.scale != key.type.scale:
         raise _refused("a RANGE frame over a decimal of this precision", "cast the ORDER BY value to fewer digits")
     return bound
+
+
+def _has_days(kind: str, text: str) -> bool:
+    """Whether a constant interval has months or whole days."""
+    return not kind.startswith("interval ") or kind in _OF_MONTHS or abs(int(text)) >= _MICROS_A_DAY
+
+
+_OF_MONTHS = ("interval year", "interval month", "interval year to month")
 
 
 def _number(tree: JsonTree) -> int:

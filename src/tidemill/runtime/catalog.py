@@ -14,6 +14,7 @@ from tidemill.plan.statements import CreateTable
 from tidemill.runtime.failing_rows import FailingRows
 from tidemill.runtime.tables import ERRORS_SUFFIX, FILES_SUFFIX, STATUS_SUFFIX, Table, new_table, table_from_json
 from tidemill.schema import Schema
+from tidemill.zones import UTC, check_zone
 
 NEXT = " (replacement)"
 """The inner name of a view that is being built to replace another ends so."""
@@ -58,6 +59,7 @@ class Former:
 class Catalog:
     """All tables and views, in the order they were created. Immutable; part of every version.
 
+    ``time_zone`` is that in which texts of tables without a zone, and expressions of views, are computed.
     ``pending`` has the views that are being built to replace those of these names (``runtime/replacements.py``),
     ``former`` those that were replaced, the oldest first.
     """
@@ -67,6 +69,29 @@ class Catalog:
     next_uid: int = 1
     pending: Mapping[str, View] = field(default_factory=dict)
     former: tuple[Former, ...] = ()
+    time_zone: str = UTC
+
+    def in_zone(self, time_zone: str) -> Catalog:
+        """With the time zone that a mill is opened with; an empty text keeps that of the root.
+
+        Raises
+        ------
+        TidemillError
+            TM7006 when it is no time zone, TM1040 when there are tables or views in another one.
+        """
+        if not time_zone:
+            return self
+        check_zone(time_zone)
+        if time_zone == self.time_zone:
+            return self
+        if self.tables or self.views:
+            raise TidemillError(
+                "TM1040",
+                "this root has another time zone",
+                got=f"{time_zone}, and the root has {self.time_zone}",
+                hint="leave the setting time_zone out, or make the views again in a new root",
+            )
+        return replace(self, time_zone=time_zone)
 
     def add_table(self, statement: CreateTable, born: int = 0) -> Catalog:
         """With one more table, created after epoch ``born``.
@@ -78,7 +103,7 @@ class Catalog:
             TM5001 and TM5002 for the path; as :func:`with_primary_key` for the key.
         """
         self._check_free(statement.name)
-        table = new_table(statement, f"{statement.name}#{self.next_uid}", born)
+        table = new_table(statement, f"{statement.name}#{self.next_uid}", born, self.time_zone)
         return replace(self, tables={**self.tables, table.name: table}, next_uid=self.next_uid + 1)
 
     def with_options(self, name: str, options: Mapping[str, str | None]) -> Catalog:
@@ -293,6 +318,7 @@ class Catalog:
             "next_uid": self.next_uid,
             "pending": [_view_to_json(v) for v in self.pending.values()],
             "former": [{"view": _view_to_json(f.view), "until": f.until} for f in self.former],
+            "time_zone": self.time_zone,
         }
 
     @staticmethod
@@ -314,7 +340,7 @@ class Catalog:
         views = {v["name"]: _view_from_json(v) for v in data["views"]}
         pending = {v["name"].removesuffix(NEXT): _view_from_json(v) for v in data.get("pending", ())}
         former = tuple(Former(_view_from_json(f["view"]), f["until"]) for f in data.get("former", ()))
-        return Catalog(tables, views, data["next_uid"], pending, former)
+        return Catalog(tables, views, data["next_uid"], pending, former, data.get("time_zone", UTC))
 
 
 def _view_to_json(view: View) -> dict[str, Any]:

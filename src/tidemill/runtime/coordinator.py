@@ -98,7 +98,7 @@ class Coordinator:
         self.store, self.version, self.catalog, self._intake = found.store, found.version, found.catalog, found.intake
         self._fresh: set[str] = set(last.catalog["fresh"]) if last else set()
         self.partitions = self.settings.partitions or self.spark.sparkContext.defaultParallelism
-        self.catalyst = Catalyst(self.spark)
+        self.catalyst = Catalyst(self.spark, self.catalog.time_zone)
         for name in (*self.catalog.tables, *self.catalog.views):
             self.catalyst.register(name, self.catalog.described(name)[0])
         self._current: EpochPrograms | None = None

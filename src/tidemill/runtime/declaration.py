@@ -75,7 +75,7 @@ class Declaration:
         self.spark, self.catalog = spark, catalog
         self.changes: list[Change] = []
         self.changed: list[str] = []
-        self.catalyst = Catalyst(spark)
+        self.catalyst = Catalyst(spark, catalog.time_zone)
         self._born, self._within = born, within
         self._declared: set[str] = set()
         for name in (*catalog.tables, *catalog.views):

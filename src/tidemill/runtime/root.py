@@ -54,14 +54,15 @@ class Root:
     ------
     TidemillError
         TM1003 when another process writes it; TM1002, TM1004 to TM1006, TM1009 to TM1011, TM1013, TM1016 and TM1022
-        when it cannot be used; TM5045 for a table whose files must not be read. Nothing has been changed then. Of the
-        buffer directories only this host's is known here.
+        when it cannot be used; TM1040 and TM7006 for the time zone; TM5045 for a table whose files must not be read.
+        Nothing has been changed then. Of the buffer directories only this host's is known here.
     """
 
     def __init__(self, root: str | os.PathLike[str], settings: Settings) -> None:
         self.objects = Objects(root)
         self.log = ManifestLog(self.objects, create=True)
         given = settings.buffer_directory
+        self._zone = settings.time_zone
         self._buffer = Path(given).expanduser().absolute() if given else default_buffer(self.objects)
         self.within = Within(settings.allowed_paths)
         self.released = False
@@ -79,7 +80,7 @@ class Root:
 
     def recover(self) -> Recovered:
         """The newest durable epoch, now: what to begin from, or to go back to. Errors as when it was taken."""
-        return _newest(self.log, self._buffer, self.within)
+        return _newest(self.log, self._buffer, self.within, self._zone)
 
     def release(self) -> None:
         """Let others write it."""
@@ -96,12 +97,12 @@ def look_at(root: str | os.PathLike[str], within: Within) -> Recovered:
     return found
 
 
-def _newest(log: ManifestLog, buffer: Path, within: Within) -> Recovered:
+def _newest(log: ManifestLog, buffer: Path, within: Within, time_zone: str = "") -> Recovered:
     last = log.latest()
     store = RunStore(log.objects, buffer)
     version = last.version if last else Version.empty()
     store.check_present(version.files())
-    catalog = Catalog.from_json(last.catalog["catalog"]) if last else Catalog()
+    catalog = (Catalog.from_json(last.catalog["catalog"]) if last else Catalog()).in_zone(time_zone)
     intake = Intake(catalog, store, version, last.catalog if last else {}, within)
     return Recovered(last, store, version, catalog, intake)
 

@@ -23,6 +23,7 @@ from pyspark.sql import SparkSession
 from tidemill.config import Settings
 from tidemill.errors import TidemillError
 from tidemill.runtime.java_archive import java_options
+from tidemill.zones import UTC
 
 _JAVA_NEEDED = 17
 _JAVA_OPTIONS = "spark.driver.extraJavaOptions"
@@ -36,7 +37,6 @@ _CONF = {
     "spark.scheduler.mode": "FAIR",
     "spark.shuffle.compress": "false",
     "spark.shuffle.spill.compress": "false",
-    "spark.sql.session.timeZone": "UTC",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.sql.shuffle.partitions": "4",
     "spark.log.structuredLogging.enabled": "false",
@@ -103,7 +103,7 @@ def create_session(settings: Settings) -> SparkSession:
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     pools = {"spark.scheduler.allocation.file": Path(__file__).with_name("fairscheduler.xml").as_uri()}
     builder = SparkSession.builder.appName("tidemill").master(master_with_retries(settings.master))
-    conf = {**_CONF, **pools, **settings.spark_conf}
+    conf = {**_CONF, "spark.sql.session.timeZone": settings.time_zone or UTC, **pools, **settings.spark_conf}
     conf[_JAVA_OPTIONS] = driver_java_options(settings.spark_conf.get(_JAVA_OPTIONS, ""))
     for key, value in conf.items():
         builder = builder.config(key, value)

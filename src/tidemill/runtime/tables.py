@@ -20,7 +20,7 @@ from tidemill.formats.debezium.format import KEY_OPTION, OPERATION
 from tidemill.formats.generator.format import row_bytes
 from tidemill.formats.inference.infer import INFERABLE
 from tidemill.formats.inference.options import INFERENCE_OPTIONS
-from tidemill.formats.options import TABLE_OPTIONS, bad_option, check_options, flag, parse_size
+from tidemill.formats.options import TABLE_OPTIONS, ZONE_OPTION, bad_option, check_options, flag, parse_size
 from tidemill.formats.orderbook.format import parse_rules
 from tidemill.formats.orderbook.rules import MESSAGES
 from tidemill.formats.read_modes import READ_OPTIONS, check_read_mode
@@ -58,6 +58,7 @@ from tidemill.task.program import (
     TableSource,
     multiset_table,
 )
+from tidemill.zones import UTC
 
 _OWN_OPTIONS = TABLE_OPTIONS | INFERENCE_OPTIONS | FILTER_OPTIONS | STREAM_OPTIONS | CLEAN_OPTIONS
 """Options of any table that its format is not told of; those of codecs and of how to read it is."""
@@ -115,7 +116,8 @@ class Table:
     restarted from another directory. A table with a ``primary_key`` is *keyed*: its rows come from messages in
     their order, and are kept from its creation after epoch ``born`` on, whether or not a view reads it; so are those of
     one whose files are ``overwritable``. The columns of an ``inferred`` table come from its files; ``added`` are those
-    that it got later (``runtime/evolution.py``).
+    that it got later (``runtime/evolution.py``). Texts without a zone are times of ``time_zone``, unless the option
+    ``timeZone`` names another.
     """
 
     name: str
@@ -128,6 +130,7 @@ class Table:
     born: int = 0
     inferred: bool = False
     added: tuple[str, ...] = ()
+    time_zone: str = UTC
 
     @property
     def pushed(self) -> bool:
@@ -301,6 +304,8 @@ class Table:
         if self.op_column is not None and self.op_column not in self.declared.names:
             fields = (*fields, Field(self.op_column, pa.string()))
         given = format_options(self.format, self.options, self.inferred)
+        if self.time_zone != UTC and ZONE_OPTION in lookup(self.format).option_names:
+            given = {ZONE_OPTION: self.time_zone, **given}
         options = tuple(sorted((k, v) for k, v in given.items() if k not in _OWN_OPTIONS))
         values = (self.options.get("opinsert", "I"), self.options.get("opdelete", "D"))
         errors = multiset_table(f"errors:{self.uid}", STORED_ERRORS.types, 2)
@@ -369,8 +374,8 @@ def source_tables(table: Table) -> tuple[StateTable, ...]:
     return (*found, table.source().errors)
 
 
-def new_table(statement: CreateTable, uid: str, born: int) -> Table:
-    """The table that a statement creates after an epoch.
+def new_table(statement: CreateTable, uid: str, born: int, time_zone: str = UTC) -> Table:
+    """The table that a statement creates after an epoch, in a mill of a time zone.
 
     Raises
     ------
@@ -395,7 +400,7 @@ def new_table(statement: CreateTable, uid: str, born: int) -> Table:
     if statement.format == GENERATOR:
         path = _generated_path(statement.schema, options)
     place = (statement.name, uid, statement.format, statement.schema, options, path)
-    table = Table(*place, statement.primary_key, born, inferred)
+    table = Table(*place, statement.primary_key, born, inferred, time_zone=time_zone)
     _check_table(table, statement)
     return table
 

@@ -83,6 +83,7 @@ def query_views(
         writes.
     """
     session = spark.newSession()
+    session.conf.set("spark.sql.session.timeZone", snapshot.catalog.time_zone)
     check_reads(session, text)
     at = snapshot.version.epoch if epoch is None else epoch
     names = [name for name in snapshot.catalog.views if snapshot.readable_at(name, at)]

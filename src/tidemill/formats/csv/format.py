@@ -42,7 +42,7 @@ class CsvFormat:
     **Values.** boolean: ``true``/``false`` in any case. Integers: ``[+-]digits`` within the type's limits.
     float, double: correctly rounded decimals, ``NaN``, ``[+-]Infinity``, ``[+-]Inf``. decimal: rounded
     HALF_UP to the scale; too many digits before the point are malformed. date: ``yyyy-[m]m-[d]d``. timestamp:
-    ``yyyy-MM-dd[ T]HH:mm[:ss[.ffffff]][Z|+hh:mm|+hhmm]`` or a date, UTC unless a zone is given; digits beyond
+    ``yyyy-MM-dd[ T]HH:mm[:ss[.ffffff]][Z|+hh:mm|+hhmm]`` or a date, of ``timeZone`` without a zone; digits beyond
     microseconds are cut off. timestamp_ntz: the same without zone. string: UTF-8. Spaces around a value are
     part of it, unless ``ignoreLeadingWhiteSpace`` or ``ignoreTrailingWhiteSpace`` says otherwise. A column may have
     a parser or pattern of its own: ``parser.<column>``, see :mod:`tidemill.formats.values.chosen`,

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from tidemill.formats.delimiters import Delimiters
 from tidemill.formats.line_ends import NO_BYTE, PLAIN_LINES, LineRules
 from tidemill.formats.malformed import Mode, parse_mode
-from tidemill.formats.options import bad_option, flag, positive, time_patterns
+from tidemill.formats.options import ZONE_OPTION, bad_option, flag, positive, time_patterns
 from tidemill.formats.values.chosen import OVERRIDE_OPTIONS
 from tidemill.formats.values.columns import TimePatterns
 from tidemill.formats.values.field_text import TRIM_LEADING, TRIM_TRAILING
@@ -50,6 +50,7 @@ OPTION_NAMES = frozenset(
         "dateformat",
         "timestampformat",
         "timestampntzformat",
+        ZONE_OPTION,
         "ignoreleadingwhitespace",
         "ignoretrailingwhitespace",
         "encoding",

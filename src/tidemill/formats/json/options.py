@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from tidemill.errors import nearest
 from tidemill.formats.malformed import Mode, parse_mode
-from tidemill.formats.options import bad_option, flag, positive, time_patterns
+from tidemill.formats.options import ZONE_OPTION, bad_option, flag, positive, time_patterns
 from tidemill.formats.values.columns import TimePatterns
 from tidemill.schema import Schema
 
@@ -38,6 +38,7 @@ OPTION_NAMES = frozenset(
         "dateformat",
         "timestampformat",
         "timestampntzformat",
+        ZONE_OPTION,
         "encoding",
         "charset",
         "linesep",

@@ -96,7 +96,7 @@ def _parser(field: Field, chosen: Mapping[str, str], patterns: TimePatterns) -> 
             if "parser" in chosen:
                 raise bad_option(option, chosen[family], f"the column has {PARSER_PREFIX}{field.name} already")
             pattern = time_pattern({option.lower(): chosen[family]}, option)
-            patterns = TimePatterns(pattern, pattern)
+            patterns = TimePatterns(pattern, pattern, zone=patterns.zone)
     if "parser" not in chosen:
         return parser_for(field.type, patterns)
     return named_parser(chosen["parser"], field)

@@ -53,11 +53,12 @@ class ParsedColumn:
 @dataclass(frozen=True)
 class TimePatterns:
     """Compiled ``dateFormat``, ``timestampFormat`` and ``timestampNTZFormat``; ``NO_PATTERN`` stands for the default
-    layout, and None for the ``timestampFormat``."""
+    layout, and None for the ``timestampFormat``. ``zone`` is that of timestamps without one, None for UTC."""
 
     date: TimePattern
     timestamp: TimePattern
     timestamp_ntz: TimePattern | None = None
+    zone: str | None = None
 
     def of(self, type_: pa.DataType) -> TimePattern:
         """The pattern of a type of times."""
@@ -130,6 +131,8 @@ def parser_for(type_: pa.DataType, patterns: TimePatterns = DEFAULT_PATTERNS) ->
     if found is None:
         return None
     kind, bad_value = found
+    if type_ == TIMESTAMP and patterns.zone is not None:
+        return _in_zone(patterns, patterns.zone)
     if kind.code in (blocks.DATE, blocks.TIMESTAMP):
         pattern = patterns.of(type_)
         if not pattern.plain:
@@ -155,6 +158,28 @@ def parser_for(type_: pa.DataType, patterns: TimePatterns = DEFAULT_PATTERNS) ->
         return outputs.column(0, lambda: (buf, starts, ends, rules))
 
     return ColumnParser(parse, bad_value, kind)
+
+
+def _in_zone(patterns: TimePatterns, zone: str) -> ColumnParser:
+    """The parser of timestamps of which those without a zone are what its clock shows."""
+    local = parser_for(TIMESTAMP_NTZ, TimePatterns(NO_PATTERN, patterns.timestamp))
+    with_zone = parser_for(TIMESTAMP, replace(patterns, zone=None))
+    assert local is not None and with_zone is not None
+
+    def parse(buf: Bytes, starts: Offsets, ends: Offsets, rules: TextRules) -> ParsedColumn:
+        found = local.parse(buf, starts, ends, rules)
+        rows = starts.size
+        status = np.zeros(rows, np.uint8) if found.status is None else found.status
+        micros = utc_of_local(zone, np.frombuffer(found.array.buffers()[1], np.int64, rows)) if rows else np.zeros(0)
+        status[(status == VALID) & ((micros < FIRST_MICROS) | (micros > LAST_MICROS))] = BAD_VALUE
+        others = np.flatnonzero(status == BAD_VALUE)
+        if others.size:  # those with a zone, and what is malformed
+            again = with_zone.parse(buf, starts[others], ends[others], rules)
+            status[others] = VALID if again.status is None else again.status
+            micros[others] = np.frombuffer(again.array.buffers()[1], np.int64, others.size)
+        return finish(TIMESTAMP, status, int(np.count_nonzero(status != VALID)), micros.astype(np.int64, copy=False))
+
+    return ColumnParser(parse, with_zone.bad_value)
 
 
 def parse_marked(

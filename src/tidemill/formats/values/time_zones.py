@@ -5,7 +5,6 @@ A local time that does not exist, or exists twice, is taken by the offset before
 
 from __future__ import annotations
 
-import datetime as dt
 import zoneinfo
 from dataclasses import dataclass
 from functools import cache
@@ -13,10 +12,11 @@ from functools import cache
 import numpy as np
 import numpy.typing as npt
 
+from tidemill.zones import NOT_IN_JAVA, clock_of
+
 SYMBOLS = 41
 NO_SYMBOL = 255
 _ALPHABET = "abcdefghijklmnopqrstuvwxyz0123456789/_-+~"
-_NOT_IN_JAVA = frozenset({"EST", "MST", "HST", "ROC", "Factory", "localtime", "GMT+0", "GMT-0"})
 _SHORT_NAMES = {
     "Africa/Johannesburg": ("SAST",),
     "Africa/Lagos": ("WAT", "WAST"),
@@ -46,13 +46,6 @@ _SHORT_NAMES = {
     "Pacific/Honolulu": ("HST",),
 }
 """The short names that Java knows and that do not mean several zones (as ``IST`` and ``BST`` do)."""
-
-_EPOCH = dt.datetime(1970, 1, 1)
-_DAY = 86_400
-_CYCLE = 146_097 * _DAY
-_REPEATS = 2100
-"""From this year on clocks change by a rule, which repeats with the calendar, every 400 years."""
-_PROBE = 7 * _DAY
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,7 +104,7 @@ def zone_names(kind: str) -> ZoneNames:
 @cache
 def spoken_zones(kind: str) -> dict[str, str]:
     """Names, and the zones that they mean, as Java knows them where a short name may stand, or none."""
-    found = {name: name for name in zoneinfo.available_timezones() - _NOT_IN_JAVA}
+    found = {name: name for name in zoneinfo.available_timezones() - NOT_IN_JAVA}
     if kind == "short":
         found = {name: zone for name, zone in found.items() if not name.startswith("Etc/GMT")}
         found |= {name: zone for zone, names in _SHORT_NAMES.items() for name in names if zone in found}
@@ -120,47 +113,4 @@ def spoken_zones(kind: str) -> dict[str, str]:
 
 def utc_of_local(zone: str, local: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     """Microseconds since 1970 in UTC of what a clock of a zone says, in microseconds since 1970."""
-    changes, offsets = _changes(zone)
-    seconds = local // 1_000_000
-    first = (dt.datetime(_REPEATS, 1, 1) - _EPOCH).total_seconds()
-    cycles = np.maximum((seconds - int(first)) // _CYCLE, 0)
-    places = np.searchsorted(changes, seconds - cycles * _CYCLE, side="right")
-    utc: npt.NDArray[np.int64] = local - offsets[places] * 1_000_000
-    return utc
-
-
-@cache
-def _changes(zone: str) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """The local times (seconds since 1970) from which another offset counts, and the offsets between them.
-
-    Looked for a week at a time, up to where the rule has come round once.
-    """
-    clock = zoneinfo.ZoneInfo(zone)
-
-    def offset(second: int) -> int:
-        found = clock.utcoffset(_EPOCH + dt.timedelta(seconds=second))
-        assert found is not None
-        return round(found.total_seconds())
-
-    begin = int((dt.datetime(1800, 1, 1) - _EPOCH).total_seconds())
-    end = int((dt.datetime(_REPEATS, 1, 1) - _EPOCH).total_seconds()) + _CYCLE
-    changes: list[int] = []
-    offsets = [offset(begin)]
-    low = begin
-    while low < end:
-        high = low + _PROBE
-        if (new := offset(high)) != offsets[-1]:
-            before, after = low, high
-            while after - before > 1:
-                middle = (before + after) // 2
-                if offset(middle) == offsets[-1]:
-                    before = middle
-                else:
-                    after = middle
-            changes.append(after)
-            offsets.append(offset(after))
-            low = after
-            if offsets[-1] != new:
-                continue
-        low = high
-    return np.array(changes, np.int64), np.array(offsets, np.int64)
+    return clock_of(zone).instant(local)

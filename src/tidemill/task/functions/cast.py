@@ -18,6 +18,7 @@ from tidemill.task.functions.arithmetic import from_numpy, to_numpy
 from tidemill.task.functions.decimals import WIDEST, fit, relabel, to_integer, widen
 from tidemill.task.functions.lists import Lists, put_together, take_apart
 from tidemill.task.functions.registry import Value, as_array, fails_unless_try, function
+from tidemill.zones import Clock, clock_of
 
 Cast: TypeAlias = Callable[[pa.Array, pa.DataType], pa.Array]
 """A cast of an array: NULL for every value that cannot be cast."""
@@ -234,6 +235,33 @@ def cast_can_fail(source: pa.DataType, target: pa.DataType) -> bool:
     return _CASTS[_kind(source), _kind(target)][1]
 
 
+_OF_CLOCKS = ("string", "date", "timestamp_ntz")
+
+
+def counts_in_zone(source: pa.DataType, target: pa.DataType) -> bool:
+    """Whether a cast reads or shows what a clock of the session's time zone shows."""
+    kinds = _kind(source), _kind(target)
+    if kinds == ("nested", "nested"):
+        return any(counts_in_zone(*pair) for pair in nested_parts(source, target))
+    return "timestamp" in kinds and (kinds[0] in _OF_CLOCKS or kinds[1] in _OF_CLOCKS)
+
+
+def _in_zone(array: pa.Array, target: pa.DataType, clock: Clock) -> pa.Array:
+    """A cast by the clock of a zone: NULL for every value that cannot be cast."""
+    kinds = _kind(array.type), _kind(target)
+    if kinds == ("string", "timestamp"):
+        return time_text.parse_timestamp(array, target, clock)
+    rows = len(array)
+    if kinds[0] == "timestamp":
+        shown = clock.local(to_numpy(array.cast(pa.int64()), rows))
+        local = from_numpy(shown, pa.int64(), array).cast(TIMESTAMP_NTZ)
+        return local if kinds[1] == "timestamp_ntz" else _CASTS["timestamp_ntz", kinds[1]][0](local, target)
+    if kinds[0] == "date":
+        days = to_numpy(array.cast(pa.int32()), rows).astype(np.int64)
+        return from_numpy(clock.start_of_day(days), pa.int64(), array).cast(target)
+    return from_numpy(clock.instant(to_numpy(array.cast(pa.int64()), rows)), pa.int64(), array).cast(target)
+
+
 def nested_parts(source: pa.DataType, target: pa.DataType) -> list[tuple[pa.DataType, pa.DataType]]:
     """The casts that a cast of arrays, structs or maps consists of; none where their shapes differ."""
     if pa.types.is_list(source) and pa.types.is_list(target):
@@ -287,7 +315,11 @@ def _cast(call: Call, args: list[Value], rows: int) -> Value:
             "function is not supported yet",
             got=f"CAST({type_to_ddl(array.type)} AS {type_to_ddl(call.type)})",
         )
-    result = entry[0](array, call.type)
+    zone = call.option("zone")
+    if zone is not None and counts_in_zone(array.type, call.type):
+        result = _in_zone(array, call.type, clock_of(str(zone)))
+    else:
+        result = entry[0](array, call.type)
     if _fails(call) and result.null_count > array.null_count:
         bad = pc.and_(result.is_null(), array.is_valid())
         if pa.types.is_floating(array.type) and pa.types.is_decimal(call.type):

@@ -30,12 +30,13 @@ from tidemill.formats.json.tokens import (
     Tokens,
 )
 from tidemill.state.columns import column
-from tidemill.task.expressions import Call, Ref
+from tidemill.task.expressions import Call
 from tidemill.task.functions import growth
 from tidemill.task.functions.json_paths import fields_called
 from tidemill.task.functions.json_texts import doubles, members, rendered, token_texts, tokens_of
 from tidemill.task.functions.lists import Bools, Ints, Lists, offsets_of, put_together, validity
-from tidemill.task.functions.registry import FUNCTIONS, Value, as_array, function
+from tidemill.task.functions.registry import Value, as_array, function
+from tidemill.task.functions.time_formats import TimeFormats, formats_of, read_times
 
 _FROM_JSON = SINGLE_QUOTES | SPECIAL_NUMBERS
 _INFINITIES = ("NaN", "+INF", "+Infinity", "Infinity", "INF", "-INF", "-Infinity")
@@ -56,15 +57,15 @@ def _from_json(call: Call, args: list[Value], rows: int) -> Value:
         zero_copy_only=False
     )
     tokens = tokens_of(texts, _FROM_JSON)
-    type_ = call.type
+    type_, formats = call.type, formats_of(call)
     if pa.types.is_struct(type_):
         corrupt = call.option("corrupt")
-        read = _root_struct(tokens, type_, corrupt)
+        read = _root_struct(tokens, formats, type_, corrupt)
         malformed = there & (read.wrong | read.partial)
         array = _with_corrupt(read.array, type_, corrupt, texts, malformed, there)
     else:
         roots = np.where(_kinds(tokens, tokens.roots) == NULL, -1, tokens.roots)
-        read = _root_list(tokens, type_, roots)
+        read = _root_list(tokens, formats, type_, roots)
         malformed = there & (read.wrong | read.partial | (roots < 0))
         array = read.array
     if call.option("mode") == "FAILFAST" and malformed.any():
@@ -77,20 +78,20 @@ def _from_json(call: Call, args: list[Value], rows: int) -> Value:
     return array
 
 
-def _root_struct(tokens: Tokens, type_: pa.DataType, corrupt: str | None) -> Read:
+def _root_struct(tokens: Tokens, formats: TimeFormats, type_: pa.DataType, corrupt: str | None) -> Read:
     wanted = pa.struct([f for f in type_ if f.name != corrupt])
-    return _read(tokens, wanted, tokens.roots, root=True)
+    return _read(tokens, formats, wanted, tokens.roots, root=True)
 
 
-def _root_list(tokens: Tokens, type_: pa.DataType, roots: Ints) -> Read:
+def _root_list(tokens: Tokens, formats: TimeFormats, type_: pa.DataType, roots: Ints) -> Read:
     """An object stands for an array of this one struct."""
-    read = _read(tokens, type_, roots)
+    read = _read(tokens, formats, type_, roots)
     if not (pa.types.is_list(type_) and pa.types.is_struct(type_.value_type)):
         return read
     alone = np.flatnonzero(_kinds(tokens, roots) == OBJECT)
     if not len(alone):
         return read
-    one = _read(tokens, type_.value_type, roots[alone])
+    one = _read(tokens, formats, type_.value_type, roots[alone])
     lists = put_together(type_, Lists(np.ones(len(alone), np.bool_), np.arange(len(alone) + 1), one.array))
     places = np.arange(len(roots))
     places[alone] = len(roots) + np.arange(len(alone))
@@ -124,26 +125,26 @@ def _kinds(tokens: Tokens, chosen: Ints) -> npt.NDArray[np.int64]:
     return np.where(chosen < 0, -1, tokens.kinds[np.where(chosen < 0, 0, chosen)].astype(np.int64))
 
 
-def _read(tokens: Tokens, type_: pa.DataType, chosen: Ints, *, root: bool = False) -> Read:
+def _read(tokens: Tokens, formats: TimeFormats, type_: pa.DataType, chosen: Ints, *, root: bool = False) -> Read:
     """The values of a type; -1 and NULL of JSON are NULL, at the root they are wrong."""
     kinds = _kinds(tokens, chosen)
     if pa.types.is_struct(type_):
-        return _structs(tokens, type_, chosen, kinds, root)
+        return _structs(tokens, formats, type_, chosen, kinds, root)
     if pa.types.is_list(type_) or pa.types.is_map(type_):
-        return _lists(tokens, type_, chosen, kinds)
-    array = _leaves(tokens, type_, chosen, kinds)
+        return _lists(tokens, formats, type_, chosen, kinds)
+    array = _leaves(tokens, formats, type_, chosen, kinds)
     wrong = (kinds >= 0) & (kinds != NULL) & ~validity(array)
     return Read(array, wrong, np.zeros(len(chosen), np.bool_))
 
 
-def _structs(tokens: Tokens, type_: pa.DataType, chosen: Ints, kinds: Ints, root: bool) -> Read:
+def _structs(tokens: Tokens, formats: TimeFormats, type_: pa.DataType, chosen: Ints, kinds: Ints, root: bool) -> Read:
     inside = kinds == OBJECT
     wrong = ~inside if root else (kinds >= 0) & (kinds != NULL) & ~inside
     objects = np.where(inside, chosen, -1)
     partial = np.zeros(len(chosen), np.bool_)
     columns = []
     for field in type_:
-        array, malformed = _field(tokens, field, objects)
+        array, malformed = _field(tokens, formats, field, objects)
         partial |= malformed
         columns.append(array)
     valid = np.ones(len(chosen), np.bool_) if root else inside
@@ -153,17 +154,17 @@ def _structs(tokens: Tokens, type_: pa.DataType, chosen: Ints, kinds: Ints, root
     return Read(pa.StructArray.from_arrays(columns, fields=list(type_), mask=mask), wrong, partial)
 
 
-def _field(tokens: Tokens, field: pa.Field, objects: Ints) -> tuple[pa.Array, Bools]:
+def _field(tokens: Tokens, formats: TimeFormats, field: pa.Field, objects: Ints) -> tuple[pa.Array, Bools]:
     """A field of objects, and where it is malformed. Of values given twice the last one counts that is not wrong."""
     found, counts = fields_called(tokens, objects, field.name, skip_nulls=False)
-    read = _read(tokens, field.type, found)
+    read = _read(tokens, formats, field.type, found)
     array, malformed, open_ = read.array, read.wrong | read.partial, read.wrong
     again = np.flatnonzero(counts > 1)
     while len(again):
         found[again], counts[again] = fields_called(
             tokens, objects[again], field.name, skip_nulls=False, before=found[again]
         )
-        earlier = _read(tokens, field.type, found[again])
+        earlier = _read(tokens, formats, field.type, found[again])
         places = np.arange(len(objects))
         places[again] = np.where(open_[again], len(objects) + np.arange(len(again)), again)
         array = pa.concat_arrays([array, earlier.array]).take(column(places))
@@ -173,14 +174,14 @@ def _field(tokens: Tokens, field: pa.Field, objects: Ints) -> tuple[pa.Array, Bo
     return array, malformed
 
 
-def _lists(tokens: Tokens, type_: pa.DataType, chosen: Ints, kinds: Ints) -> Read:
+def _lists(tokens: Tokens, formats: TimeFormats, type_: pa.DataType, chosen: Ints, kinds: Ints) -> Read:
     is_map = pa.types.is_map(type_)
     inside = kinds == (OBJECT if is_map else ARRAY)
     wrong = (kinds >= 0) & (kinds != NULL) & ~inside
     counts, places = members(tokens, np.where(inside, chosen, -1))
     if is_map:
         counts //= 2
-    read = _read(tokens, type_.item_type if is_map else type_.value_type, places[1::2] if is_map else places)
+    read = _read(tokens, formats, type_.item_type if is_map else type_.value_type, places[1::2] if is_map else places)
     owners = np.repeat(np.arange(len(chosen)), counts)
     wrong |= np.bincount(owners[read.wrong], minlength=len(chosen)) > 0
     partial = (np.bincount(owners[read.partial], minlength=len(chosen)) > 0) & ~wrong
@@ -196,7 +197,7 @@ def _lists(tokens: Tokens, type_: pa.DataType, chosen: Ints, kinds: Ints) -> Rea
     return Read(put_together(type_, Lists(valid, offsets_of(lengths), values)), wrong, partial)
 
 
-def _leaves(tokens: Tokens, type_: pa.DataType, chosen: Ints, kinds: Ints) -> pa.Array:
+def _leaves(tokens: Tokens, formats: TimeFormats, type_: pa.DataType, chosen: Ints, kinds: Ints) -> pa.Array:
     """Scalars, NULL where the token is of another kind or does not fit."""
     if pa.types.is_string(type_):
         return rendered(tokens, np.where(kinds == NULL, -1, chosen), lenient=True)
@@ -217,7 +218,7 @@ def _leaves(tokens: Tokens, type_: pa.DataType, chosen: Ints, kinds: Ints) -> pa
         written = pc.replace_substring(texts, ",", "")
         written = pc.if_else(pc.match_substring_regex(written, r"\s"), pa.scalar(None, pa.string()), written)
         return _cast(pc.coalesce(numbers, written), type_)
-    found = _cast(texts, type_)
+    found = read_times(texts, type_, formats)
     if pa.types.is_date(type_):
         days = _cast(pc.if_else(pc.match_substring_regex(texts, r"^[+-]?[0-9]+$"), texts, None), pa.int32())
         return pc.coalesce(found, days.cast(pa.date32()))
@@ -230,7 +231,5 @@ def _leaves(tokens: Tokens, type_: pa.DataType, chosen: Ints, kinds: Ints) -> pa
 
 
 def _cast(texts: pa.Array, type_: pa.DataType) -> pa.Array:
-    """``try_cast`` of texts."""
-    source = Call("cast", (Ref(0, pa.string()),), type_, True, (("mode", "try"),))
-    found: pa.Array = as_array(FUNCTIONS["cast"].kernel(source, [texts], len(texts)), len(texts))
-    return found
+    """``try_cast`` of texts that are not times."""
+    return read_times(texts, type_, TimeFormats())

@@ -10,6 +10,7 @@ from tidemill.task.expressions import Call
 from tidemill.task.functions.lists import Lists, put_together, take_apart
 from tidemill.task.functions.number_text import float_text
 from tidemill.task.functions.registry import Value, as_array, function
+from tidemill.task.functions.time_formats import TimeFormats, formats_of, written_times
 
 _SHORT = {8: "\\b", 9: "\\t", 10: "\\n", 12: "\\f", 13: "\\r"}
 
@@ -17,7 +18,7 @@ _SHORT = {8: "\\b", 9: "\\t", 10: "\\n", 12: "\\f", 13: "\\r"}
 @function("to_json")
 def _to_json(call: Call, args: list[Value], rows: int) -> Value:
     array = as_array(args[0], rows)
-    texts = _texts(array, bool(call.option("ignore_nulls", True)))
+    texts = _texts(array, bool(call.option("ignore_nulls", True)), formats_of(call))
     return pc.if_else(array.is_valid(), texts, pa.scalar(None, pa.string()))
 
 
@@ -25,23 +26,23 @@ def _joined(*parts: object) -> pa.Array:
     return pc.binary_join_element_wise(*parts, "", null_handling="emit_null")
 
 
-def _texts(array: pa.Array, ignore: bool) -> pa.Array:
+def _texts(array: pa.Array, ignore: bool, formats: TimeFormats) -> pa.Array:
     """The text of each value, ``null`` for NULL."""
     type_ = array.type
     if pa.types.is_struct(type_):
-        texts = _struct_texts(array, ignore)
+        texts = _struct_texts(array, ignore, formats)
     elif pa.types.is_list(type_) or pa.types.is_map(type_):
-        texts = _member_texts(array, ignore)
+        texts = _member_texts(array, ignore, formats)
     else:
-        texts = _leaf_texts(array)
+        texts = _leaf_texts(array, formats)
     return pc.fill_null(pc.if_else(array.is_valid(), texts, pa.scalar(None, pa.string())), "null")
 
 
-def _struct_texts(array: pa.Array, ignore: bool) -> pa.Array:
+def _struct_texts(array: pa.Array, ignore: bool, formats: TimeFormats) -> pa.Array:
     pieces = []
     for field, values in zip(array.type, array.flatten(), strict=True):
         name = "," + quoted(pa.array([field.name]))[0].as_py() + ":"
-        piece = _joined(pa.repeat(name, len(array)), _texts(values, ignore))
+        piece = _joined(pa.repeat(name, len(array)), _texts(values, ignore, formats))
         if ignore:
             piece = pc.if_else(values.is_valid(), piece, "")
         pieces.append(piece)
@@ -50,21 +51,21 @@ def _struct_texts(array: pa.Array, ignore: bool) -> pa.Array:
     return _joined(pa.repeat("{", len(array)), inside, "}")
 
 
-def _member_texts(array: pa.Array, ignore: bool) -> pa.Array:
+def _member_texts(array: pa.Array, ignore: bool, formats: TimeFormats) -> pa.Array:
     lists = take_apart(array, len(array))
     if pa.types.is_map(array.type):
         keys = lists.values.field(0)
         names = keys if pa.types.is_string(keys.type) else keys.cast(pa.string())
-        members = _joined(quoted(names), ":", _texts(lists.values.field(1), ignore))
+        members = _joined(quoted(names), ":", _texts(lists.values.field(1), ignore, formats))
         left, right = "{", "}"
     else:
-        members, left, right = _texts(lists.values, ignore), "[", "]"
+        members, left, right = _texts(lists.values, ignore, formats), "[", "]"
     every = np.ones(len(array), np.bool_)
     inside = pc.binary_join(put_together(pa.list_(pa.string()), Lists(every, lists.offsets, members)), ",")
     return _joined(pa.repeat(left, len(array)), inside, right)
 
 
-def _leaf_texts(array: pa.Array) -> pa.Array:
+def _leaf_texts(array: pa.Array, formats: TimeFormats) -> pa.Array:
     type_ = array.type
     if pa.types.is_string(type_):
         return quoted(array)
@@ -75,12 +76,8 @@ def _leaf_texts(array: pa.Array) -> pa.Array:
         return pc.if_else(array, "true", "false")
     if pa.types.is_decimal(type_):
         return _decimals(array)
-    if pa.types.is_date(type_):
-        return _joined('"', array.cast(pa.string()), '"')
-    if pa.types.is_timestamp(type_):
-        plain = array.cast(pa.timestamp("us"))
-        text = pc.strftime(pc.floor_temporal(plain, unit="millisecond").cast(pa.timestamp("ms")), "%Y-%m-%dT%H:%M:%S")
-        return _joined('"', text, "Z" if type_.tz else "", '"')
+    if pa.types.is_date(type_) or pa.types.is_timestamp(type_):
+        return _joined('"', written_times(array, formats), '"')
     return array.cast(pa.string())
 
 

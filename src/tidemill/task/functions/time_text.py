@@ -12,18 +12,20 @@ import pyarrow.compute as pc
 from tidemill.schema import TIMESTAMP, TIMESTAMP_NTZ
 from tidemill.task.functions import failures
 from tidemill.task.functions.number_text import BLANKS
+from tidemill.zones import Clock
 
 _DATE = r"(?P<sign>[+-]?)(?P<year>[0-9]{4,7})(?:-(?P<month>[0-9]{1,2})(?:-(?P<day>[0-9]{1,2})"
 _ONLY_DATE = rf"^(?s:{_DATE}(?:[ T].*)?)?)?)$"
-_TIME = (
-    r"(?P<hour>[0-9]{1,2})(?::(?P<minute>[0-9]{1,2})(?::(?P<second>[0-9]{1,2})"
-    r"(?:\.(?P<fraction>[0-9]{0,9}))?)?)?"
-)
 _ZONE = (
     r" *(?P<zone>Z|UTC|GMT|UT|(?:UTC|GMT|UT)?(?P<east>[+-])(?P<zh>[0-9]{1,2})"
     r"(?::?(?P<zm>[0-9]{1,2})(?::?(?P<zs>[0-9]{2}))?)?)?"
 )
-_TIMESTAMP = rf"^{_DATE}(?:[ T]{_TIME}{_ZONE})?)?)?$"
+_TIME = (
+    r"(?P<hour>[0-9]{1,2})(?::(?P<minute>[0-9]{1,2})(?::(?P<second>[0-9]{1,2})"
+    rf"(?:\.(?P<fraction>[0-9]{{0,9}}))?{_ZONE})?)?"
+)
+"""A zone stands behind seconds only."""
+_TIMESTAMP = rf"^{_DATE}(?:[ T]{_TIME})?)?)?$"
 _REGION = r"[0-9] *(?:[A-Za-z]+/[A-Za-z_/+-]+[0-9]*|[A-Z]{3,4}|[A-Z]{3}[0-9][A-Z]{3})$"
 _TIME_ONLY = r"^T?[0-9]{1,2}:[0-9]{1,2}"
 
@@ -73,8 +75,8 @@ def parse_date(text: pa.Array) -> pa.Array:
     return pa.array(np.where(good, days, 0).astype(np.int32), pa.int32(), mask=~good).cast(pa.date32())
 
 
-def parse_timestamp(text: pa.Array, target: pa.DataType) -> pa.Array:
-    """Timestamps from text, else NULL; without a zone the text means UTC.
+def parse_timestamp(text: pa.Array, target: pa.DataType, clock: Clock | None = None) -> pa.Array:
+    """Timestamps from text, else NULL; without a zone the text is what a clock shows, one in UTC if none is given.
 
     Raises
     ------
@@ -106,6 +108,9 @@ def parse_timestamp(text: pa.Array, target: pa.DataType) -> pa.Array:
     seconds = hour * 3600 + minute * 60 + second - offset
     good &= np.abs(days) < 106_751_991
     total = np.where(good, days, 0) * MICROS_PER_DAY + seconds * 1_000_000 + micros
+    if clock is not None and target == TIMESTAMP:
+        without = pc.fill_null(pc.equal(parts["zone"], ""), True).to_numpy(zero_copy_only=False)
+        total = np.where(without, clock.instant(np.where(good, total, 0)), total)
     return pa.array(np.where(good, total, 0), pa.int64(), mask=~good).cast(target)
 
 

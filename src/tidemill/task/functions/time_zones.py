@@ -1,125 +1,31 @@
-"""Times between zones: what a clock shows, and when that is. Rules are those of Python's time zone data.
-
-As in Java, a local time that does not exist is later by the length of the gap, and one that exists twice is the first.
-"""
+"""Times between zones: what a clock shows, and when that is, see :mod:`tidemill.zones`."""
 
 from __future__ import annotations
 
-import datetime as dt
-import re
-import zoneinfo
 from collections.abc import Callable
 from decimal import Decimal
-from functools import cache
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidemill.errors import EvaluationError
-from tidemill.formats.values.time_zones import utc_of_local
 from tidemill.task.expressions import Call
 from tidemill.task.functions import failures
 from tidemill.task.functions.arithmetic import from_numpy, to_numpy
 from tidemill.task.functions.registry import Value, as_array, fails_unless_try, function
 from tidemill.task.functions.time_text import MICROS_PER_DAY, days_from_civil
-
-Ints = npt.NDArray[np.int64]
-
-_SHORT = {
-    "EST": "-05:00", "HST": "-10:00", "MST": "-07:00", "ACT": "Australia/Darwin", "AET": "Australia/Sydney",
-    "AGT": "America/Argentina/Buenos_Aires", "ART": "Africa/Cairo", "AST": "America/Anchorage",
-    "BET": "America/Sao_Paulo", "BST": "Asia/Dhaka", "CAT": "Africa/Harare", "CNT": "America/St_Johns",
-    "CST": "America/Chicago", "CTT": "Asia/Shanghai", "EAT": "Africa/Addis_Ababa", "ECT": "Europe/Paris",
-    "IET": "America/Indiana/Indianapolis", "IST": "Asia/Kolkata", "JST": "Asia/Tokyo", "MIT": "Pacific/Apia",
-    "NET": "Asia/Yerevan", "NST": "Pacific/Auckland", "PLT": "Asia/Karachi", "PNT": "America/Phoenix",
-    "PRT": "America/Puerto_Rico", "PST": "America/Los_Angeles", "SST": "Pacific/Guadalcanal",
-    "VST": "Asia/Ho_Chi_Minh",
-}  # fmt: skip
-"""Java's ``ZoneId.SHORT_IDS``."""
-
-_OFFSET = re.compile(r"(?:UTC|GMT|UT)?([+-])(\d{1,2})(?::?(\d{1,2}))?(?::?(\d{2}))?")
-_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
-_WEEK = 7 * 86_400
-_CYCLE = 146_097 * 86_400
-_BEGIN = int((dt.datetime(1800, 1, 1, tzinfo=dt.UTC) - _EPOCH).total_seconds())
-_REPEATS = int((dt.datetime(2100, 1, 1, tzinfo=dt.UTC) - _EPOCH).total_seconds())
-
-
-def fixed_offset(zone: str) -> int | None:
-    """The offset of a zone that is one, in seconds; None for a region.
-
-    Raises
-    ------
-    EvaluationError
-        TM3004 for a text that names no zone.
-    """
-    name = _SHORT.get(zone, zone)
-    if name in ("Z", "UTC", "GMT", "UT"):
-        return 0
-    match = _OFFSET.fullmatch(name)
-    if match:
-        hours, minutes, seconds = (int(part or 0) for part in match.groups()[1:])
-        if hours <= 18 and minutes < 60 and seconds < 60 and hours * 3600 + minutes * 60 + seconds <= 18 * 3600:
-            return (hours * 3600 + minutes * 60 + seconds) * (-1 if match[1] == "-" else 1)
-    elif name in zoneinfo.available_timezones():
-        return None
-    raise EvaluationError(
-        "TM3004",
-        "this is not a time zone",
-        got=repr(zone),
-        hint="name a region, such as Europe/Berlin, or an offset, such as +01:00",
-    )
-
-
-@cache
-def _instants(zone: str) -> tuple[Ints, Ints]:
-    """The instants (seconds since 1970) from which another offset counts, and the offsets between them."""
-    clock = zoneinfo.ZoneInfo(zone)
-
-    def offset(second: int) -> int:
-        found = (_EPOCH + dt.timedelta(seconds=second)).astimezone(clock).utcoffset()
-        assert found is not None
-        return round(found.total_seconds())
-
-    changes: list[int] = []
-    offsets = [offset(_BEGIN)]
-    low = _BEGIN
-    while low < _REPEATS + _CYCLE:
-        high = low + _WEEK
-        if (new := offset(high)) != offsets[-1]:
-            before, after = low, high
-            while after - before > 1:
-                middle = (before + after) // 2
-                before, after = (middle, after) if offset(middle) == offsets[-1] else (before, middle)
-            changes.append(after)
-            offsets.append(offset(after))
-            low = after
-            if offsets[-1] != new:
-                continue
-        low = high
-    return np.array(changes, np.int64), np.array(offsets, np.int64)
+from tidemill.zones import Ints, clock_of
 
 
 def local_of_utc(zone: str, instants: Ints) -> Ints:
     """What a clock of a zone shows at some instants; both are microseconds since 1970."""
-    offset = fixed_offset(zone)
-    if offset is not None:
-        return instants + offset * 1_000_000
-    changes, offsets = _instants(_SHORT.get(zone, zone))
-    seconds = instants // 1_000_000
-    cycles = np.maximum((seconds - _REPEATS) // _CYCLE, 0)
-    local: Ints = instants + offsets[np.searchsorted(changes, seconds - cycles * _CYCLE, side="right")] * 1_000_000
-    return local
+    return clock_of(zone).local(instants)
 
 
 def instant_of_local(zone: str, local: Ints) -> Ints:
     """When a clock of a zone shows some times; both are microseconds since 1970."""
-    offset = fixed_offset(zone)
-    if offset is not None:
-        return local - offset * 1_000_000
-    return utc_of_local(_SHORT.get(zone, zone), local)
+    return clock_of(zone).instant(local)
 
 
 def _by_zone(convert: Callable[[str, Ints], Ints], zones: Value, micros: Ints, present: npt.NDArray[np.bool_]) -> Ints:

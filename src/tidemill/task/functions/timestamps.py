@@ -1,4 +1,8 @@
-"""Fields of timestamps, truncation, arithmetic and Unix times; the session time zone is UTC."""
+"""Fields of timestamps, truncation, arithmetic and Unix times.
+
+Fields are those that a clock in UTC shows. What moves times by days, months or years takes an option ``zone``: the time
+zone whose days these are, UTC without it.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +18,7 @@ from tidemill.task.functions import dates, failures
 from tidemill.task.functions.arithmetic import from_numpy, to_numpy
 from tidemill.task.functions.registry import Value, as_array, function
 from tidemill.task.functions.time_text import MICROS_PER_DAY
+from tidemill.zones import Clock, clock_of
 
 _UNITS = {
     "microsecond": 1,
@@ -31,6 +36,12 @@ def micros(value: Value, rows: int) -> npt.NDArray[np.int64]:
     """Microseconds since 1970-01-01, 0 where NULL."""
     numbers: npt.NDArray[np.int64] = to_numpy(as_array(value, rows).cast(pa.int64()), rows)
     return numbers
+
+
+def clock_of_call(call: Call) -> Clock | None:
+    """The clock of the zone whose days count; None for UTC."""
+    zone = call.option("zone")
+    return None if zone is None else clock_of(str(zone))
 
 
 def _timestamps(call: Call, numbers: npt.NDArray[np.int64], *nulls_of: pa.Array) -> pa.Array:
@@ -62,12 +73,19 @@ def _second_with_fraction(call: Call, args: list[Value], rows: int) -> Value:
 def _trunc_timestamp(call: Call, args: list[Value], rows: int) -> Value:
     array = as_array(args[0], rows)
     unit = str(call.option("unit"))
-    numbers = micros(array, rows)
-    if unit in _UNITS and unit != "week":
-        size = _UNITS[unit]
-        return _timestamps(call, numbers - numbers % size, array)
+    numbers, clock = micros(array, rows), clock_of_call(call)
+    size = 0 if unit == "week" else _UNITS.get(unit, 0)
+    if clock is None or 0 < size <= _UNITS["second"]:
+        return _timestamps(call, _truncated(numbers, unit, size), array)
+    offset = clock.offset(numbers)
+    return _timestamps(call, clock.instant(_truncated(numbers + offset, unit, size), like=offset), array)
+
+
+def _truncated(numbers: npt.NDArray[np.int64], unit: str, size: int) -> npt.NDArray[np.int64]:
+    if size:
+        return numbers - numbers % size
     whole_days = np.floor_divide(numbers, MICROS_PER_DAY)
-    return _timestamps(call, dates.truncate_days(whole_days, unit) * MICROS_PER_DAY, array)
+    return dates.truncate_days(whole_days, unit) * MICROS_PER_DAY
 
 
 def _sum(call: Call, left: pa.Array, right: pa.Array, size: int) -> pa.Array:
@@ -83,19 +101,41 @@ def _sum(call: Call, left: pa.Array, right: pa.Array, size: int) -> pa.Array:
 
 @function("timestamp_add", sql=("timestampadd", "timestamp +/- INTERVAL"), fails=True)
 def _timestamp_add(call: Call, args: list[Value], rows: int) -> Value:
-    """``args`` are timestamp and quantity; days are 24 hours, because the session is in UTC."""
+    """``args`` are timestamp and quantity. In a zone whole days are those of its calendar, as many as are in it."""
     start, quantity = as_array(args[0], rows), as_array(args[1], rows)
-    unit = str(call.option("unit"))
+    unit, clock = str(call.option("unit")), clock_of_call(call)
     if unit in _UNITS:
-        return _sum(call, start, quantity.cast(pa.int64()), _UNITS[unit])
+        plain = _sum(call, start, quantity.cast(pa.int64()), _UNITS[unit])  # raises for what is too far away
+        return plain if clock is None else _sum_of_days(call, clock, start, quantity, _UNITS[unit])
     numbers = micros(start, rows)
     by = to_numpy(quantity, rows).astype(np.int64) * _MONTHS[unit]
     bad = pc.and_(pa.array(np.abs(by) > 12 * 300_000), pc.and_(start.is_valid(), quantity.is_valid()))
     if failures.any_true(bad):
         raise failures.overflow(call.function, call.type, bad, start, quantity)
-    whole_days = np.floor_divide(numbers, MICROS_PER_DAY)
-    shifted = dates.shift_months(whole_days, by)
-    return _timestamps(call, shifted * MICROS_PER_DAY + numbers % MICROS_PER_DAY, start, quantity)
+    if clock is None:
+        return _timestamps(call, shift_months(numbers, by), start, quantity)
+    offset = clock.offset(numbers)
+    return _timestamps(call, clock.instant(shift_months(numbers + offset, by), like=offset), start, quantity)
+
+
+def _sum_of_days(call: Call, clock: Clock, start: pa.Array, quantity: pa.Array, size: int) -> pa.Array:
+    numbers, rows = micros(start, len(start)), len(start)
+    step = to_numpy(quantity.cast(pa.int64()), rows) * size
+    days = np.sign(step) * (np.abs(step) // MICROS_PER_DAY)
+    moved = days_later(clock, numbers, days) + step - days * MICROS_PER_DAY
+    return _timestamps(call, moved, start, quantity)
+
+
+def days_later(clock: Clock, numbers: npt.NDArray[np.int64], days: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """The instants at which a clock shows the same time some days later, by the same offset where it can be."""
+    offset = clock.offset(numbers)
+    return clock.instant(numbers + offset + days * MICROS_PER_DAY, like=offset)
+
+
+def shift_months(numbers: npt.NDArray[np.int64], by: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """The same time some months later, or on the last day of a month that is too short."""
+    shifted = dates.shift_months(np.floor_divide(numbers, MICROS_PER_DAY), by)
+    return shifted * MICROS_PER_DAY + numbers % MICROS_PER_DAY
 
 
 @function("timestamp_diff", sql=("timestampdiff",))
@@ -160,12 +200,14 @@ _from_unix("timestamp_micros", 1)
 def _fractional_months(call: Call, args: list[Value], rows: int) -> Value:
     """Spark's rule: whole months when both days are equal or last, else 31-day months by the second."""
     later, earlier = as_array(args[0], rows), as_array(args[1], rows)
-    parts = []
+    parts, clock = [], clock_of_call(call)
     for array in (later, earlier):
         numbers = micros(array, rows)
-        months, day = dates.civil(np.floor_divide(numbers, MICROS_PER_DAY))
+        whole_days = np.floor_divide(numbers if clock is None else clock.local(numbers), MICROS_PER_DAY)
+        months, day = dates.civil(whole_days)
         length = dates.month_start(months + 1) - dates.month_start(months)
-        seconds = (numbers % MICROS_PER_DAY) // 1_000_000
+        begin = whole_days * MICROS_PER_DAY if clock is None else clock.start_of_day(whole_days)
+        seconds = (numbers - begin) // 1_000_000
         parts.append((months, day + 1, day + 1 == length, seconds))
     (m1, d1, last1, s1), (m2, d2, last2, s2) = parts
     whole = (m1 - m2).astype(np.float64)
