@@ -40,6 +40,7 @@ _TRANSLATED = (
     (re.compile(r"(-?[0-9.]+)D\b"), r"(\1::DOUBLE)"),
     (re.compile(r"double\('NaN'\)"), "'nan'::DOUBLE"),
     (re.compile(r"<=>"), "IS NOT DISTINCT FROM"),
+    (re.compile(r" MAX RECURSION LEVEL [0-9]+"), ""),
     (re.compile(r"LEFT (SEMI|ANTI) JOIN"), r"\1 JOIN"),
     (re.compile(r" div "), " // "),
     (re.compile(r"\bMINUS\b"), "EXCEPT"),

@@ -28,6 +28,7 @@ from tidemill.task.program import (
 from tidemill.task.streams import Delta, Item
 from tidemill.testing import MemoryContext, delta
 
+Rows = Counter[tuple[int, ...]]
 LEVEL = pa.int32()
 ROWS = Arrange((0, 1), (), multiset_table("rows", (INT, INT), 0))
 EDGES = Arrange((0, 1), (0,), multiset_table("edges", (INT, INT), 0))
@@ -40,36 +41,26 @@ def call(function: str, left: Expression, right: Expression) -> Expression:
     return Call(function, (left, right), INT, True, (("mode", "ansi"),))
 
 
-def join(name: str, relation: int, width: int, keys: int = 1) -> RecursionJoin:
+def join(name: str, relation: int, width: int, *expressions: Expression) -> RecursionJoin:
     """Rows of ``width`` columns meet a relation by their first columns."""
-    types = (*(INT,) * keys, LEVEL, *(INT,) * (width - keys))
-    columns = (*range(keys), width, *range(keys, width))
-    rows = Arrange(columns, tuple(range(keys)), multiset_table(name, types, 0))
-    joined = (LEVEL, *(INT,) * (width + len((EDGES, ENDS)[relation].columns)))
-    return RecursionJoin(relation, rows, keys, multiset_table(f"{name} pending", joined, 0))
+    types = (INT, LEVEL, *(INT,) * (width - 1))
+    rows = Arrange((0, width, *range(1, width)), (0,), multiset_table(name, types, 0))
+    joined = (LEVEL, *(INT,) * len(expressions))
+    then = (Calculate(None, expressions),)
+    return RecursionJoin(relation, rows, 1, then, multiset_table(f"{name} pending", joined, 0))
 
 
 # (node, cost) -> (edge's end, cost + edge's end), for ends that are among ENDS.
 STEP = RecursionPath(
     (
-        join("first", 0, 2),
-        Calculate(None, (Ref(3, INT), call("add", Ref(1, INT), Ref(3, INT)))),
-        join("second", 1, 2),
-        Calculate(None, (Ref(0, INT), Ref(1, INT))),
+        join("first", 0, 2, Ref(3, INT), call("add", Ref(1, INT), Ref(3, INT))),
+        join("second", 1, 2, Ref(0, INT), Ref(1, INT)),
     ),
     1,
 )
 # The rows that have no edge stay where they are: all of them, less those that have one.
-STAY = (
-    RecursionPath((Calculate(None, (Ref(0, INT), call("add", Ref(1, INT), Literal(100, INT)))),), 1),
-    RecursionPath(
-        (
-            join("having", 1, 2),
-            Calculate(None, (Ref(0, INT), call("add", Ref(1, INT), Literal(100, INT)))),
-        ),
-        -1,
-    ),
-)
+LATER = (Ref(0, INT), call("add", Ref(1, INT), Literal(100, INT)))
+STAY = (RecursionPath((Calculate(None, LATER),), 1), RecursionPath((join("having", 1, 2, *LATER),), -1))
 
 
 def operation(paths: tuple[RecursionPath, ...], rows: int | None = None, last: int | None = None) -> RecursiveChanges:
@@ -100,8 +91,8 @@ class Run:
         return sum(weight for _, weight, _ in self.context.failing_rows)
 
 
-def edges_model(rows: Counter[tuple[int, int]], edges: Counter[tuple[int, int]], ends: set[int]) -> Counter:
-    found: Counter[tuple[int, int]] = Counter()
+def edges_model(rows: Rows, edges: Rows, ends: set[int]) -> Rows:
+    found: Rows = Counter()
     for (node, cost), n in rows.items():
         for (a, b), m in edges.items():
             if a == node and b in ends:
@@ -109,22 +100,22 @@ def edges_model(rows: Counter[tuple[int, int]], edges: Counter[tuple[int, int]],
     return found
 
 
-def stay_model(rows: Counter[tuple[int, int]], edges: Counter[tuple[int, int]], ends: set[int]) -> Counter:
+def stay_model(rows: Rows, edges: Rows, ends: set[int]) -> Rows:
     return Counter({(node, cost + 100): n for (node, cost), n in rows.items() if node not in ends})
 
 
 @pytest.mark.parametrize(("paths", "model"), [((STEP,), edges_model), (STAY, stay_model)], ids=["joins", "anti"])
-def test_random_changes(paths: tuple[RecursionPath, ...], model: Callable[..., Counter], seed: int) -> None:
+def test_random_changes(paths: tuple[RecursionPath, ...], model: Callable[..., Rows], seed: int) -> None:
     rng = random.Random(seed)
     run = Run(operation(paths))
-    anchor: Counter[tuple[int, int]] = Counter()
-    edges: Counter[tuple[int, int]] = Counter()
-    ends: Counter[tuple[int]] = Counter()
+    anchor: Rows = Counter()
+    edges: Rows = Counter()
+    ends: Rows = Counter()
     failed = set()
     for _ in range(12):
         deltas = []
         for kept, width in ((anchor, 2), (edges, 2), (ends, 1)):
-            changed: Counter = Counter()
+            changed: Rows = Counter()
             for row in list(kept):
                 if rng.random() < 0.3:
                     changed[row] -= kept[row]
@@ -136,7 +127,7 @@ def test_random_changes(paths: tuple[RecursionPath, ...], model: Callable[..., C
             text = " | ".join(f"{n:+d} {' '.join(map(str, row))}" for row, n in changed.items() if n)
             deltas.append(delta(text, *(INT,) * width))
         run.epoch(*deltas)
-        level, expected = +anchor, Counter[tuple[int, int]]()
+        level, expected = +anchor, Rows()
         for _ in range(LEVELS):
             expected.update(level)
             level = model(level, +edges, {e for (e,) in +ends})
@@ -166,6 +157,13 @@ def test_levels_behind_the_last_are_left_out() -> None:
     run.epoch(delta("+ 1 0", INT, INT), delta("+ 1 2 | + 2 1", INT, INT), delta("+ 1 | + 2", INT))
     assert run.rows == {(1, 0): 1, (2, 2): 1}
     assert run.failing == 0
+
+
+def test_only_a_deep_level_changes() -> None:
+    run = Run(operation((STEP,)))
+    run.epoch(delta("+ 1 0", INT, INT), delta("+ 1 2 | + 2 3", INT, INT), delta("+ 2 | + 3 | + 4", INT))
+    run.epoch(delta("", INT, INT), delta("+ 3 4", INT, INT), delta("", INT))
+    assert run.rows == {(1, 0): 1, (2, 2): 1, (3, 5): 1, (4, 9): 1}
 
 
 def test_nothing_new_gives_nothing() -> None:

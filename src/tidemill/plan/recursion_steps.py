@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import takewhile
 from typing import Protocol
 
 import pyarrow as pa
@@ -52,8 +54,11 @@ def recursion(steps: NamedSteps, node: Recursion, identity: str, born: int) -> I
     for number, path in enumerate(node.paths):
         parts: list[Calculate | Explode | RecursionJoin] = []
         at = types
+        behind: tuple[Calculate, ...] = ()
         for place, part in enumerate(path.parts):
-            if isinstance(part, StepJoin):
+            if behind:
+                behind = behind[1:]  # it is done by the join before
+            elif isinstance(part, StepJoin):
                 arrange, arranged, moved = _relation(steps, part, born)
                 if arrange not in relations:
                     relations.append(arrange)
@@ -61,9 +66,12 @@ def recursion(steps: NamedSteps, node: Recursion, identity: str, born: int) -> I
                     moves.append(moved)
                 joined = (*at, *part.relation.schema.types)
                 rows = _rows(f"{name}:{number}.{place}", at, part)
-                pending = multiset_table(f"{name}:{number}.{place}:pending", (LEVEL, *joined), 0)
-                parts.append(RecursionJoin(relations.index(arrange), rows, len(part.keys), pending))
+                behind = _calculations(path.parts[place + 1 :])
                 at = joined
+                for calculate in behind:
+                    at = types_after(calculate, at)
+                pending = multiset_table(f"{name}:{number}.{place}:pending", (LEVEL, *at), 0)
+                parts.append(RecursionJoin(relations.index(arrange), rows, len(part.keys), behind, pending))
             else:
                 parts.append(part)
                 at = types_after(part, at)
@@ -73,6 +81,11 @@ def recursion(steps: NamedSteps, node: Recursion, identity: str, born: int) -> I
     found = Input(steps.add(operation, tuple(inputs), born, *moves))
     steps.put(found, ONE_PLACE)
     return found
+
+
+def _calculations(parts: Sequence[Calculate | Explode | StepJoin]) -> tuple[Calculate, ...]:
+    """The calculations that parts begin with."""
+    return tuple(part for part in takewhile(lambda p: isinstance(p, Calculate), parts) if isinstance(part, Calculate))
 
 
 def _relation(steps: NamedSteps, part: StepJoin, born: int) -> tuple[Arrange, Input, bool]:

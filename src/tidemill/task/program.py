@@ -338,6 +338,7 @@ class WindowChanges:
 class RecursionJoin:
     """Rows of a recursion meet those of a relation, by its position among the relations of the step.
 
+    ``then`` is what is computed of the joined rows: columns of the rows, then those of the relation.
     ``rows`` is how the rows that meet it are kept: by key, with the level, which is the column behind theirs. What
     changes of the relation make of the rows of earlier epochs waits in ``pending``, by level, until the loop gets
     there; nothing of it is stored.
@@ -346,6 +347,7 @@ class RecursionJoin:
     relation: int
     rows: Arrange
     key_width: int
+    then: tuple[Calculate, ...]
     pending: StateTable
 
 

@@ -102,3 +102,10 @@ WITH RECURSIVE r(node, depth) AS (
   UNION ALL
   SELECT node + 1, depth + 1 FROM r WHERE depth < 3 AND node NOT IN (SELECT l FROM u WHERE l > 1))
 SELECT node, depth FROM r;
+
+CREATE MATERIALIZED VIEW recursion_same_key AS
+WITH RECURSIVE r(node, depth) AS (
+  SELECT k, 1 FROM u
+  UNION ALL
+  SELECT u.k, r.depth + 1 FROM r JOIN u ON u.k = r.node AND u.l = r.node AND r.depth < 3)
+SELECT node, depth FROM r;

@@ -12,7 +12,8 @@ Where the step has several joins, each keeps the rows that meet its relation, wi
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import chain
 
 import numpy as np
 import pyarrow as pa
@@ -22,6 +23,7 @@ from tidemill.errors import EvaluationError
 from tidemill.state.columns import column, numbers
 from tidemill.state.keys import decode, encode
 from tidemill.state.reader import TableState
+from tidemill.task.expressions import Ref
 from tidemill.task.operator import Context, HeldOutput, Operator, Output
 from tidemill.task.operators.arrange import empty_keys
 from tidemill.task.operators.calculate import CalculateOperator
@@ -143,7 +145,7 @@ class _Path:
     """What the step does with rows in an epoch; its joins keep the rows that meet their relation."""
 
     def __init__(self, step: int, path: RecursionPath, arranged: tuple[Arrange, ...], context: Context) -> None:
-        self._sign, self._arranged, self._context = path.sign, arranged, context
+        self._step, self._sign, self._arranged, self._context = step, path.sign, arranged, context
         self._parts = tuple(
             part if isinstance(part, RecursionJoin) else _operator(step, part, context) for part in path.parts
         )
@@ -163,16 +165,33 @@ class _Path:
                 continue
             pending = self._pending[join.pending.id] = self._context.hold(join.pending)
             before, relation = self._context.state(join.rows.table).before, relations[join.relation]
-            width = len(join.rows.columns) - 1
+            width = max(join.rows.columns)
             for changes in relation.blocks():
-                for delta in matched(
+                found = matched(
                     self._arranged[join.relation], changes, join.rows, before, join.key_width, True, most_bytes
-                ):
-                    level, *columns = _level_first(delta, width)
+                )
+                rows = (_with_level_last(delta, width) for delta in found)
+                for delta in self._computed(self._then_with_level(join), rows):
+                    *columns, level = delta.batch.columns
                     greatest = max(greatest, pc.max(level).as_py())
                     keys = encode([level, *columns], join.pending.key, 0)
                     pending.write_unsorted(keys, [column(delta.explicit_weights())])
         return greatest
+
+    def _computed(self, parts: Iterable[Calculate], rows: Iterator[Delta]) -> Iterator[Delta]:
+        for part in parts:
+            rows = _calculated(_operator(self._step, part, self._context), rows)
+        return rows
+
+    def _then_with_level(self, join: RecursionJoin) -> Iterator[Calculate]:
+        """What is computed of joined rows that have their level behind their columns; it stays there."""
+        width = max(join.rows.columns) + 1 + max(self._arranged[join.relation].columns, default=-1)
+        for part in join.then:
+            if part.expressions is None:
+                yield part
+            else:
+                yield Calculate(part.condition, (*part.expressions, Ref(width, pa.int32())))
+                width = len(part.expressions)
 
     def follow(
         self, level: int, rows: Iterator[Delta], relations: list[TableState], most_bytes: int
@@ -180,7 +199,8 @@ class _Path:
         """Changes of the next level, from those of a level."""
         for part in self._parts:
             if isinstance(part, RecursionJoin):
-                rows = self._joined(part, level, rows, relations[part.relation], most_bytes)
+                joined = self._joined(part, level, rows, relations[part.relation], most_bytes)
+                rows = chain(self._computed(part.then, joined), self._waiting(part, level))
             else:
                 rows = _calculated(part, rows)
         for delta in rows:
@@ -189,10 +209,10 @@ class _Path:
     def _joined(
         self, join: RecursionJoin, level: int, rows: Iterator[Delta], relation: TableState, most_bytes: int
     ) -> Iterator[Delta]:
-        """Rows of a level joined with the relation as it is now, and those of before with what changes of it."""
+        """Rows of a level joined with the relation as it is now."""
         table = join.rows.table
         held, state = self._context.hold(table), self._context.state(table)
-        width = len(join.rows.columns) - 1
+        width = max(join.rows.columns)
         for delta in rows:
             for required in join.rows.required:
                 if delta.batch.column(required).null_count:
@@ -207,10 +227,13 @@ class _Path:
                 for delta in matched(
                     join.rows, changes, self._arranged[join.relation], relation.now, join.key_width, False, most_bytes
                 ):
-                    _, *columns = _level_first(delta, width)
+                    columns = _with_level_last(delta, width).batch.columns[:-1]
                     yield Delta(batch_of(columns, len(delta)), delta.weights)
         finally:
             held.close()
+
+    def _waiting(self, join: RecursionJoin, level: int) -> Iterator[Delta]:
+        """What changes of the relation make of the rows of before, of a level."""
         prefix = encode([pa.array([level], pa.int32())], join.pending.key[:1], 0)[0]
         for found in self._pending[join.pending.id].now.iterate(prefix=prefix, block=SLICE_ROWS):
             columns = decode(found.keys, join.pending.key)[1:]
@@ -279,10 +302,11 @@ def _calculated(operator: Operator, rows: Iterator[Delta]) -> Iterator[Delta]:
             yield output.item
 
 
-def _level_first(delta: Delta, width: int) -> list[pa.Array]:
-    """The columns of joined rows: the level, which is behind ``width`` columns, then the others."""
+def _with_level_last(delta: Delta, width: int) -> Delta:
+    """Joined rows with their level, which is behind ``width`` columns, behind all."""
     columns = list(delta.batch.columns)
-    return [columns.pop(width), *columns]
+    columns.append(columns.pop(width))
+    return Delta(batch_of(columns, len(delta)), delta.weights)
 
 
 def _deltas(rows: TableState, table: StateTable, most_bytes: int) -> Iterator[Delta]:
