@@ -132,6 +132,11 @@ def check_storable(type_: pa.DataType, *not_stored: pa.DataType) -> None:
         check_storable(type_.field(at).type, *not_stored)
 
 
+def quoted(name: str) -> str:
+    """A name in back quotes, as SQL takes any name."""
+    return f"`{name.replace('`', '``')}`"
+
+
 def type_to_ddl(type_: pa.DataType) -> str:
     """The name Spark SQL gives to an Arrow type, e.g. ``bigint`` or ``array<string>``."""
     if type_ in _DDL:
@@ -143,7 +148,7 @@ def type_to_ddl(type_: pa.DataType) -> str:
     if pa.types.is_map(type_):
         return f"map<{type_to_ddl(type_.key_type)},{type_to_ddl(type_.item_type)}>"
     if pa.types.is_struct(type_):
-        inner = ",".join(f"`{f.name.replace('`', '``')}`:{type_to_ddl(f.type)}" for f in type_)
+        inner = ",".join(f"{quoted(f.name)}:{type_to_ddl(f.type)}" for f in type_)
         return f"struct<{inner}>"
     raise TidemillError("TM2002", "this type cannot be stored", got=str(type_))
 
@@ -185,4 +190,10 @@ class Schema:
 
     def to_ddl(self) -> str:
         """The same columns as a Spark column list."""
-        return ", ".join(f"`{f.name}` {type_to_ddl(f.type)}{'' if f.nullable else ' NOT NULL'}" for f in self.fields)
+        return ", ".join(
+            f"{quoted(f.name)} {type_to_ddl(f.type)}{'' if f.nullable else ' NOT NULL'}" for f in self.fields
+        )
+
+    def all_nullable(self) -> Schema:
+        """The same columns, any of which may be NULL."""
+        return Schema(tuple(Field(f.name, f.type) for f in self.fields))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pyarrow as pa
 import pytest
@@ -12,7 +13,7 @@ from tidemill.plan.assemble import Assembler, ViewDefinition
 from tidemill.plan.catalyst import Catalyst
 from tidemill.plan.rules import rewrite
 from tidemill.schema import TIMESTAMP, Field, Schema
-from tidemill.task.program import TableSource, multiset_table
+from tidemill.task.program import ScanStep, TableSource, multiset_table
 
 SCHEMA = Schema((Field("k", pa.int32()), Field("x", pa.int64()), Field("at", TIMESTAMP), Field("other", TIMESTAMP)))
 ERRORS = multiset_table("errors", (pa.string(), pa.int64(), pa.string(), pa.string(), pa.binary()), 2)
@@ -86,3 +87,12 @@ def retained(catalyst: Catalyst, query: str) -> list[tuple[str, list[tuple[int, 
 )
 def test_lags(catalyst: Catalyst, query: str, expected: list[object]) -> None:
     assert retained(catalyst, query) == expected
+
+
+@pytest.mark.parametrize("watermark", ["at", None])
+def test_rows_move_the_watermark_before_they_are_filtered(catalyst: Catalyst, watermark: str | None) -> None:
+    view = ViewDefinition("v", "v#1", rewrite(catalyst.plan("SELECT k FROM t WHERE x > 3")), 0)
+    source = replace(TABLES["t"], op_column=None, watermark=watermark)
+    program = Assembler([view], TABLES | {"t": source}).program()
+    (scan,) = (s.operation for s in program.steps if isinstance(s.operation, ScanStep))
+    assert (scan.condition is None) == (watermark is not None)

@@ -56,7 +56,7 @@ def _frame(
     partitions = max(1, min(spark.sparkContext.defaultParallelism * 4, rows // _ROWS_PER_PARTITION))
     reader = _Reader(snapshot.store, plan, runs, partitions, shaped)
     numbers = spark.range(0, partitions, 1, partitions)
-    return numbers.mapInArrow(reader.read, schema.to_ddl().replace(" NOT NULL", ""))
+    return numbers.mapInArrow(reader.read, schema.all_nullable().to_ddl())
 
 
 def pinning(frame: DataFrame, snapshot: Snapshot) -> DataFrame:

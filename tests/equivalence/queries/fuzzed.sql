@@ -7,6 +7,12 @@ SELECT h, count(*) AS n FROM (
   WHERE a > nanvl(x, 0D))
 GROUP BY ROLLUP (h);
 
+CREATE MATERIALIZED VIEW f_names_with_quotes AS
+SELECT k AS `a b`, i AS ```é`, g AS `x.y`, struct(i AS `q``q NOT NULL`) AS `q``q NOT NULL` FROM t WHERE k IS NOT NULL;
+
+CREATE MATERIALIZED VIEW f_quotients_beyond_64_bits AS
+SELECT k, CAST(l AS DECIMAL(38,0)) * 12345678901 div 7 AS q, CAST(l AS DECIMAL(20,0)) * 1.5 div 0.01 AS r FROM t;
+
 CREATE MATERIALIZED VIEW f_sum_of_nan AS
 SELECT x.g, sum(double('NaN')) AS s, sum(x.d * double('Infinity')) AS i, count(*) AS c FROM t x JOIN u y ON x.k = y.k
 GROUP BY x.g;

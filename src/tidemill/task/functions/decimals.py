@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from decimal import Decimal
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tidemill.state.columns import column
 from tidemill.task.expressions import Call
 from tidemill.task.functions import failures
 from tidemill.task.functions.decimal_words import combine_words
@@ -175,13 +177,20 @@ def _whole_quotient(call: Call, left: pa.Array, right: pa.Array) -> pa.Array:
 
 
 def integral_divide(call: Call, args: list[Value], rows: int) -> pa.Array:
-    """``left div right`` as a 64-bit integer, truncated towards zero."""
+    """``left div right`` truncated towards zero: the lowest 64 bits, as in Spark, of a quotient that has 38 digits."""
+    types = (args[0].type, args[1].type)
     left, right = same_scale(call, widen(args[0], rows), widen(args[1], rows))
     whole = _whole_quotient(call, left, right)
-    result, bad = to_integer(whole, call.type)
-    if bad is not None and fails_unless_try(call):
-        raise failures.overflow("div", call.type, bad, *args)
-    return result
+    most = min(38, max(1, types[0].precision - types[0].scale + types[1].scale))
+    bad = pc.greater_equal(pc.abs(whole), pa.scalar(Decimal(10) ** most, whole.type))
+    if failures.any_true(bad):
+        if fails_unless_try(call):
+            raise failures.overflow("div", pa.decimal128(most, 0), bad, *args)
+        whole = pc.if_else(bad, pa.scalar(None, whole.type), whole)
+    if not len(whole):
+        return pa.array([], call.type)
+    words = np.frombuffer(whole.buffers()[1], np.int64)[4 * whole.offset :: 4][: len(whole)]
+    return column(words, whole.is_null().to_numpy(zero_copy_only=False))
 
 
 def remainder(call: Call, args: list[Value], rows: int, *, positive: bool) -> pa.Array:
