@@ -23,7 +23,8 @@ KINDS = {
     "whole table, dense": "SELECT a, b FROM t QUALIFY dense_rank() OVER (ORDER BY a DESC) <= 10",
     "whole table, rows": "SELECT a, b FROM t QUALIFY row_number() OVER (ORDER BY a DESC, k) <= 10",
     "partitions": "SELECT a, b FROM t QUALIFY rank() OVER (PARTITION BY k % 10 ORDER BY a DESC) <= 10",
-    "running sums, last ten": "SELECT * FROM (SELECT a, k, sum(b) OVER (ORDER BY k) AS s FROM t) ORDER BY k DESC LIMIT 10",
+    "running sums, last ten": "SELECT * FROM (SELECT a, k, sum(b) OVER (ORDER BY k) AS s FROM t) "
+    "ORDER BY k DESC LIMIT 10",
     "ranks of ten rows": "SELECT * FROM (SELECT a, k, rank() OVER (ORDER BY a DESC) AS r FROM t) WHERE k IN "
     "(1, 20, 300, 400, 500, 600, 700, 800, 900, 1000)",
     "all ranks": "SELECT a, b, rank() OVER (ORDER BY a DESC) AS r FROM t",
