@@ -26,7 +26,7 @@ _TIME = (
 )
 """A zone stands behind seconds only."""
 _TIMESTAMP = rf"^{_DATE}(?:[ T]{_TIME})?)?)?$"
-_REGION = r"[0-9] *(?:[A-Za-z]+/[A-Za-z_/+-]+[0-9]*|[A-Z]{3,4}|[A-Z]{3}[0-9][A-Z]{3})$"
+_REGION = r":[0-9]{1,2}:[0-9]{1,2}(?:\.[0-9]*)? *(?:[A-Za-z]+/[A-Za-z_/+-]+[0-9]*|[A-Z]{3,4}|[A-Z]{3}[0-9][A-Z]{3})$"
 _TIME_ONLY = r"^T?[0-9]{1,2}:[0-9]{1,2}"
 
 MICROS_PER_DAY = 86_400_000_000

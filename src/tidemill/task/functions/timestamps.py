@@ -153,16 +153,15 @@ def _timestamp_diff(call: Call, args: list[Value], rows: int) -> Value:
 
 
 def _months_between(first: npt.NDArray[np.int64], second: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """Complete months from ``first`` to ``second``, as ``ChronoUnit.MONTHS.between`` counts them."""
-    parts = []
-    for numbers in (first, second):
-        months, day = dates.civil(np.floor_divide(numbers, MICROS_PER_DAY))
-        parts.append((months, day * MICROS_PER_DAY + numbers % MICROS_PER_DAY))
-    (months1, rest1), (months2, rest2) = parts
-    difference = months2 - months1
-    short = np.where(difference > 0, rest2 < rest1, False).astype(np.int64)
-    over = np.where(difference < 0, rest2 > rest1, False).astype(np.int64)
-    result: npt.NDArray[np.int64] = difference - short + over
+    """Complete months from ``first`` to ``second``, as ``ChronoUnit.MONTHS.between`` counts them.
+
+    A day that is not complete goes first, which may lead into the month before.
+    """
+    (days1, time1), (days2, time2) = (np.divmod(numbers, MICROS_PER_DAY) for numbers in (first, second))
+    days2 = days2 - ((days2 > days1) & (time2 < time1)) + ((days2 < days1) & (time2 > time1))
+    (months1, day1), (months2, day2) = dates.civil(days1), dates.civil(days2)
+    packed = (months2 - months1) * 32 + day2 - day1
+    result: npt.NDArray[np.int64] = np.sign(packed) * (np.abs(packed) // 32)
     return result
 
 
