@@ -31,6 +31,7 @@ TEXTS: dict[str, tuple[str, object]] = {
     "listing_seconds": ("0", 0.0),
     "allowed_paths": ("/data/in,s3://b", "/data/in,s3://b"),
     "memory_bytes": ("2g", 2 << 30),
+    "time_zone": ("+05:30", "+05:30"),
     "spark_conf": ("", {}),
 }
 
