@@ -82,6 +82,29 @@ def test_a_view_over_an_older_view_has_its_rows_in_the_next_epoch(mill_factory: 
     assert "over" in trial.ever
 
 
+@pytest.mark.parametrize("last", ["DROP VIEW xs", "CREATE OR REPLACE MATERIALIZED VIEW xs AS SELECT j FROM y"])
+def test_history_of_a_table_that_no_view_reads_any_more(mill_factory: MillFactory, tmp_path: Path, last: str) -> None:
+    """Beside a view over another table that was created in the same epoch."""
+    for name in ("x", "y"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "1.csv").write_text("1\n2\n")
+    mill = mill_factory()
+    for name, column in (("x", "i"), ("y", "j")):
+        mill.sql(f"CREATE TABLE {name} ({column} INT) USING csv OPTIONS (path '{tmp_path / name}')")
+        mill.sql(f"CREATE MATERIALIZED VIEW first_{name} AS SELECT {column} FROM {name}")
+    list(mill.drain())
+    for name in ("x", "y"):
+        mill.sql(f"DROP VIEW first_{name}")
+    mill.sql("CREATE MATERIALIZED VIEW xs AS SELECT i FROM x")
+    mill.sql("CREATE MATERIALIZED VIEW ys AS SELECT sum(j) AS s FROM y")
+    mill.sql(last)
+    list(mill.drain())
+    assert mill.read("ys").to_pylist() == [{"s": 3}]
+    mill.sql("CREATE OR REPLACE MATERIALIZED VIEW xs AS SELECT count(*) AS c FROM x")
+    list(mill.drain())
+    assert mill.read("xs").to_pylist() == [{"c": 2}]
+
+
 @pytest.mark.parametrize("partitions", [1, 3])
 def test_a_view_over_an_older_global_aggregate_without_rows(
     mill_factory: MillFactory, tmp_path: Path, partitions: int

@@ -236,6 +236,10 @@ class Catalog:
         """The tables that a query reads itself, not through another view."""
         return set(relations(root)) & self.tables.keys()
 
+    def histories(self) -> set[tuple[str, int]]:
+        """Tables that views read themselves, each with the epoch in which such a view was created."""
+        return {(t, view.born) for view in self.active_views() for t in self.tables_read_by(view.root)}
+
     def kept_tables(self) -> set[str]:
         """Tables whose rows are kept, so that no view reads their files again."""
         return {t.name for t in self.tables.values() if t.kept}

@@ -224,7 +224,7 @@ class Coordinator:
         self._fresh -= self.catalog.everything.keys() - catalog.everything.keys()
         self._fresh |= {v.name for v in new}
         self._free(catalog)
-        self._intake.keep_history({v.born for v in catalog.active_views()})
+        self._intake.keep_history(catalog.histories())
         self._change(self._noting_whole(catalog))
 
     def _sizes(self) -> partial[int | None]:
@@ -382,7 +382,7 @@ class Coordinator:
                 catalog = without_history(self.catalog, lost, self.version.epoch)
                 self._free(catalog)
                 self._intake.drop_history(lost.keys())
-                self._intake.keep_history({v.born for v in catalog.active_views()})
+                self._intake.keep_history(catalog.histories())
                 self._change(catalog)
 
     def _grow(self, error: NewColumnsError) -> None:
@@ -589,7 +589,7 @@ class Coordinator:
         swapped = replacements.expire(swapped, self.version.horizon)
         if failures.ended or swapped is not catalog:
             self._free(swapped)
-            self._intake.keep_history({v.born for v in swapped.active_views()})
+            self._intake.keep_history(swapped.histories())
             self._current = None
         self.catalog = swapped
 

@@ -220,9 +220,9 @@ class Intake:
         """Forget the history of some tables for views of some births."""
         self._history = {k: p for k, p in self._history.items() if k not in lost}
 
-    def keep_history(self, born: Collection[int]) -> None:
-        """Forget history that no view waits for."""
-        self._history = {k: p for k, p in self._history.items() if k[1] in born}
+    def keep_history(self, wanted: Collection[tuple[str, int]]) -> None:
+        """Forget history that no view waits for: ``wanted`` are tables and the epochs in which views were created."""
+        self._history = {k: p for k, p in self._history.items() if k in wanted}
 
     # -- List ---------------------------------------------------------------------------------------
 
