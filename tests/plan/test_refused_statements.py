@@ -17,6 +17,7 @@ REFUSED = {
     # queries that Spark does not understand
     "syntax": (VIEW + "SELEC k FROM t", "TM2001", "SELEC"),
     "syntax in query": (VIEW + "SELECT k FROM t WHERE k >", "TM2001", "end of input"),
+    "a number that is too long": (VIEW + f"SELECT {'1' * 39} AS n FROM t", "TM2001", "exceeds max precision"),
     "unclosed": (VIEW + "SELECT 'a FROM t", "TM2001", "line 1"),
     "unknown column": (VIEW + "SELECT k, nothing FROM t", "TM2004", "line 1, column 11 of the query: nothing"),
     "unknown column below": (VIEW + "SELECT k\nFROM t\nWHERE x1 > 2", "TM2004", "line 3, column 7 of the query: x1"),

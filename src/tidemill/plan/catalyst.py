@@ -149,7 +149,7 @@ class Catalyst:
         text, static = statements.without_static(text)
         try:
             plan = self._spark._jsparkSession.sessionState().sqlParser().parsePlan(text)
-        except ParseException as error:
+        except PySparkException as error:  # a number that no type holds is an ArithmeticException
             raise _parse_error(error, source) from error
         match plan.getClass().getSimpleName():
             case "CreateTable":
@@ -400,7 +400,7 @@ def _options(pairs: Any) -> dict[str, str]:
     return options
 
 
-def _parse_error(error: ParseException, source: Source) -> TidemillError:
+def _parse_error(error: PySparkException, source: Source) -> TidemillError:
     message = " ".join(str(error).split("== SQL ==")[0].strip().splitlines()).replace(" SQLSTATE: 42601", "")
     place = re.search(r"\(line (\d+), pos (\d+)\)$", message)
     if place is not None:

@@ -19,7 +19,7 @@ from tidemill.formats.orderbook.rules import BookRules
 from tidemill.schema import Schema
 from tidemill.state.keys import KeyColumn
 from tidemill.state.merge import MergeOp
-from tidemill.task.accumulators import AggregateLayout
+from tidemill.task.accumulators import LISTS, AggregateLayout
 from tidemill.task.expressions import Expression
 from tidemill.task.window_calls import WindowCall
 
@@ -246,6 +246,11 @@ class GroupChanges:
     partial: GroupPartial
     emit: bool
     """Whether anything reads the changes; else it only writes its tables."""
+
+    @property
+    def compares(self) -> bool:
+        """Whether groups are compared with what they were: lists that are too large are told of in any case."""
+        return self.emit or any(a.kind in LISTS for a in self.partial.layout.accumulators)
 
 
 @dataclass(frozen=True)

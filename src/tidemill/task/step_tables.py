@@ -47,7 +47,7 @@ def read_tables(operation: Operation) -> tuple[StateTable, ...]:
     if isinstance(operation, ScanStep):
         return (operation.source.errors,) if operation.by_file else ()
     if isinstance(operation, GroupChanges):
-        groups = (operation.partial.groups,) if operation.emit else ()
+        groups = (operation.partial.groups,) if operation.compares else ()
         return (*groups, *operation.partial.multisets)
     if isinstance(operation, JoinChanges | SemiChanges):
         return (operation.left.table, operation.right.table)

@@ -12,7 +12,7 @@ from tidemill.state.columns import column, numbers
 from tidemill.state.keys import KeyColumn, Keys, decode
 from tidemill.state.merge import Rows, merge
 from tidemill.state.reader import TableReader, TableState
-from tidemill.task.accumulators import LISTS, OF_GROUP, Accumulator
+from tidemill.task.accumulators import OF_GROUP, Accumulator
 from tidemill.task.changed_groups import changed_groups
 from tidemill.task.functions.sizes import TooLargeError
 from tidemill.task.group_values import of_group
@@ -36,8 +36,6 @@ class GroupChangesOperator(Operator):
         super().__init__(step)
         self.operation = operation
         self.partial = operation.partial
-        # Groups whose lists are too large are told of, also where nobody reads the changes.
-        self._has_lists = any(a.kind in LISTS for a in self.partial.layout.accumulators)
         self._groups: TableState | None = None
         self._held = HeldOutput()
 
@@ -101,7 +99,7 @@ class GroupChangesOperator(Operator):
                 yield from self._written(changed.slice(start, stop), single, certainly)
             return
         changed = Rows(changed.keys, tuple(values))
-        outputs = self._changes(changed, single) if self.operation.emit or self._has_lists else []
+        outputs = self._changes(changed, single) if self.operation.compares else []
         if certainly or outputs:
             self.context.state(self.partial.groups).write(changed)
         if self.operation.emit:
