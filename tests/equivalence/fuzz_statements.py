@@ -75,6 +75,64 @@ _VALUES = (
 )  # fmt: skip
 
 
+_NAMES = (
+    "q0", "Q1", "`q2`", "`q 0`", "`é``x`", "`select`", "`a.b`", "a.b", "a.b.c.d", "spark_catalog.default.q0", "1a",
+    "_x", "😀", "`😀`", "``", "`", "q0__errors", "q0__x", "t0", "T0", "`\n`", "`\t`", "'q0'", '"q0"', "default.q0",
+    "q0 q1", "q0.", ".q0", "`q0", "x" * 300, "-q0", "q-0", "current_date", "`*`", "``q0``", "IDENTIFIER('q0')", "ｑ０",
+    "q\u03020",
+)  # fmt: skip
+"""Names as people write them, and as nobody does."""
+_READING = (
+    "SELECT * FROM {n}", "SELECT count(*) AS c, max(1) FROM {n}", "SELECT * FROM {n} ORDER BY 1 DESC LIMIT 3",
+    "SELECT * FROM {n} WHERE 1 / 0 > 1", "SELECT DISTINCT * FROM {n} LIMIT 2 OFFSET 1", "TABLE {n}", "FROM {n}",
+    "SELECT *, * FROM {n}", "SELECT nothing FROM {n}", "SELECT {n}.* FROM {n} LIMIT -1",
+    "SELECT 1 AS a, 2 AS a FROM {n}", "SELECT * FROM {n} x NATURAL JOIN {n} y", "SELECT * FROM {n} VERSION AS OF 1",
+    "SELECT * FROM {n} TIMESTAMP AS OF '2020-01-01'", "SELECT * FROM csv.`/nowhere`", "SELECT * FROM parquet.`{n}`",
+    "SELECT ?", "SELECT :a", "SELECT * FROM range(3)", "SELECT raise_error('a')", "SELECT assert_true(false)",
+    "SELECT 1 / 0", "SELECT CAST('a' AS INT)", "SELECT uuid()",
+    "SELECT java_method('java.lang.System', 'exit', 1 / 0)", "SELECT explode(array(1, 2))",
+    "VALUES (1, 'a'), (NULL, 'b')", "SELECT parse_json('{{')", "SELECT INTERVAL '1' MONTH", "SELECT X'00FF'",
+    "SELECT map(1, 2), array(), struct(1)", "SELECT TIMESTAMP'0001-01-01'", "SELECT DATE'9999-12-31' + 1000000",
+    "SELECT CAST(NULL AS VOID)", "SELECT TIME'12:00:00'", "SELECT TIMESTAMP_NTZ'2020-01-01'",
+    "SELECT CAST(1 AS CHAR(3))", "SELECT 'a' COLLATE UNICODE_CI", "SHOW FUNCTIONS", "SHOW FUNCTIONS LIKE 'ab*'",
+    "SHOW DATABASES", "SHOW SCHEMAS LIKE 'x'", "SHOW CATALOGS", "SHOW COLUMNS IN {n}",
+    "SHOW COLUMNS FROM {n} IN nowhere", "SHOW CREATE TABLE {n}", "SHOW TBLPROPERTIES {n}", "SHOW PARTITIONS {n}",
+    "SHOW TABLES LIKE 'q*'", "SHOW TABLES IN nowhere", "SHOW TABLE EXTENDED LIKE '*'", "SHOW VIEWS IN nowhere",
+    "SHOW VIEWS LIKE 'q*'", "SHOW CURRENT NAMESPACE", "SHOW MATERIALIZED VIEWS", "DESCRIBE EXTENDED {n}",
+    "DESCRIBE FORMATTED {n}", "DESCRIBE {n} a", "DESCRIBE QUERY SELECT * FROM {n}", "DESCRIBE FUNCTION abs",
+    "DESCRIBE FUNCTION EXTENDED nothing", "DESCRIBE DATABASE default", "DESCRIBE TABLE EXTENDED {n} AS JSON",
+    "DESCRIBE", "DESC {n}", "DESCRIBE VIEW {n}", "DESCRIBE SELECT 1", "DESCRIBE QUERY", "DESCRIBE TABLE",
+    "DESCRIBE TABLE {n};", "EXPLAIN SELECT * FROM {n}", "EXPLAIN EXTENDED SELECT * FROM {n}",
+    "EXPLAIN FORMATTED TABLE {n}", "EXPLAIN COST SELECT 1", "EXPLAIN CODEGEN SELECT 1", "EXPLAIN DROP VIEW {n}",
+    "EXPLAIN INCREMENTAL SELECT * FROM {n}", "EXPLAIN INCREMENTAL DROP VIEW {n}", "EXPLAIN",
+    "EXPLAIN EXPLAIN SELECT 1", "EXPLAIN INCREMENTAL EXPLAIN SELECT 1", "EXPLAIN INCREMENTAL TABLE {n}",
+    "WITH a AS (SELECT * FROM {n}) SELECT count(*) FROM a", "SELECT (SELECT count(*) FROM {n})",
+    "SELECT * FROM {n}, {n}", "INSERT INTO {n} SELECT 1", "INSERT OVERWRITE {n} VALUES (1)",
+    "DELETE FROM {n} WHERE true", "UPDATE {n} SET a = 1",
+    "MERGE INTO {n} USING {n} x ON true WHEN NOT MATCHED THEN INSERT *", "REPLACE TABLE {n} (a INT)",
+    "TRUNCATE TABLE {n}", "DROP VIEW {n}", "DROP VIEW IF EXISTS {n}", "DROP TABLE {n}", "DROP MATERIALIZED VIEW {n}",
+    "DROP VIEW {n} CASCADE", "DROP VIEW", "DROP", "DROP DATABASE default", "DROP VIEW {n}, {n}",
+    "CREATE MATERIALIZED VIEW {n} AS SELECT 1 AS a FROM t0",
+    "CREATE MATERIALIZED VIEW IF NOT EXISTS {n} AS SELECT count(*) AS c FROM t0",
+    "CREATE OR REPLACE VIEW {n} AS SELECT 1", "CREATE MATERIALIZED VIEW {n} (a, b) AS SELECT k, k FROM t0",
+    "CREATE MATERIALIZED VIEW {n} COMMENT 'c' AS SELECT k FROM t0",
+    "CREATE MATERIALIZED VIEW {n} PARTITIONED BY (k) AS SELECT k FROM t0", "CREATE MATERIALIZED VIEW {n}", "CREATE",
+    "CREATE MATERIALIZED VIEW {n} AS TABLE t0", "CREATE MATERIALIZED VIEW {n} AS VALUES (1)",
+    "CREATE MATERIALIZED VIEW {n} AS (SELECT k FROM t0)", "CREATE MATERIALIZED VIEW {n} AS FROM t0 SELECT k",
+    "CREATE MATERIALIZED VIEW {n} AS WITH a AS (SELECT k FROM t0) SELECT * FROM a",
+    "CREATE MATERIALIZED VIEW {n} AS SELECT k AS {n} FROM t0", "CREATE MATERIALIZED VIEW {n} AS SELECT * FROM {n}",
+    "CREATE MATERIALIZED VIEW q3 AS SELECT k AS `a b`, k AS `é`, k AS `x.y`, k AS ```` FROM t0",
+    "CREATE MATERIALIZED VIEW q3 AS SHOW TABLES", "CREATE MATERIALIZED VIEW {n} AS INSERT INTO t0 VALUES (1)",
+    "CREATE MATERIALIZED VIEW {n} AS SELECT :a FROM t0", "CREATE TABLE {n} LIKE t0",
+    "CREATE TABLE {n} (a INT) USING csv", "CREATE TABLE {n} (a INT) USING csv LOCATION '/nowhere'",
+    "CREATE TABLE {n} (a INT) USING csv OPTIONS (path '/nowhere') PARTITIONED BY (a)", "ALTER TABLE {n} RENAME TO y",
+    "ALTER TABLE {n} UNSET OPTIONS (a)", "ALTER TABLE {n} SET TBLPROPERTIES ('a' = 'b')",
+    "ALTER TABLE {n} SET OPTIONS ()", "ALTER TABLE {n}", "ALTER VIEW {n} AS SELECT 1", "COMMENT ON TABLE {n} IS 'c'",
+    "REFRESH TABLE {n}", "GRANT SELECT ON {n} TO x", "SELECT 1; SELECT 2", "SELECT 1;", "; SELECT 1", "SELECT 'a;b'",
+    "SELECT 1 -- ;", "SELECT /* ; */ 1", "EXECUTE IMMEDIATE 'SELECT 1'",
+)  # fmt: skip
+
+
 class StatementMaker:
     """Makes statements over the tables of a mill, with some views ``q0``, ``q1``... that come and go."""
 
@@ -117,7 +175,9 @@ class StatementMaker:
 
     def _right(self) -> str:
         rng = self._rng
-        form = rng.randrange(20)
+        form = rng.randrange(24)
+        if form > 19:
+            return self.reading()
         name = f"q{rng.randrange(4)}"
         anything = rng.choice((*self._tables, name, name, "nowhere", f"{self._tables[0]}__errors"))
         if form < 9:
@@ -140,6 +200,10 @@ class StatementMaker:
             kind = rng.choice(("VIEW", "MATERIALIZED VIEW", "TABLE"))
             return f"DROP {kind} {rng.choice(('', 'IF EXISTS '))}{rng.choice((name, 'nowhere'))}"
         return self._strange()
+
+    def reading(self) -> str:
+        """One of the many ways to ask or tell something of a name."""
+        return self._rng.choice(_READING).replace("{{", "{").replace("{n}", self._rng.choice(_NAMES))
 
     def _query(self) -> str:
         if self._rng.random() < 0.3:
