@@ -131,13 +131,13 @@ def of(name: str, *args: Expression, type_: pa.DataType = TEXT, **options: Any) 
 
 FIELDS = pa.struct([(f"f{i}", INT) for i in range(20_000)])
 TEXTS = {
-    "lpad": of("lpad", SHORT, TIMES, padding="xy"),
-    "rpad with a column": of("rpad_any", SHORT, TIMES, SHORT),
+    "lpad": of("lpad", SHORT, TIMES, Literal("xy", TEXT)),
+    "rpad with a column": of("rpad", SHORT, TIMES, SHORT),
     "space": of("space", TIMES),
     "concat": of("concat", *[of("repeat", SHORT, Literal(2_500_000, INT))] * 4),
     "concat of constants": of("concat", of("repeat", Literal("x", TEXT), TIMES), SHORT),
-    "replace": of("replace", LARGE, search=",", replacement="y" * 1000),
-    "replace with columns": of("replace_any", LARGE, Literal(",", TEXT), of("repeat", SHORT, Literal(300, INT))),
+    "replace": of("replace", LARGE, Literal(",", TEXT), Literal("y" * 1000, TEXT)),
+    "replace with columns": of("replace", LARGE, Literal(",", TEXT), of("repeat", SHORT, Literal(300, INT))),
     "regexp_replace": of("regexp_replace", LARGE, regex="[,]", replacement="y" * 1000),
     "array_join": of(
         "array_join",

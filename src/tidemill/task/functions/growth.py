@@ -48,8 +48,15 @@ def joined(call: Call, args: list[Value], rows: int) -> float:
 
 
 def joined_by(call: Call, args: list[Value], rows: int) -> float:
-    """Of texts with the first one between them."""
-    return joined(call, args[1:], rows) + max(len(args) - 2, 0) * _total(lengths(args[0], rows), rows)
+    """Of texts and arrays of texts, with the first one between them."""
+    separator, *parts = args
+    size = max(len(parts) - 1, 0) * _total(lengths(separator, rows), rows)
+    for part in parts:
+        if pa.types.is_list(part.type):
+            size += elements_joined(call, [part, separator], rows)
+        else:
+            size += _total(lengths(part, rows), rows)
+    return size
 
 
 def repeated(call: Call, args: list[Value], rows: int) -> float:
@@ -75,7 +82,8 @@ def elements_joined(call: Call, args: list[Value], rows: int) -> float:
     """Of the elements of an array, with a text between them and perhaps one for NULL."""
     counts = _elements(args[0])
     between = sum(_total(lengths(arg, rows) * counts, rows) for arg in args[1:])
-    return between + (float(args[0].nbytes) if isinstance(args[0], pa.Array) else 0.0)
+    own = args[0] if isinstance(args[0], pa.Array) else pa.array([args[0].as_py()], args[0].type)
+    return between + float(own.nbytes) * (1 if isinstance(args[0], pa.Array) else rows)
 
 
 def _elements(value: Value) -> Floats | float:
