@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -17,6 +18,12 @@ from tidemill.mill import Mill
 _GROUPS = ("aggregates", "joins", "pairs", "subqueries", "top_rows", "windows")
 
 
+def _over_tables(group: str) -> list[tuple[str, str]]:
+    """The views of a group that read no other view."""
+    views = GROUPS[group]
+    return sorted((name, query) for name, query in views.items() if not views.keys() & set(re.findall(r"\w+", query)))
+
+
 def test_views_equal_spark_though_everything_spills(
     mill_factory: Callable[..., Mill], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:
@@ -26,7 +33,7 @@ def test_views_equal_spark_though_everything_spills(
     settings = {**usual_settings(rng, tables), "memory_bytes": rng.choice([1, 500, 3000])}
     print(settings)
     trial = Trial(local(mill_factory(**settings)), tables)
-    trial.create({name: query for g in _GROUPS for name, query in rng.sample(sorted(GROUPS[g].items()), 1)})
+    trial.create({name: query for g in _GROUPS for name, query in rng.sample(_over_tables(g), 1)})
     spilled, peak, before = 0, 0, trial.mill.advance
 
     def advance() -> object:
