@@ -91,7 +91,7 @@ class DuckTables:
         self.database.execute("SET TimeZone='UTC'")
         self.database.execute("SET default_null_order='nulls_first_on_asc_last_on_desc'")
         for name, rows in tables.items():
-            self.database.register(name, rows)
+            self.database.register(name, _without_zones(rows))
 
     def differs(self, query: str, found: pa.Table) -> str | None:
         """How a view's rows differ from DuckDB's, None when they do not.
@@ -105,6 +105,12 @@ class DuckTables:
         assert text is not None
         expected = self.database.sql(text).to_arrow_table()
         return difference(_common(found), _common(expected.rename_columns(found.column_names)), 1e-6)
+
+
+def _without_zones(table: pa.Table) -> pa.Table:
+    """With timestamps of no zone, whose texts have no offset, as those of Spark."""
+    columns = [c.cast(pa.timestamp("us")) if pa.types.is_timestamp(c.type) else c for c in table.columns]
+    return pa.table(columns, names=table.column_names)
 
 
 def _common(table: pa.Table) -> pa.Table:
