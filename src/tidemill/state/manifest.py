@@ -23,7 +23,7 @@ from tidemill.state.lease import READERS
 from tidemill.state.objects import Objects, UncertainError, advice
 from tidemill.state.version import Version
 
-FORMAT_VERSION = 5
+FORMAT_VERSION = 6
 _PREFIX = "manifest/"
 _LOCK_SECONDS = 0.5
 KEEP = 16
