@@ -62,8 +62,8 @@ class Settings:
         What the tasks of a host may hold in memory of state, shared evenly by those that run at the same time: three
         quarters for what an epoch writes and waits for, of which the largest part goes into a file when it is more, and
         a quarter for caches. After an epoch that had to do so, the next one admits half as much, down to 64 KiB. A
-        batch of input and slices of what is made of it come on top. Where one value, the list of a group, or the rows
-        of a window's partition are too large the view has the error TM3020. 0 for a quarter of the machine's memory.
+        batch of input and the slices that operators compute from it come on top. A view has the error TM3020 where one
+        value, one list of a group or one partition of a window is too large. 0 for a quarter of the machine's memory.
     time_zone : str
         Session time zone of views, as ``spark.sql.session.timeZone`` is of Spark's queries: a region such as
         ``Europe/Berlin``, or an offset such as ``+05:30``. A root keeps the one that it was created with, which is

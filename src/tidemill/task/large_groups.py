@@ -59,7 +59,7 @@ def _joined(made: list[Part]) -> Part:
 def _reduced(accumulator: Accumulator, part: Part) -> Part:
     """One value that stands for a part."""
     values, weights = part
-    if accumulator.kind != "mode":  # bits and products: what is made of what is made of parts
+    if accumulator.kind != "mode":  # bits and products: the result over the results of the parts is that of the group
         zeros = np.zeros(len(weights), np.int64)
         return of_group(accumulator, zeros, values, weights, 1), np.ones(1, np.int64)
     if accumulator.distinct:

@@ -249,7 +249,7 @@ class GroupChanges:
 
     @property
     def compares(self) -> bool:
-        """Whether groups are compared with what they were: lists that are too large are told of in any case."""
+        """Whether groups are compared with what they were: lists that are too large are always reported."""
         return self.emit or any(a.kind in LISTS for a in self.partial.layout.accumulators)
 
 

@@ -273,7 +273,7 @@ def _filtered(
     def test(batch: pa.RecordBatch) -> pa.BooleanArray:
         try:
             return filter_mask(asked, batch)
-        except TooLargeError:  # who reads the rows asks again, of fewer at a time
+        except TooLargeError:  # keep all rows: the filter step evaluates them again, in smaller batches
             return pa.repeat(True, batch.num_rows)
 
     return reader.filtered(RowFilter(places, test))
