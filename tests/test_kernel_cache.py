@@ -170,14 +170,13 @@ def test_too_many_bytes_are_deleted_by_last_use(tmp_path: Path) -> None:
 def test_what_a_running_process_uses_is_not_deleted(tmp_path: Path) -> None:
     """Nor what its forks use; only when the last of them has ended."""
     script = f"""
-import os, sys
+import os, signal, sys
 from pathlib import Path
 from tidemill.kernel_cache import KernelCache
 cache = KernelCache(Path({str(tmp_path / "kernels")!r}))
 cache.claim("before")
 if os.fork():
-    sys.stdin.readline()
-    os._exit(0)
+    signal.pause()
 cache.claim("after")
 print("ready", flush=True)
 sys.stdin.read()
@@ -189,8 +188,7 @@ sys.stdin.read()
     cache = KernelCache(tmp_path / "kernels")
     late = (tmp_path / "kernels" / "before").stat().st_mtime + 2 * KEPT_SECONDS
     assert cache.delete_unused(late) == []
-    other.stdin.write("parent ends\n")
-    other.stdin.flush()
+    other.terminate()
     other.wait()
     assert cache.delete_unused(late) == [], "the fork lives"
     other.stdin.close()
