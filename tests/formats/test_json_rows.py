@@ -246,6 +246,38 @@ def test_malformed_arrays(data, rows, reasons):
     assert [e.reason for e in table.errors] == reasons
 
 
+@pytest.mark.parametrize("before", [b"", b"\xef\xbb\xbf", b" \n\r\n\xef\xbb\xbf"[:4]])
+@pytest.mark.parametrize("sizes", [(), (7,), (1 << 16,), (70_000,)])
+def test_lines_behind_an_array_on_a_long_first_line(before, sizes):
+    """The first 64 KiB of such a file are an array; a malformed line behind it costs no other."""
+    many = 9_000
+    array = b"[" + b",".join(b'{"a":%d}' % n for n in range(many)) + b"]"
+    lines = [b'{"a":-1}', b'{"a":"\\', b'["x', b'{"a":-2}']
+    data = before + b"\r\n".join([array, *lines]) + b"\n"
+    table = read(data, A, sizes=sizes)
+    assert table.rows == (*((n,) for n in range(many)), (-1,), (None,), (None,), (-2,))
+    assert table.positions[many:] == tuple(data.rindex(line) for line in lines)
+    assert table.reasons == [(None, "bad_json")] * 2
+    assert read(data, A, sizes=sizes, cuts=[5, len(data) - 4]).rows == table.rows
+
+
+def test_a_long_first_line_within_an_array():
+    values = [{"a": n} for n in range(9_000)]
+    data = json.dumps(values[:-2], separators=(",", ":")).encode()[:-1] + b',\n{"a":8998}\n,{"a":8999}]\n \n'
+    for sizes in ((), (1000,), (len(data) - 20, 3)):
+        table = read(data, A, sizes=sizes)
+        assert (table.rows, table.errors) == (tuple((v["a"],) for v in values), ())
+
+
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
+@pytest.mark.parametrize("options", [{}, {"multiLine": "true"}])
+def test_a_mark_of_utf_16_is_told(encoding, options):
+    found = read('\ufeff{"a":1}\n{"a":2}\n'.encode(encoding), A, options)
+    assert found.reasons[0] == (None, "utf16_mark")
+    assert {reason for _, reason in found.reasons[1:]} == {"bad_json"}
+    assert set(found.rows) == {(None,)}
+
+
 FIRST_LINES = [b"[", b"[1,2,3]", b"[]", b'[{"a":0}]', b'[{"a":0}', b'[{"a":"', b"[[[[", b'["a",', b'{"a":0}[', b"[x,"]
 
 
@@ -384,6 +416,8 @@ def test_a_value_within_is_told_beside_rows_that_are_null():
         (b'[{"a":1}]\n{"a":2}\n', {}, False), (b'[1,2]\n{"a":2}', {}, False), (b'[{"a":1}\n{"a":2}\n', {}, False),
         (b'[oops\n' + b'{"a":1}\n' * 10**4, {}, False), (b'[{"a":1,"b":\n{"a":2},\n{"a":3}\n{"a":4}\n', {}, False),
         (b'[\n{"a":1}\n{"a":2}\n', {}, False), (b"[1,\n", {}, True), (b"[1\n2\n", {}, False),
+        (b"[" + b"1," * 2**16 + b'1]\n{"a":1}\n', {}, False), (b'["' + b"x" * 2**16, {}, False),
+        (b"[" + b" " * 2**16 + b'{"a":1}]', {}, True),
     ],
 )  # fmt: skip
 def test_the_beginning_tells_of_arrays(beginning, options, whole):

@@ -47,6 +47,8 @@ _ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
 _ONE = np.uint64(1)
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
+"""How a file in UTF-16 begins."""
 
 Bytes = npt.NDArray[np.uint8]
 

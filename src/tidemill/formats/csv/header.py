@@ -11,10 +11,10 @@ import pyarrow as pa
 from tidemill.errors import FormatError, nearest
 from tidemill.formats.csv.buffer_index import index_buffer
 from tidemill.formats.csv.options import CsvOptions
-from tidemill.formats.csv.row_ends import UTF16_MARKS, bare_return, row_end
+from tidemill.formats.csv.row_ends import bare_return, row_end
 from tidemill.formats.csv.spellings import plain_texts
 from tidemill.formats.inference.naming import header_columns
-from tidemill.formats.line_ends import BYTE_ORDER_MARK
+from tidemill.formats.line_ends import BYTE_ORDER_MARK, UTF16_MARKS
 from tidemill.formats.values.columns import parser_for
 from tidemill.formats.values.field_text import NULL, TextRules
 from tidemill.schema import Schema

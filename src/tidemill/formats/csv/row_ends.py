@@ -22,9 +22,6 @@ from tidemill.formats.line_ends import (
     find_row_end,
 )
 
-UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
-"""How a file in UTF-16 begins."""
-
 
 def row_end(data: Bytes, begin: int, lines: LineRules | Delimiters) -> tuple[int, bool]:
     """Offset of the line end behind the row at ``begin``, or -1; and whether the buffer then ends inside quotes."""

@@ -16,7 +16,7 @@ from tidemill.formats.checked_columns import CheckedColumn, make_batch
 from tidemill.formats.csv.buffer_index import index_buffer
 from tidemill.formats.csv.header import Layout
 from tidemill.formats.csv.options import CsvOptions
-from tidemill.formats.csv.row_ends import UTF16_MARKS, bare_return, holds, row_end, rows_with_returns
+from tidemill.formats.csv.row_ends import bare_return, holds, row_end, rows_with_returns
 from tidemill.formats.csv.spellings import plain_texts
 from tidemill.formats.delimiters import Delimiters
 from tidemill.formats.field_index import FieldOffsets, MarkedFields
@@ -24,6 +24,7 @@ from tidemill.formats.line_ends import (
     BYTE_ORDER_MARK,
     CARRIAGE_RETURN,
     NO_BYTE,
+    UTF16_MARKS,
     Bytes,
     LineRules,
 )

@@ -15,7 +15,15 @@ import pyarrow.compute as pc
 from tidemill.formats.base import RowError, Rows
 from tidemill.formats.debezium.columns import flatten, known_operations, read_envelopes, to_type
 from tidemill.formats.debezium.values import convert, written_number
-from tidemill.formats.line_ends import BYTE_ORDER_MARK, CARRIAGE_RETURN, NEWLINE, PLAIN_LINES, Bytes, LineRules
+from tidemill.formats.line_ends import (
+    BYTE_ORDER_MARK,
+    CARRIAGE_RETURN,
+    NEWLINE,
+    PLAIN_LINES,
+    UTF16_MARKS,
+    Bytes,
+    LineRules,
+)
 from tidemill.formats.malformed import Mode, fail_fast, first_bad_byte
 from tidemill.schema import Field
 
@@ -229,7 +237,7 @@ def read_message(text: bytes, layout: Layout) -> tuple[Found, Wrong]:
     try:
         message = json.loads(text, parse_float=written_number)
     except (ValueError, RecursionError):
-        return [], [(None, "bad_json")]
+        return [], [(None, "utf16_mark" if text.startswith(UTF16_MARKS) else "bad_json")]
     if isinstance(message, dict) and "payload" in message and "op" not in message:
         message = message["payload"]
     if message is None:

@@ -36,9 +36,10 @@ class DebeziumFormat:
     microseconds since 1970 (milliseconds with ``timestampUnit 'millis'``) or ISO 8601, UTC unless a zone is given.
     boolean: ``true``, ``false``, 0, 1. string: a JSON text.
 
-    **Malformed messages.** ``bad_json``, ``bad_operation`` (no such ``op``, a truncation ``t`` among them),
-    ``missing_before``, ``missing_after``, ``null_in_not_null`` (a key or NOT NULL column): the message is left out.
-    ``bad_<type>``: the value is NULL and the row is kept, or left out in mode DROPMALFORMED. FAILFAST raises TM4020.
+    **Malformed messages.** ``bad_json``, ``utf16_mark`` (the first line of a file in UTF-16), ``bad_operation`` (no
+    such ``op``, a truncation ``t`` among them), ``missing_before``, ``missing_after``, ``null_in_not_null`` (a key
+    or NOT NULL column): the message is left out. ``bad_<type>``: the value is NULL and the row is kept, or left out
+    in mode DROPMALFORMED. FAILFAST raises TM4020.
     """
 
     name = "debezium"

@@ -8,19 +8,17 @@ a row, and that shows.
 from __future__ import annotations
 
 # mypy: allow-untyped-defs
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
-from tidemill.formats.base import RowError, RowReader, Rows
+from tidemill.formats.base import RowReader, Rows
 from tidemill.formats.byte_masks import kernel
-from tidemill.formats.checked_columns import make_batch
 from tidemill.formats.csv.row_ends import find_bare_returns
 from tidemill.formats.line_ends import BYTE_ORDER_MARK, CARRIAGE_RETURN
 from tidemill.formats.malformed import Mode, fail_fast
+from tidemill.formats.several_feeds import concatenated
 from tidemill.formats.sized_records import Bytes, Places
 
 _NO_PLACES = np.empty(0, np.int64)
@@ -118,7 +116,7 @@ class FrameBuilder:
                 at = position + start
                 errors = tuple(e.moved(at) for e in rows.errors)
                 parts.append(replace(rows, positions=rows.positions + at, errors=errors))
-        return _concatenated(parts) if parts else self._read(data[:0])
+        return concatenated(parts) if parts else self._read(data[:0])
 
     def _read(self, data: Bytes) -> Rows:
         size = data.size
@@ -130,21 +128,3 @@ def _marked(data: Bytes, starts: Places, sizes: Places) -> bool:
     """Whether a frame begins with a byte order mark, which only the first byte of a file may, or as UTF-16 does."""
     first = data[starts[sizes >= 2]]
     return bool(np.any((first == BYTE_ORDER_MARK[0]) | (first >= 0xFE)))
-
-
-def _concatenated(parts: Sequence[Rows]) -> Rows:
-    """Rows of several feeds as one."""
-    if len(parts) == 1:
-        return parts[0]
-    bounds = np.cumsum([0] + [p.count for p in parts])
-    count = int(bounds[-1])
-
-    def raw(row: int) -> bytes:
-        part = int(np.searchsorted(bounds, row, "right")) - 1
-        return parts[part].raw(row - int(bounds[part]))
-
-    schema = parts[0].batch.schema
-    columns = [pa.concat_arrays([p.batch.column(i) for p in parts]) for i in range(len(schema))]
-    batch = make_batch(schema, columns, count)
-    errors: tuple[RowError, ...] = sum((p.errors for p in parts), ())
-    return Rows(batch, count, np.concatenate([p.positions for p in parts]), errors, raw)

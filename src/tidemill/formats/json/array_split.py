@@ -27,7 +27,8 @@ def begins_array(beginning: bytes) -> bool:
     A ``[`` at the beginning does not tell: the first line may be malformed. Commas at the ends of lines, or at their
     beginnings, and lines that begin with ``]`` speak for an array; lines that are an object from brace to brace speak
     against one. Where neither are more, it is one if the bracket is followed by an object or another bracket, or all
-    is one line.
+    is one line. Of a line that goes on behind these bytes only its beginning tells: an array of objects begins with one
+    (and where more lines follow behind it, :class:`tidemill.formats.json.long_line.LongLineReader` reads these).
     """
     text = beginning[:BEGINNING_BYTES].removeprefix(BYTE_ORDER_MARK).strip(_BLANKS)
     if not text.startswith(b"["):
@@ -39,7 +40,16 @@ def begins_array(beginning: bytes) -> bool:
     for_lines = sum(line.startswith(b"{") and line.endswith(b"}") for line in lines)
     if for_array != for_lines:
         return for_array > for_lines
-    return len(lines) == 1 or text[1:].lstrip(_BLANKS)[:1] in (b"{", b"[", b"]", b"")
+    following = text[1:].lstrip(_BLANKS)[:1]
+    if first_line_goes_on(beginning):
+        return following in (b"{", b"]", b"")
+    return len(lines) == 1 or following in (b"{", b"[", b"]", b"")
+
+
+def first_line_goes_on(beginning: bytes) -> bool:
+    """Whether the first ``BEGINNING_BYTES`` of a file do not hold all of its first line that is not blank."""
+    text = beginning[:BEGINNING_BYTES].removeprefix(BYTE_ORDER_MARK).lstrip(_BLANKS)
+    return len(beginning) >= BEGINNING_BYTES and b"\n" not in text
 
 
 class ArraySplitReader:
@@ -57,6 +67,11 @@ class ArraySplitReader:
         self._size = 0
         self._scanned = (0, 0, 0, 0)
         self._state = OUTSIDE
+
+    @property
+    def outside(self) -> bool:
+        """Whether what was fed ends outside of arrays, objects and texts."""
+        return not any(self._scanned[:3])
 
     def feed(self, buffer: bytes | memoryview, last: bool) -> Rows:
         """See :meth:`tidemill.formats.base.SplitReader.feed`."""

@@ -9,8 +9,9 @@ import pyarrow as pa
 from tidemill.errors import FormatError, TidemillError
 from tidemill.formats.base import SplitReader
 from tidemill.formats.csv.changes import DeleteRule, parse_delete_rule
-from tidemill.formats.json.array_split import ArraySplitReader, begins_array
+from tidemill.formats.json.array_split import ArraySplitReader, begins_array, first_line_goes_on
 from tidemill.formats.json.columns import builder_of
+from tidemill.formats.json.long_line import LongLineReader
 from tidemill.formats.json.options import OPTION_NAMES, JsonOptions, parse_options
 from tidemill.formats.json.rows import JsonColumn, RecordBuilder
 from tidemill.formats.json.tree import Node, build_tree, number_nodes
@@ -27,8 +28,9 @@ class JsonFormat:
     **Rows.** One object a line (``\n`` or ``\r\n``, and the end of the file); a line of white space is no row. Or, with
     ``multiLine 'true'``, and unless that is ``'false'`` in a file that begins with ``[`` and by its first 64 KiB is an
     array (:func:`~tidemill.formats.json.array_split.begins_array`): each element of an array of objects; outside of
-    arrays objects may follow one another. Such a file is not cut: one split reads all of it. A byte order mark at the
-    start of the file is skipped.
+    arrays objects may follow one another. Such a file is not cut: one split reads all of it. Where those 64 KiB do not
+    show where the first line ends it is an array if its bracket is followed by an object, and if it is closed at the
+    end of its line the rest of the file is lines. A byte order mark at the start of the file is skipped.
 
     **Columns.** A column is the field of its name, in its case, wherever it stands in the object; or the field at the
     path that ``field.<column> 'a/b/c'`` gives (``~1`` is a ``/`` in a name, ``~0`` a ``~``). A field that is missing,
@@ -43,12 +45,13 @@ class JsonFormat:
     keys of type string) and struct: arrays and objects; of a key given twice in a map the last value counts.
 
     **Malformed rows.** The whole record is held to the grammar of JSON, with ``NaN`` and ``Infinity``, whatever is
-    needed of it; UTF-8 is checked where it becomes a value. Reasons: ``bad_json`` (all columns are NULL), ``too_deep``
-    (more than ``maxNestingDepth`` objects and arrays within one another: so too), ``bad_<type>``, ``bad_utf8`` (and
-    half of a surrogate pair): that column is NULL, or only that field of a struct, but all of an array or map.
-    ``null_in_not_null`` (the row is dropped), ``unterminated_array`` (at the end of the file; no row). PERMISSIVE keeps
-    rows, DROPMALFORMED drops each row with an error, FAILFAST raises TM4020. A malformed line costs no other line; in
-    an array a bracket or quote too many or too few may cost the rest of the file.
+    needed of it; UTF-8 is checked where it becomes a value. Reasons: ``bad_json`` (all columns are NULL),
+    ``too_deep`` (more than ``maxNestingDepth`` objects and arrays within one another: so too), ``utf16_mark`` (the
+    first row of a file in UTF-16: so too), ``bad_<type>``, ``bad_utf8`` (and half of a surrogate pair): that column
+    is NULL, or only that field of a struct, but all of an array or map. ``null_in_not_null`` (the row is dropped),
+    ``unterminated_array`` (at the end of the file; no row). PERMISSIVE keeps rows, DROPMALFORMED drops each row
+    with an error, FAILFAST raises TM4020. A malformed line costs no other line; in an array a bracket or quote too
+    many or too few may cost the rest of the file.
 
     Unlike Spark's reader: malformed are texts and names in single quotes, a line that is an array, anything behind the
     object of a line, a TINYINT above 127, and a date written as a text with a number of days; of a field given twice
@@ -114,6 +117,8 @@ class JsonReader:
                     hint="unless multiLine is given every split needs the first bytes of its file",
                 )
             arrays = begins_array(header)
+            if arrays and first_line_goes_on(header):
+                return LongLineReader(self._builder, start=start, end=end, file_size=file_size)
         if arrays:
             return ArraySplitReader(self._builder, start=start, end=end, file_size=file_size)
         return LineSplitReader(self._builder, start=start, end=end, file_size=file_size, in_quotes=False)

@@ -17,7 +17,7 @@ from tidemill.formats.json.columns import Build, Built
 from tidemill.formats.json.index import Bytes, ValueIndex, index_values
 from tidemill.formats.json.options import JsonOptions
 from tidemill.formats.json.tree import Node, Tree
-from tidemill.formats.line_ends import BYTE_ORDER_MARK, PLAIN_LINES, LineRules
+from tidemill.formats.line_ends import BYTE_ORDER_MARK, PLAIN_LINES, UTF16_MARKS, LineRules
 from tidemill.formats.malformed import Flaw, Flaws, Mode, check_size, fail_fast, first_bad_byte
 from tidemill.schema import Field
 
@@ -120,7 +120,7 @@ class RecordBuilder:
         begin = len(BYTE_ORDER_MARK) if marked else 0
         index = index_values(data, begin, lines, state, self.options.max_depth, self.order, self.tree)
         built = [column.parser(index, None) for column in self.columns]
-        flaws = self._flaws(index, built)
+        flaws = self._flaws(index, built, utf16=position == 0 and data[:2].tobytes() in UTF16_MARKS)
         fields, arrays = [c.field for c in self.columns[: self.needed]], [b.array for b in built[: self.needed]]
         if self.rescue is not None:
             texts, flaws = self.rescue.take(index, flaws)
@@ -132,10 +132,14 @@ class RecordBuilder:
             rows = replace(rows, new_within=self.rescue.new_within(index))
         return rows, index.state
 
-    def _flaws(self, index: ValueIndex, built: Sequence[Built]) -> list[Flaws]:
+    def _flaws(self, index: ValueIndex, built: Sequence[Built], *, utf16: bool) -> list[Flaws]:
         broken = np.flatnonzero(index.broken != -1)
+        flaws = []
+        if utf16 and broken.size:
+            flaws.append(Flaws(broken[:1], -1, None, "utf16_mark"))
+            broken = broken[1:]
         deep = index.broken[broken] < -1
-        flaws = [Flaws(broken[~deep], -1, None, "bad_json"), Flaws(broken[deep], -1, None, "too_deep")]
+        flaws += [Flaws(broken[~deep], -1, None, "bad_json"), Flaws(broken[deep], -1, None, "too_deep")]
         for column, values in zip(self.columns, built, strict=True):
             missing = not column.field.nullable and values.array.null_count
             if not missing and not values.wrong:
