@@ -220,8 +220,13 @@ REFUSED = {
     ),
     "sample": (
         VIEW + "SELECT k\nFROM t TABLESAMPLE (10 PERCENT)",
-        "TM2103",
+        "TM2105",
         "at line 2, column 8 of the query: TABLES",
+    ),
+    "sample of a subquery": (
+        VIEW + "SELECT k FROM (SELECT k FROM t) TABLESAMPLE (BUCKET 1 OUT OF 3) REPEATABLE (5)",
+        "TM2105",
+        "TABLESAMPLE",
     ),
     "file": (VIEW + "SELECT k FROM csv.`/nowhere/x.csv`", "TM2006", "nowhere"),
     # places in the text, from Catalyst's origins

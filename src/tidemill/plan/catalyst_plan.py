@@ -173,6 +173,13 @@ class _PlanReader:
             case "Sort" | "SubqueryAlias" | "RepartitionByExpression" | "Repartition" | "RebalancePartitions":
                 # Whoever relies on the order of rows has asked for it (catalyst_order.py).
                 return self.read(tree.children[0])
+            case "Sample":
+                raise TidemillError(
+                    "TM2105",
+                    "a sample is not decided by the rows",
+                    got="TABLESAMPLE, or sample() of a DataFrame",
+                    hint="a condition on a hash of the key: WHERE pmod(xxhash64(key), 100) < 10",
+                )
         if tree.name in _FOREIGN:
             raise foreign(_FOREIGN[tree.name])
         raise TidemillError(
@@ -472,7 +479,6 @@ _FOREIGN = {
 }
 
 _NAMES = {
-    "Sample": "sample() of rows",
     "Deduplicate": "dropDuplicates",
     "Generate": "explode or LATERAL VIEW",
     "MapPartitions": "a function written by the user",
