@@ -437,6 +437,7 @@ def test_wrong_scripts(command: Callable[..., Finished], tmp_path: Path, text: s
     assert done.err.startswith(number), done.err
     assert words in done.err
     assert "hint:" in done.err or "got:" in done.err
+    assert not (tmp_path / "root").exists()
 
 
 @pytest.mark.parametrize(

@@ -55,6 +55,26 @@ def no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mill_module, "create_session", start)
 
 
+def test_tables_of_spark_are_not_in_the_working_directory(spark: SparkSession) -> None:
+    warehouse = Path((spark.conf.get("spark.sql.warehouse.dir") or "").removeprefix("file:"))
+    assert warehouse.is_dir()
+    assert Path.cwd() not in (warehouse, *warehouse.parents)
+
+
+def test_a_root_that_was_made_for_nothing_is_gone(tmp_path: Path, no_spark: None) -> None:
+    """Nothing durable was made: who made the directory takes it away, and no directory that was there."""
+    Root(tmp_path / "a" / "b", GIVEN).release()
+    assert contents(tmp_path) == {}
+    assert not (tmp_path / "a").exists()
+    (tmp_path / "there").mkdir()
+    Root(tmp_path / "there", GIVEN).release()
+    assert (tmp_path / "there" / "LOCK").exists()
+    taken = Root(tmp_path / "a" / "b", GIVEN)
+    (tmp_path / "a" / "b" / "mine.txt").touch()
+    taken.release()
+    assert (tmp_path / "a" / "b" / "mine.txt").exists()
+
+
 @pytest.fixture(scope="module")
 def good(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A root with three epochs, a checkpoint each, and its data beside it."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import shutil
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,7 +14,7 @@ from tidemill.runtime.catalog import Catalog
 from tidemill.runtime.intake import Intake
 from tidemill.sources.within import Within
 from tidemill.state.lease import make_readers_file
-from tidemill.state.manifest import Manifest, ManifestLog, no_root
+from tidemill.state.manifest import Manifest, ManifestLog, begun, no_root
 from tidemill.state.objects import Objects
 from tidemill.state.store import RunStore, checkpoint_of, default_buffer
 from tidemill.state.version import Version
@@ -60,6 +62,7 @@ class Root:
 
     def __init__(self, root: str | os.PathLike[str], settings: Settings) -> None:
         self.objects = Objects(root)
+        self._made = _missing(self.objects.directory)
         self.log = ManifestLog(self.objects, create=True)
         given = settings.buffer_directory
         self._zone = settings.time_zone
@@ -83,9 +86,19 @@ class Root:
         return _newest(self.log, self._buffer, self.within, self._zone)
 
     def release(self) -> None:
-        """Let others write it."""
+        """Let others write it. A directory that was made for it goes where nothing was made durable in it."""
+        if self._made and begun(self.objects):
+            shutil.rmtree(self._made[0], ignore_errors=True)
+            for directory in self._made[1:]:
+                with suppress(OSError):  # others use it meanwhile
+                    directory.rmdir()
         self.log.unlock()
         self.released = True
+
+
+def _missing(directory: Path | None) -> list[Path]:
+    """A directory and those above it that are not there, the innermost first."""
+    return [] if directory is None else [d for d in (directory, *directory.parents) if not d.exists()]
 
 
 def look_at(root: str | os.PathLike[str], within: Within) -> Recovered:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import atexit
 import logging
 import os
 import re
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -27,6 +29,7 @@ from tidemill.zones import UTC
 
 _JAVA_NEEDED = 17
 _JAVA_OPTIONS = "spark.driver.extraJavaOptions"
+_WAREHOUSE = "spark.sql.warehouse.dir"
 
 _CONF = {
     "spark.ui.enabled": "false",
@@ -104,6 +107,8 @@ def create_session(settings: Settings) -> SparkSession:
     pools = {"spark.scheduler.allocation.file": Path(__file__).with_name("fairscheduler.xml").as_uri()}
     builder = SparkSession.builder.appName("tidemill").master(master_with_retries(settings.master))
     conf = {**_CONF, "spark.sql.session.timeZone": settings.time_zone or UTC, **pools, **settings.spark_conf}
+    if _WAREHOUSE not in conf:
+        conf[_WAREHOUSE] = _warehouse()
     conf[_JAVA_OPTIONS] = driver_java_options(settings.spark_conf.get(_JAVA_OPTIONS, ""))
     for key, value in conf.items():
         builder = builder.config(key, value)
@@ -114,6 +119,21 @@ def create_session(settings: Settings) -> SparkSession:
     for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
         PySparkLogger.getLogger(name).disabled = True  # it would print Java's stack beside our own message
     return made
+
+
+def _warehouse() -> str:
+    """A directory for tables of Spark's own, which it would make in the working directory.
+
+    It is removed when this process ends, unless there are tables in it.
+    """
+    directory = tempfile.mkdtemp(prefix="tidemill-warehouse-")
+    atexit.register(_remove_empty, directory)
+    return directory
+
+
+def _remove_empty(directory: str) -> None:
+    with suppress(OSError):
+        Path(directory).rmdir()
 
 
 def _say_once(context: SparkContext) -> None:
