@@ -310,7 +310,7 @@ class Mill:
         ------
         TidemillError
             TM2001 when it cannot be parsed, TM2024 when it is another statement, TM2004 when a name does not resolve,
-            which includes views that are still being filled.
+            which includes views still being filled. What fails later is TM2016, or Spark's error of a frame made of it.
         """
         coordinator = self._open()
         match parse_reading(text):

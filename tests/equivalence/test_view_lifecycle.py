@@ -191,6 +191,11 @@ def test_older_epochs_and_dataframes(mill_factory: MillFactory, tmp_path: Path, 
     assert_same_rows(trial.mill.table("agg", middle).toArrow(), trial.answers[middle]["agg"])
     epoch, frame = frames[1]
     assert_same_rows(frame.toArrow(), trial.answers[epoch]["extremes"], "a DataFrame stays on its epoch")
+    failing = trial.mill.query("SELECT 1 / (count(*) - count(*)) AS r FROM agg")
+    for action in ("collect", "first", "show", "toArrow", "toPandas"):
+        with pytest.raises(TidemillError, match="TM2016") as caught:
+            getattr(failing, action)()
+        assert "DIVIDE_BY_ZERO" in str(caught.value)
     answer = trial.mill.query("SELECT count(*) AS n FROM agg JOIN having USING (k)").toArrow()
     assert answer.column("n").to_pylist() == [trial.mill.read("having").filter(_known_keys(trial)).num_rows]
     with pytest.raises(TidemillError, match="TM1031"):

@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from tidemill.errors import TidemillError
 from tidemill.plan.catalyst_frames import check_reads
 from tidemill.runtime.file_status import FILES_SCHEMA, file_parts
-from tidemill.runtime.session import java_ended, java_has_ended
+from tidemill.runtime.numbered_frame import NumberedFrame, query_failed
 from tidemill.runtime.snapshot import Snapshot, tables_of
 from tidemill.runtime.tables import ERRORS_SUFFIX
 from tidemill.schema import Schema
@@ -60,7 +60,11 @@ def _frame(
 
 
 def pinning(frame: DataFrame, snapshot: Snapshot) -> DataFrame:
-    """The frame, keeping a snapshot, and so the files that it reads, for as long as it is there itself."""
+    """The frame, keeping a snapshot, and so the files that it reads, for as long as it is there itself.
+
+    What fails when its rows are asked for is a numbered error.
+    """
+    frame.__class__ = NumberedFrame
     frame.__dict__["_tidemill_snapshot"] = snapshot
     return frame
 
@@ -120,16 +124,7 @@ def fetch(frame: DataFrame) -> pa.Table:
     try:
         return frame.toArrow()
     except (PySparkException, Py4JError, OSError) as error:
-        if java_has_ended(frame.sparkSession.sparkContext):
-            raise java_ended("while a query ran") from None
-        lines = [line.strip() for line in str(error).splitlines()]
-        numbered = next((line for line in lines if "TidemillError" in line), None)
-        raise TidemillError(
-            "TM2016",
-            "the query failed while it ran",
-            got=numbered or next(iter(lines), repr(error)),
-            hint="the views are not affected",
-        ) from error
+        raise query_failed(frame.sparkSession, error) from error
 
 
 @dataclass(frozen=True)
