@@ -16,15 +16,14 @@ from tidemill.state.accumulate import sum_int64
 from tidemill.state.columns import column, numbers
 from tidemill.state.keys import KeyColumn, Keys, decode, encode, group
 from tidemill.state.merge import Rows
-from tidemill.state.merge_chunks import run_bytes
 from tidemill.state.reader import TableState
 from tidemill.state.sliding import runs_of_equal
 from tidemill.task.accumulators import AggregateLayout
 from tidemill.task.expressions import Expression, references
-from tidemill.task.failing_row import with_row
+from tidemill.task.failing_row import MOST_FAILING, with_row
 from tidemill.task.functions.evaluate import evaluate
-from tidemill.task.functions.sizes import TooLargeError, out_of_memory
-from tidemill.task.operator import HeldOutput, Operator, Output
+from tidemill.task.functions.sizes import out_of_memory
+from tidemill.task.operator import Context, HeldOutput, Operator, Output
 from tidemill.task.operators.arrange import key_prefixes
 from tidemill.task.operators.group_partial import fold
 from tidemill.task.operators.join import restore, slices
@@ -34,20 +33,20 @@ from tidemill.task.streams import Delta, Item, Keyed, batch_of
 from tidemill.task.window_calls import RANKINGS, Bound, WindowCall
 from tidemill.task.window_frames import OrderedRows, RangeOrder, frame_bounds, ordered_rows
 from tidemill.task.window_functions import aggregated, ranking, shifted, valued
+from tidemill.task.window_rows import Sides, partition_rows, row_bytes, there, weights_of
 
 Ints = npt.NDArray[np.int64]
 
-_COPIES = 8
-"""How often a row is in memory while its partition is computed, before and after, as it is stored and decoded."""
 _LEAST_BYTES = 64 << 20
-"""A partition of so many bytes is computed whatever memory_bytes says."""
+"""About as much of partitions is computed together where memory is not scarce."""
 
 
 class WindowOperator(Operator):
     """Rows are arranged by partition and order; at the barrier every partition that a change is in is read.
 
     A row goes out with -1 as it was and with +1 as it is; rows whose window functions are what they were are
-    left out.
+    left out. A partition that fails, by an expression or because it is too large, has no rows in the output until it
+    fails no longer; a table tells which these are.
     """
 
     def __init__(self, step: int, operation: WindowChanges) -> None:
@@ -55,6 +54,12 @@ class WindowOperator(Operator):
         self.operation = operation
         self._rows: TableState | None = None
         self._held = HeldOutput()
+        self._left = 0
+
+    def begin(self, context: Context) -> None:
+        """Start an epoch."""
+        super().begin(context)
+        self._left = 0
 
     def add_input(self, item: Item, port: int) -> None:
         """Hold a sorted run."""
@@ -74,41 +79,84 @@ class WindowOperator(Operator):
         """What the changed partitions give, some partitions at a time."""
         table, width = self.operation.rows.table, self.operation.partition
         try:
-            found = [Keys.empty()]
+            found: list[Keys] = []
             for changes in held.blocks():
                 prefixes = key_prefixes(decode(changes.keys, table.key[:width]), table, len(changes.keys))
                 _, first = group(prefixes)
                 partitions = prefixes.take(first)
-                again = len(found[-1]) and partitions[0] == found[-1][len(found[-1]) - 1]
-                found.append(partitions.slice(int(again), len(partitions)))
+                again = int(bool(found) and partitions[0] == found[-1][len(found[-1]) - 1])
+                if again < len(partitions):
+                    found.append(partitions.slice(again, len(partitions)))
+            if not found:
+                return
             for part in self._groups(held, Keys.concat(found)):
                 yield from self._changes_of(part, held)
         finally:
             held.close()
 
     def _changes_of(self, partitions: Keys, held: TableState) -> Iterator[Output]:
-        """What some partitions give, of fewer at a time where what is computed for them together is too large."""
+        """What some partitions give, of fewer at a time where they are too large together or one of them fails."""
+        failing = self._failing(partitions)
+        for row in np.flatnonzero(failing).tolist():
+            yield from self._again(partitions.slice(row, row + 1), held)
+        partitions = partitions.take(np.flatnonzero(~failing))
+        if not len(partitions):
+            return
         try:
-            affected = self._affected(partitions, held)
-            before, after = (self._windowed(affected, weights) for weights in (affected.before, affected.after))
-            outputs = self._difference(affected, before, after)
-        except TooLargeError:
-            if len(partitions) == 1:
-                raise
-            middle = len(partitions) // 2
-            for start, stop in ((0, middle), (middle, len(partitions))):
-                yield from self._changes_of(partitions.slice(start, stop), held)
-        else:
-            yield from outputs
+            yield from self._compared(partitions, held, Sides.BOTH)
+            return
+        except (EvaluationError, MemoryError):
+            middle = len(partitions) // 2  # what was computed is not held by the error any more once this is left
+        if not middle:
+            yield from self._one_after_the_other(partitions, held)
+            return
+        for start, stop in ((0, middle), (middle, len(partitions))):
+            yield from self._changes_of(partitions.slice(start, stop), held)
 
-    def _groups(self, held: TableState, partitions: Keys) -> Iterator[Keys]:
-        """The partitions cut into groups that fit into memory; of those with a limit only the beginning is read.
+    def _compared(self, partitions: Keys, held: TableState, sides: Sides) -> list[Output]:
+        affected = self._affected(partitions, held, sides)
+        before, after = (self._windowed(affected, weights) for weights in (affected.before, affected.after))
+        return self._difference(affected, before, after)
+
+    def _failing(self, partitions: Keys) -> npt.NDArray[np.bool_]:
+        """Which partitions had no rows in the output before this epoch because they fail."""
+        found, values = self.context.state(self.operation.failing).before.get(partitions)
+        failing: npt.NDArray[np.bool_] = found & (numbers(values[0]) > 0)
+        return failing
+
+    def _again(self, partition: Keys, held: TableState) -> list[Output]:
+        """A partition that failed before: its rows, if it fails no longer."""
+        try:
+            outputs = self._compared(partition, held, Sides.AFTER)
+        except (EvaluationError, MemoryError):
+            return []
+        self._mark(partition, -1, None)
+        return outputs
+
+    def _one_after_the_other(self, partition: Keys, held: TableState) -> Iterator[Output]:
+        """The rows that a partition had go, and those that it has come, if it does not fail from now on.
 
         Raises
         ------
         EvaluationError
-            TM3020 for a partition that does not fit alone.
+            Once more partitions fail than a step reports in an epoch.
         """
+        yield from self._compared(partition, held, Sides.BEFORE)
+        try:
+            yield from self._compared(partition, held, Sides.AFTER)
+        except (EvaluationError, MemoryError) as error:
+            self._left += 1
+            if self._left > MOST_FAILING:
+                raise
+            self._mark(partition, 1, out_of_memory(f"a window: {error}") if isinstance(error, MemoryError) else error)
+
+    def _mark(self, partition: Keys, weight: int, error: EvaluationError | None) -> None:
+        """Note that a partition fails, or does so no longer."""
+        self.context.state(self.operation.failing).write(Rows(partition, (column(np.array([weight], np.int64)),)))
+        self.context.failing(self.step, weight, error)
+
+    def _groups(self, held: TableState, partitions: Keys) -> Iterator[Keys]:
+        """The partitions cut into groups that fit into memory; one that does not is alone."""
         parts = held.now.parts()
         total = sum(map(len, parts))
         if total <= SLICE_ROWS:
@@ -117,11 +165,7 @@ class WindowOperator(Operator):
         counts = counts_with(parts, partitions)
         if self.operation.limit is not None:
             counts = np.minimum(counts, len(parts) * (2 * self.operation.limit + 16))
-        each = _COPIES * (16 + sum(map(run_bytes, parts)) // total)
-        limit = self.context.budget.limit
-        if limit and each * int(counts.max(initial=0)) > max(limit, _LEAST_BYTES):
-            raise out_of_memory(f"a window over {int(counts.max()):,} rows, about {each * int(counts.max()):,} bytes")
-        most = max(SLICE_ROWS, (limit or _LEAST_BYTES) // each)
+        most = max(SLICE_ROWS, (self.context.budget.limit or _LEAST_BYTES) // row_bytes(parts))
         for start, stop in slices(counts, most):
             yield partitions.slice(start, stop)
 
@@ -129,32 +173,28 @@ class WindowOperator(Operator):
         """Rows that came, went or have other window functions."""
         return self._held.pop()
 
-    def _affected(self, partitions: Keys, held: TableState) -> _Affected:
-        """All rows of some partitions."""
+    def _affected(self, partitions: Keys, held: TableState, sides: Sides) -> _Affected:
+        """All rows of some partitions that were there before, or are now, or of either kind."""
         operation, table = self.operation, self.operation.rows.table
         width = operation.partition
-        rows = self._read(held, partitions)
-        before, added = (numbers(v) for v in rows.values)
-        # History that is read beside new rows can bring the delete of a row before the row.
-        weights = np.maximum(before, 0), np.maximum(before + added, 0)
-        rows = rows.take(np.flatnonzero((weights[0] > 0) | (weights[1] > 0)))
-        before, added = (numbers(v) for v in rows.values)
+        rows = self._read(held, partitions, sides)
+        before, after = weights_of(rows, sides)
         columns = decode(rows.keys, table.key)
         owners = runs_of_equal(columns[:width], len(rows.keys))
         peers = runs_of_equal(columns[: width + operation.order], len(rows.keys))
         restored = restore(operation.rows, columns, np.arange(len(rows.keys)))
-        affected = _Affected(restored, owners, peers, np.maximum(before, 0), np.maximum(before + added, 0), {})
+        affected = _Affected(restored, owners, peers, before, after, {})
         for call in operation.calls:
             for expression in (*call.arguments, call.frame.lower, call.frame.upper):
                 if expression is not None and not isinstance(expression, int):
                     affected.evaluated[expression] = _evaluate(expression, restored, len(rows.keys))
         return affected
 
-    def _read(self, table: TableState, prefixes: Keys) -> Rows:
+    def _read(self, table: TableState, prefixes: Keys, sides: Sides) -> Rows:
         """Rows of some partitions with two weights each: that of before, and what the epoch adds to it."""
         limit = self.operation.limit
         if limit is None:
-            return table.compare(prefixes)
+            return partition_rows(table, prefixes, sides, self.context.budget.limit)
 
         def enough(owners: Ints, rows: Rows, prefixes: int) -> npt.NDArray[np.bool_]:
             before, added = (numbers(v) for v in rows.values)
@@ -165,7 +205,7 @@ class WindowOperator(Operator):
             found: npt.NDArray[np.bool_] = np.minimum(*counts) >= limit
             return found
 
-        return table.compare_beginnings(prefixes, 2 * limit + 16, enough)
+        return there(table.compare_beginnings(prefixes, 2 * limit + 16, enough), sides)
 
     def _of_whole_peers(self, owners: Ints, rows: Rows, weights: list[Ints]) -> list[Ints]:
         """What rows add to the rank of those behind the last peers read of their partition.
