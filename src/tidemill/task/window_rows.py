@@ -15,7 +15,7 @@ from tidemill.state.merge import Rows
 from tidemill.state.merge_chunks import run_bytes
 from tidemill.state.reader import TableState
 from tidemill.task.functions.sizes import partition_too_large
-from tidemill.task.operators.matching import SLICE_ROWS, slice_rows
+from tidemill.task.operators.matching import slice_rows
 
 _Ints = npt.NDArray[np.int64]
 
@@ -73,7 +73,7 @@ def partition_rows(table: TableState, partitions: Keys, sides: Sides, limit: int
         TM3020 for one partition that does not fit alone.
     """
     parts = table.now.parts()
-    if len(partitions) > 1 or sum(map(len, parts)) <= SLICE_ROWS:
+    if len(partitions) > 1 or sum(map(len, parts)) <= slice_rows(parts):
         return there(table.compare(partitions), sides)
     found: list[Rows] = []
     each, count = row_bytes(parts), 0

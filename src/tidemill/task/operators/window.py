@@ -27,7 +27,7 @@ from tidemill.task.operator import Context, HeldOutput, Operator, Output
 from tidemill.task.operators.arrange import key_prefixes
 from tidemill.task.operators.group_partial import fold
 from tidemill.task.operators.join import restore, slices
-from tidemill.task.operators.matching import SLICE_ROWS, counts_with
+from tidemill.task.operators.matching import counts_with, slice_rows
 from tidemill.task.program import WindowChanges
 from tidemill.task.streams import Delta, Item, Keyed, batch_of
 from tidemill.task.window_calls import RANKINGS, Bound, WindowCall
@@ -159,13 +159,13 @@ class WindowOperator(Operator):
         """The partitions cut into groups that fit into memory; one that does not is alone."""
         parts = held.now.parts()
         total = sum(map(len, parts))
-        if total <= SLICE_ROWS:
+        if total <= slice_rows(parts):
             yield partitions
             return
         counts = counts_with(parts, partitions)
         if self.operation.limit is not None:
             counts = np.minimum(counts, len(parts) * (2 * self.operation.limit + 16))
-        most = max(SLICE_ROWS, (self.context.budget.limit or _LEAST_BYTES) // row_bytes(parts))
+        most = max(slice_rows(parts), (self.context.budget.limit or _LEAST_BYTES) // row_bytes(parts))
         for start, stop in slices(counts, most):
             yield partitions.slice(start, stop)
 
