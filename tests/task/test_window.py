@@ -21,7 +21,7 @@ from tidemill.state.memory import MemoryBudget
 from tidemill.task import window_rows
 from tidemill.task.build import build
 from tidemill.task.expressions import Call, Expression, Literal, Ref
-from tidemill.task.operators import matching, window
+from tidemill.task.operators import window
 from tidemill.task.program import WindowChanges
 from tidemill.task.window_calls import Frame, WindowCall
 from tidemill.testing import MemoryContext, Row, delta, weighted_rows
@@ -300,7 +300,6 @@ def test_partitions_that_are_too_large_for_a_while(
     """Those that fail have no rows until they are small again; all others are what they should be."""
     rng = random.Random(f"{seed} {partition}")
     monkeypatch.setattr(window_rows, "_LEAST_BYTES", 1)
-    monkeypatch.setattr(matching, "SLICE_ROWS", 10)
     windows = operation(ranking("rank"), aggregate("sum", RUNNING), partition=partition)
     context = MemoryContext()
     rows: Counter[Row] = Counter()

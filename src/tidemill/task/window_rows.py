@@ -54,8 +54,13 @@ def there(rows: Rows, sides: Sides) -> Rows:
     return rows.take(np.flatnonzero((before > 0) | (after > 0)))
 
 
-def row_bytes(parts: Sequence[Rows]) -> int:
-    """About how many bytes a row of some runs takes while its partition is computed."""
+def rows_together(parts: Sequence[Rows], limit: int) -> int:
+    """How many rows of some runs may be looked at together; ``limit`` is what a task may hold, 0 for no limit."""
+    return max(1, max(limit, _LEAST_BYTES) // _row_bytes(parts))
+
+
+def _row_bytes(parts: Sequence[Rows]) -> int:
+    """About how many bytes a row takes while its partition is computed."""
     return _COPIES * (16 + sum(map(run_bytes, parts)) // max(1, sum(map(len, parts))))
 
 
@@ -73,16 +78,17 @@ def partition_rows(table: TableState, partitions: Keys, sides: Sides, limit: int
         TM3020 for one partition that does not fit alone.
     """
     parts = table.now.parts()
-    if len(partitions) > 1 or sum(map(len, parts)) <= slice_rows(parts):
+    most = rows_together(parts, limit)
+    if len(partitions) > 1 or sum(map(len, parts)) <= most:
         return there(table.compare(partitions), sides)
     found: list[Rows] = []
-    each, count = row_bytes(parts), 0
+    count = 0
     for rows in table.compare_blocks(partitions[0], slice_rows(parts)):
         kept = there(rows, sides)
         found.append(kept)
         count += max(len(kept), *(int(weights.sum()) for weights in weights_of(kept, sides)))
-        if limit and sides is not Sides.BEFORE and each * count > max(limit, _LEAST_BYTES):
-            raise partition_too_large(count, each * count)
+        if limit and sides is not Sides.BEFORE and count > most:
+            raise partition_too_large(count, _row_bytes(parts) * count)
     return _joined(found) if found else there(table.compare(partitions), sides)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -27,18 +28,15 @@ from tidemill.task.operator import Context, HeldOutput, Operator, Output
 from tidemill.task.operators.arrange import key_prefixes
 from tidemill.task.operators.group_partial import fold
 from tidemill.task.operators.join import restore, slices
-from tidemill.task.operators.matching import counts_with, slice_rows
+from tidemill.task.operators.matching import counts_with
 from tidemill.task.program import WindowChanges
 from tidemill.task.streams import Delta, Item, Keyed, batch_of
 from tidemill.task.window_calls import RANKINGS, Bound, WindowCall
 from tidemill.task.window_frames import OrderedRows, RangeOrder, frame_bounds, ordered_rows
 from tidemill.task.window_functions import aggregated, ranking, shifted, valued
-from tidemill.task.window_rows import Sides, partition_rows, row_bytes, there, weights_of
+from tidemill.task.window_rows import Sides, partition_rows, rows_together, there, weights_of
 
 Ints = npt.NDArray[np.int64]
-
-_LEAST_BYTES = 64 << 20
-"""About as much of partitions is computed together where memory is not scarce."""
 
 
 class WindowOperator(Operator):
@@ -158,15 +156,16 @@ class WindowOperator(Operator):
     def _groups(self, held: TableState, partitions: Keys) -> Iterator[Keys]:
         """The partitions cut into groups that fit into memory; one that does not is alone."""
         parts = held.now.parts()
-        total = sum(map(len, parts))
-        if total <= slice_rows(parts):
+        most = rows_together(parts, self.context.budget.limit)
+        if sum(map(len, parts)) <= most:
             yield partitions
             return
         counts = counts_with(parts, partitions)
         if self.operation.limit is not None:
             counts = np.minimum(counts, len(parts) * (2 * self.operation.limit + 16))
-        most = max(slice_rows(parts), (self.context.budget.limit or _LEAST_BYTES) // row_bytes(parts))
-        for start, stop in slices(counts, most):
+        large = np.flatnonzero(counts > most).tolist()
+        alone = {edge for at in large for edge in (at, at + 1)}
+        for start, stop in pairwise(sorted({*alone, *(edge for cut in slices(counts, most) for edge in cut)})):
             yield partitions.slice(start, stop)
 
     def get_output(self) -> Output | None:
