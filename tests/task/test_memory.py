@@ -189,9 +189,9 @@ def sorted_rows(count: int, width: int) -> Made:
     return arranged("sorted", (0, 1), (TEXT, INT)), [], inputs()
 
 
-def windowed(partitions: int) -> Made:
+def windowed(partitions: int, upper: int | None = None) -> Made:
     scan = Scan("t", (Field("k", INT), Field("v", INT)))
-    total = WindowCall("sum", (Ref(1, INT),), INT, True, Frame(True, None, None))
+    total = WindowCall("sum", (Ref(1, INT),), INT, True, Frame(True, None, upper))
     operation = window_changes(Window(scan, (0,), (SortKey(1, False, True),), (total,), ("s",)), "t", 0)
     numbers = np.arange(400_000)
     delta = Delta(batch_of([pa.array(numbers % partitions), pa.array(numbers)], len(numbers)))
@@ -256,6 +256,7 @@ CASES: dict[str, Case] = {
     "a relation of a recursion with a frequent key": lambda: recursion(late=True),
     "a window over too many rows": lambda: windowed(1),
     "a window over few rows that were too many": small_again,
+    "a running sum over many rows": lambda: windowed(1, 0),
 }
 EXPECTED: dict[str, tuple[int, float] | str] = {
     "rows put in order": (1_000_000, 1_000_000 * 999_999 // 2),
@@ -279,6 +280,7 @@ EXPECTED: dict[str, tuple[int, float] | str] = {
     "windows over many partitions": (400_000, 399_999 * 200_000),
     "a window over too many rows": "TM3020",
     "a window over few rows that were too many": (1000, 399_500 * 1000 - 500),
+    "a running sum over many rows": (400_000, 399_999 * 200_000),
     "a relation of a recursion with a frequent key": (SOME, SOME * (SOME - 1) // 2),
     "a recursion over a frequent key": (MANY + SOME, MANY * (MANY - 1) // 2 + SOME * (SOME - 1) // 2),
 }

@@ -229,6 +229,45 @@ def test_first_rows_of_each_partition(limit: int, limited: str, seed: int) -> No
         assert {row: n for row, n in found.items() if n} == expected, f"step {step}"
 
 
+@pytest.mark.parametrize("partition", [(0,), ()])
+@pytest.mark.parametrize("descending", [False, True])
+def test_large_partitions_in_slices(
+    partition: tuple[int, ...], descending: bool, monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    """A task holds a few rows at a time; what is not in memory is carried on."""
+    rng = random.Random(f"{seed} {partition} {descending}")
+    monkeypatch.setattr(window_rows, "_LEAST_BYTES", 1)
+    calls = [ranking(name) for name in ("row_number", "rank", "dense_rank")]
+    calls += [shift(by, False) for by in (-3, 0, 1, 4)]
+    frames = [RUNNING, PEERS, Frame(True, None, 3), Frame(True, None, -2), Frame(True, None, 0)]
+    bounded = [Frame(True, -2, 1), Frame(True, 1, 3), Frame(True, -3, -2)]
+    calls += [aggregate(name, frame) for frame in frames + bounded for name in ("sum", "count", "avg", "min", "max")]
+    calls += [value(name, frame, name == "last", 2) for frame in bounded for name in ("first", "last", "nth")]
+    for chosen in (calls, rng.sample(calls, 1)):
+        windows = operation(*chosen, partition=partition, descending=descending)
+        context = MemoryContext()
+        rows: Counter[Row] = Counter()
+        found: Counter[Row] = Counter()
+        for step in range(8):
+            context.budget = MemoryBudget(rng.choice((25_000, 40_000, 1 << 30)))
+            present = [row for row, n in rows.items() if n]
+            deleted = rng.sample(present, len(present) // 2 if step in (3, 7) else len(present) // 8)
+            made = [f"+{rng.choice((1, 1, 2))} {rng.choice((0, 0, 1))} {word(rng)} {word(rng)}" for _ in range(60)]
+            text = " | ".join(made + [f"-{rows[row]} {' '.join(map(shown, row))}" for row in deleted])
+            rows.update(weighted_rows(delta(text, *TYPES)))
+            found.update(run(windows, context, text))
+            assert not context.failing_rows, context.failing_rows
+            assert {row: n for row, n in found.items() if n} == windowed(windows, +rows, descending), f"step {step}"
+
+
+def word(rng: random.Random) -> str:
+    return "NULL" if rng.random() < 0.1 else str(rng.randrange(40))
+
+
+def shown(value: object) -> str:
+    return "NULL" if value is None else str(value)
+
+
 def test_only_rows_that_change_go_out() -> None:
     windows, context = operation(ranking("row_number"), aggregate("sum", RUNNING)), MemoryContext()
     assert run(windows, context, "+ 1 1 5 | + 1 2 6 | + 2 1 7") == {
@@ -300,7 +339,7 @@ def test_partitions_that_are_too_large_for_a_while(
     """Those that fail have no rows until they are small again; all others are what they should be."""
     rng = random.Random(f"{seed} {partition}")
     monkeypatch.setattr(window_rows, "_LEAST_BYTES", 1)
-    windows = operation(ranking("rank"), aggregate("sum", RUNNING), partition=partition)
+    windows = operation(ranking("ntile", 3), aggregate("sum", ALL), partition=partition)
     context = MemoryContext()
     rows: Counter[Row] = Counter()
     found: Counter[Row] = Counter()

@@ -56,10 +56,10 @@ def there(rows: Rows, sides: Sides) -> Rows:
 
 def rows_together(parts: Sequence[Rows], limit: int) -> int:
     """How many rows of some runs may be looked at together; ``limit`` is what a task may hold, 0 for no limit."""
-    return max(1, max(limit, _LEAST_BYTES) // _row_bytes(parts))
+    return max(1, max(limit, _LEAST_BYTES) // row_bytes(parts))
 
 
-def _row_bytes(parts: Sequence[Rows]) -> int:
+def row_bytes(parts: Sequence[Rows]) -> int:
     """About how many bytes a row takes while its partition is computed."""
     return _COPIES * (16 + sum(map(run_bytes, parts)) // max(1, sum(map(len, parts))))
 
@@ -70,7 +70,7 @@ def partition_rows(table: TableState, partitions: Keys, sides: Sides, limit: int
     Parameters
     ----------
     limit : int
-        What a task may hold; 0 for no limit. Rows of before alone are read whatever it is: they were answered.
+        What a task may hold; 0 for no limit.
 
     Raises
     ------
@@ -87,11 +87,12 @@ def partition_rows(table: TableState, partitions: Keys, sides: Sides, limit: int
         kept = there(rows, sides)
         found.append(kept)
         count += max(len(kept), *(int(weights.sum()) for weights in weights_of(kept, sides)))
-        if limit and sides is not Sides.BEFORE and count > most:
-            raise partition_too_large(count, _row_bytes(parts) * count)
-    return _joined(found) if found else there(table.compare(partitions), sides)
+        if limit and count > most:
+            raise partition_too_large(count, row_bytes(parts) * count)
+    return joined(found) if found else there(table.compare(partitions), sides)
 
 
-def _joined(found: list[Rows]) -> Rows:
+def joined(found: list[Rows]) -> Rows:
+    """Rows one after the other."""
     columns = zip(*(rows.values for rows in found), strict=True)
     return Rows(Keys.concat([rows.keys for rows in found]), tuple(pa.concat_arrays(parts) for parts in columns))

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import contextlib
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from itertools import pairwise
+from itertools import chain, pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -23,18 +24,19 @@ from tidemill.task.accumulators import AggregateLayout
 from tidemill.task.expressions import Expression, references
 from tidemill.task.failing_row import MOST_FAILING, with_row
 from tidemill.task.functions.evaluate import evaluate
-from tidemill.task.functions.sizes import out_of_memory
+from tidemill.task.functions.sizes import TooLargeError, out_of_memory, partition_too_large
 from tidemill.task.operator import Context, HeldOutput, Operator, Output
 from tidemill.task.operators.arrange import key_prefixes
 from tidemill.task.operators.group_partial import fold
 from tidemill.task.operators.join import restore, slices
-from tidemill.task.operators.matching import counts_with
+from tidemill.task.operators.matching import counts_with, slice_rows
 from tidemill.task.program import WindowChanges
 from tidemill.task.streams import Delta, Item, Keyed, batch_of
-from tidemill.task.window_calls import RANKINGS, Bound, WindowCall
+from tidemill.task.window_calls import RANKINGS, Bound
 from tidemill.task.window_frames import OrderedRows, RangeOrder, frame_bounds, ordered_rows
 from tidemill.task.window_functions import aggregated, ranking, shifted, valued
-from tidemill.task.window_rows import Sides, partition_rows, rows_together, there, weights_of
+from tidemill.task.window_rows import Sides, joined, partition_rows, row_bytes, rows_together, there, weights_of
+from tidemill.task.window_slices import Carry, boundaries, first_kept, in_slices, last_ready, reach
 
 Ints = npt.NDArray[np.int64]
 
@@ -100,21 +102,83 @@ class WindowOperator(Operator):
         partitions = partitions.take(np.flatnonzero(~failing))
         if not len(partitions):
             return
-        try:
-            yield from self._compared(partitions, held, Sides.BOTH)
+        outputs = None
+        with contextlib.suppress(EvaluationError, MemoryError):
+            outputs = self._compared(partitions, held, Sides.BOTH)
+        if outputs is not None:
+            yield from outputs
             return
-        except (EvaluationError, MemoryError):
-            middle = len(partitions) // 2  # what was computed is not held by the error any more once this is left
-        if not middle:
+        if len(partitions) == 1:
             yield from self._one_after_the_other(partitions, held)
             return
+        middle = len(partitions) // 2
         for start, stop in ((0, middle), (middle, len(partitions))):
             yield from self._changes_of(partitions.slice(start, stop), held)
 
-    def _compared(self, partitions: Keys, held: TableState, sides: Sides) -> list[Output]:
-        affected = self._affected(partitions, held, sides)
+    def _compared(self, partitions: Keys, held: TableState, sides: Sides) -> Iterable[Output]:
+        """What some partitions give; that they fail is known before anything is given."""
+        try:
+            rows = self._read(held, partitions, sides)
+        except TooLargeError:
+            if not in_slices(self.operation):
+                raise
+            for _ in self._sliced(partitions[0], held, sides):
+                pass
+            return self._sliced(partitions[0], held, sides)
+        affected = self._affected(rows, sides)
         before, after = (self._windowed(affected, weights) for weights in (affected.before, affected.after))
         return self._difference(affected, before, after)
+
+    def _sliced(self, partition: bytes, held: TableState, sides: Sides) -> Iterator[Output]:
+        """What a large partition gives, slice by slice."""
+        back, ahead = reach(self.operation)
+        most = rows_together(held.now.parts(), self.context.budget.limit)
+        slice_ = max(1, min(most // 4, slice_rows(held.now.parts())))
+        left = [0, 0]
+        for rows in held.compare_blocks(partition, slice_) if ahead else ():
+            left = [n + int(w.sum()) for n, w in zip(left, weights_of(rows, sides), strict=True)]
+        carries = Carry(), Carry()
+        waiting, done = there(held.compare(Keys.empty()), sides), 0
+        for piece in chain(self._pieces(held.compare_blocks(partition, slice_), sides, slice_), (None,)):
+            if piece is not None:
+                left = [n - int(w.sum()) for n, w in zip(left, weights_of(piece, sides), strict=True)]
+                waiting = joined([waiting, piece])
+            affected = self._affected(waiting, sides)
+            weights = affected.before, affected.after
+            if max(len(waiting), *(int(w.sum()) for w in weights)) > most:
+                raise partition_too_large(most, most * row_bytes(held.now.parts()))
+            ends = boundaries(affected.peers)
+            stop = len(waiting) if piece is None else last_ready(ends, list(zip(weights, left, strict=True)), ahead)
+            if stop <= done:
+                continue
+            windowed = [
+                self._windowed(affected, w, c).within(done, stop) for w, c in zip(weights, carries, strict=True)
+            ]
+            yield from self._difference(affected, *windowed)
+            before = [(w, c.rows) for w, c in zip(weights, carries, strict=True)]
+            drop = first_kept(ends, stop, before, back)
+            for weight, carry in zip(weights, carries, strict=True):
+                self._carry_on(affected, weight, carry, drop)
+            waiting, done = waiting.take(np.arange(drop, len(waiting))), stop - drop
+
+    def _pieces(self, blocks: Iterator[Rows], sides: Sides, most: int) -> Iterator[Rows]:
+        """The rows that are there, some at a time."""
+        for block in blocks:
+            rows = there(block, sides)
+            for start in range(0, len(rows), most):
+                yield rows.slice(start, min(start + most, len(rows)))
+
+    def _carry_on(self, affected: _Affected, weights: Ints, carry: Carry, drop: int) -> None:
+        """Let rows go that are in memory, the first ``drop``."""
+        which = np.repeat(np.arange(drop), weights[:drop])
+        if not len(which):
+            return
+        for i, (call, layout) in enumerate(zip(self.operation.calls, self.operation.layouts, strict=True)):
+            if layout is not None and call.frame.lower is None:
+                values = [affected.evaluated[argument].take(column(which)) for argument in call.arguments]
+                carry.add(i, layout, values, _accumulated(layout, values, len(which)), len(which))
+        carry.rows += len(which)
+        carry.peers += len(np.unique(affected.peers[which]))
 
     def _failing(self, partitions: Keys) -> npt.NDArray[np.bool_]:
         """Which partitions had no rows in the output before this epoch because they fail."""
@@ -122,12 +186,12 @@ class WindowOperator(Operator):
         failing: npt.NDArray[np.bool_] = found & (numbers(values[0]) > 0)
         return failing
 
-    def _again(self, partition: Keys, held: TableState) -> list[Output]:
+    def _again(self, partition: Keys, held: TableState) -> Iterable[Output]:
         """A partition that failed before: its rows, if it fails no longer."""
         try:
             outputs = self._compared(partition, held, Sides.AFTER)
         except (EvaluationError, MemoryError):
-            return []
+            return ()
         self._mark(partition, -1, None)
         return outputs
 
@@ -140,13 +204,15 @@ class WindowOperator(Operator):
             Once more partitions fail than a step reports in an epoch.
         """
         yield from self._compared(partition, held, Sides.BEFORE)
+        outputs: Iterable[Output] = ()
         try:
-            yield from self._compared(partition, held, Sides.AFTER)
+            outputs = self._compared(partition, held, Sides.AFTER)
         except (EvaluationError, MemoryError) as error:
             self._left += 1
             if self._left > MOST_FAILING:
                 raise
             self._mark(partition, 1, out_of_memory(f"a window: {error}") if isinstance(error, MemoryError) else error)
+        yield from outputs
 
     def _mark(self, partition: Keys, weight: int, error: EvaluationError | None) -> None:
         """Note that a partition fails, or does so no longer."""
@@ -172,11 +238,10 @@ class WindowOperator(Operator):
         """Rows that came, went or have other window functions."""
         return self._held.pop()
 
-    def _affected(self, partitions: Keys, held: TableState, sides: Sides) -> _Affected:
-        """All rows of some partitions that were there before, or are now, or of either kind."""
+    def _affected(self, rows: Rows, sides: Sides) -> _Affected:
+        """Rows of some partitions, in their order, with what the functions take of them."""
         operation, table = self.operation, self.operation.rows.table
         width = operation.partition
-        rows = self._read(held, partitions, sides)
         before, after = weights_of(rows, sides)
         columns = decode(rows.keys, table.key)
         owners = runs_of_equal(columns[:width], len(rows.keys))
@@ -190,10 +255,14 @@ class WindowOperator(Operator):
         return affected
 
     def _read(self, table: TableState, prefixes: Keys, sides: Sides) -> Rows:
-        """Rows of some partitions with two weights each: that of before, and what the epoch adds to it."""
+        """Rows of some partitions with two weights each: that of before, and what the epoch adds to it.
+
+        Rows of before that can only be read together are read whatever their size: they were answered once.
+        """
         limit = self.operation.limit
         if limit is None:
-            return partition_rows(table, prefixes, sides, self.context.budget.limit)
+            answered = sides is Sides.BEFORE and not in_slices(self.operation)
+            return partition_rows(table, prefixes, sides, 0 if answered else self.context.budget.limit)
 
         def enough(owners: Ints, rows: Rows, prefixes: int) -> npt.NDArray[np.bool_]:
             before, added = (numbers(v) for v in rows.values)
@@ -228,22 +297,23 @@ class WindowOperator(Operator):
             found.append(counted)
         return found
 
-    def _windowed(self, affected: _Affected, weights: Ints) -> _Windowed:
+    def _windowed(self, affected: _Affected, weights: Ints, carry: Carry | None = None) -> _Windowed:
         """The window functions over the rows with some weights; a row of weight 2 is two rows."""
         which = np.repeat(np.arange(len(weights)), weights)
         rows = ordered_rows(affected.partitions[which], affected.peers[which])
         if self.operation.limit is not None:
             which = which[_before(rows, self.operation.limited) < self.operation.limit]
             rows = ordered_rows(affected.partitions[which], affected.peers[which])
-        calls = zip(self.operation.calls, self.operation.layouts, strict=True)
-        return _Windowed(which, [self._column(affected, which, rows, c, layout) for c, layout in calls])
+        calls = range(len(self.operation.calls))
+        return _Windowed(which, [self._column(affected, which, rows, call, carry or Carry()) for call in calls])
 
-    def _column(
-        self, affected: _Affected, which: Ints, rows: OrderedRows, call: WindowCall, layout: AggregateLayout | None
-    ) -> pa.Array:
+    def _column(self, affected: _Affected, which: Ints, rows: OrderedRows, number: int, carry: Carry) -> pa.Array:
         """One window function."""
+        call, layout = self.operation.calls[number], self.operation.layouts[number]
         if call.function in RANKINGS:
-            return ranking(call, rows)
+            found = ranking(call, rows)
+            before = carry.peers if call.function == "dense_rank" else carry.rows
+            return pc.add(found, pa.scalar(before, found.type)) if before else found
         index = column(which)
         values = [affected.evaluated[argument].take(index) for argument in call.arguments]
         if call.function == "shift":
@@ -260,20 +330,10 @@ class WindowOperator(Operator):
         starts, ends = frame_bounds(call.frame, rows, order, lower, upper)
         if layout is None:
             return valued(call, values[0], starts, ends)
-        alone = np.arange(len(which))
-        accumulated = [
-            []
-            if a.recomputed
-            else fold(
-                a,
-                None if a.argument is None else values[a.argument],
-                alone,
-                None,
-                len(which),
-                values[a.others[0]] if a.others else None,
-            )
-            for a in layout.accumulators
-        ]
+        accumulated = _accumulated(layout, values, len(which))
+        if number in carry.totals:
+            values, accumulated = carry.joined(number, values, accumulated)
+            ends = ends + 1  # the first row stands for all before, and every frame begins with it
         return aggregated(layout, values, accumulated, starts, ends)
 
     def _difference(self, affected: _Affected, before: _Windowed, after: _Windowed) -> list[Output]:
@@ -291,6 +351,24 @@ class WindowOperator(Operator):
             which.append(side.which[rows])
             results.append([c.take(column(rows)) for c in side.columns])
         return _consolidated(affected, which, results)
+
+
+def _accumulated(layout: AggregateLayout, values: list[pa.Array], rows: int) -> list[list[pa.Array]]:
+    """The columns of each accumulator, every row being a group of its own; none where it is recomputed."""
+    alone = np.arange(rows)
+    return [
+        []
+        if a.recomputed
+        else fold(
+            a,
+            None if a.argument is None else values[a.argument],
+            alone,
+            None,
+            rows,
+            values[a.others[0]] if a.others else None,
+        )
+        for a in layout.accumulators
+    ]
 
 
 def _before(rows: OrderedRows, limited: str) -> Ints:
@@ -358,6 +436,11 @@ class _Windowed:
 
     which: Ints
     columns: list[pa.Array]
+
+    def within(self, start: int, stop: int) -> _Windowed:
+        """The affected rows ``start`` to ``stop - 1``."""
+        first, last = np.searchsorted(self.which, [start, stop]).tolist()
+        return _Windowed(self.which[first:last], [c.slice(first, last - first) for c in self.columns])
 
 
 def _evaluate(expression: Expression, columns: list[pa.Array], rows: int) -> pa.Array:
