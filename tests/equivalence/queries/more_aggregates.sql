@@ -98,6 +98,11 @@ SELECT k, sum(at - day) AS s, avg(at - day) AS a, cast(max(at - day) AS STRING) 
   cast(avg(make_ym_interval(0, i)) AS STRING) AS am, percentile_approx(day - date'2020-01-01', 0.5) AS p,
   collect_set(day - date'2020-06-01') AS l FROM t GROUP BY k;
 
+CREATE MATERIALIZED VIEW v_histograms AS
+SELECT k, histogram_numeric(i % 7, 20) AS hi, histogram_numeric(b::tinyint, 2) AS hb, histogram_numeric(day, 1000) AS hd,
+  histogram_numeric(at, 1000) AS ha, histogram_numeric(DISTINCT i, 1000) AS hx,
+  histogram_numeric(i::float / 2, 1000) FILTER (WHERE i > 0) AS hf FROM t GROUP BY k;
+
 CREATE MATERIALIZED VIEW v_by_interval AS
 SELECT day - date'2020-03-01' AS d, count(*) AS c, sum(i) AS s FROM t WHERE at - day > INTERVAL '-300' DAY GROUP BY 1;
 

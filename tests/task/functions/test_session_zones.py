@@ -55,6 +55,9 @@ sequence(ts, ts + interval '100' hour, interval '1' day) | sequence(ts, ts + int
 sequence(ts, ts + interval '200' hour, interval '1 06:00:00' day to second) | sequence(ts, ts - interval '100' hour)
 sequence(ts, ts + interval '200' day, interval '1' month) | sequence(dt, dt + interval '90' day, interval '1' month)
 sequence(dt, dt + interval '9' day) | sequence(tn, tn + interval '3' day)
+to_json(struct(ts, tn, dt), map('timestampFormat', 'dd.MM.yyyy HH:mm:ss XXX', 'dateFormat', 'MM/dd/yyyy'))
+from_json(js, 'b timestamp, c date', map('timestampFormat', 'yyyy-MM-dd HH:mm:ss', 'dateFormat', 'yyyy-MM-dd'))
+from_json(js, 'a timestamp', map('timeZone', 'Asia/Tokyo')) | to_json(struct(ts), map('timeZone', 'Asia/Tokyo'))
 to_json(struct(ts, tn, dt)) | from_json(js, 'a timestamp, b timestamp_ntz, c date')
 ts > timestamp'2024-03-10 02:30:00' | timestamp'2024-11-03 01:30:00' + interval '1' hour * n | date(ts2)
 ts between timestamp'1950-01-01' and timestamp_ntz'2000-01-01 00:00:00' | current_timezone() | ts <= date'1999-10-31'
