@@ -7,12 +7,12 @@ import pyarrow as pa
 from tidemill.errors import TidemillError
 from tidemill.plan.aggregate_reader import Function
 from tidemill.plan.algebra import AggregateCall
-from tidemill.schema import TIMESTAMP, TIMESTAMP_NTZ, type_to_ddl
+from tidemill.schema import DAY_TIME, TIMESTAMP, TIMESTAMP_NTZ, YEAR_MONTH, type_to_ddl
 from tidemill.task.expressions import Call, Expression
 
 IN_ORDER = (
-    "the bins that Spark gives when the rows of a group come in ascending order, in one partition; so exact where a "
-    "group has at most nb different values"
+    "the bins that Spark gives when the values of a group come in ascending order, NaN last, in one partition; so each "
+    "value with its count where a group has at most nb different values"
 )
 
 
@@ -21,7 +21,7 @@ def histogram(function: Function) -> Expression:
     value, bins = function.argument(), function.constant(1)
     type_ = value.type
     known = pa.types.is_integer(type_) or pa.types.is_floating(type_) or pa.types.is_date(type_)
-    if not known and type_ not in (TIMESTAMP, TIMESTAMP_NTZ):
+    if not known and type_ not in (TIMESTAMP, TIMESTAMP_NTZ, DAY_TIME, YEAR_MONTH):
         raise TidemillError(
             "TM2102",
             "this aggregate is not supported yet for this type",

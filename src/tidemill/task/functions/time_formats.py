@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tidemill.schema import TIMESTAMP_NTZ
 from tidemill.task.expressions import Call, Ref
 from tidemill.task.functions.arithmetic import from_numpy, to_numpy
 from tidemill.task.functions.registry import FUNCTIONS, as_array
@@ -46,11 +47,20 @@ def formats_of(call: Call) -> TimeFormats:
     return TimeFormats(call.option("zone"), *(call.option(name) for name in OPTIONS))
 
 
+_ZONED = r":[0-9.]+ *[A-Z+-]"
+"""In a text of a timestamp: a zone behind the seconds."""
+
+
 def read_times(texts: pa.Array, type_: pa.DataType, formats: TimeFormats) -> pa.Array:
-    """Texts in the pattern of their type, or as ``try_cast`` reads them; NULL for others."""
+    """Texts in the pattern of their type, or as ``try_cast`` reads them; NULL for others.
+
+    Unlike in a cast, a TIMESTAMP_NTZ is none with a zone behind it.
+    """
     pattern = formats.pattern(type_) if pa.types.is_date(type_) or pa.types.is_timestamp(type_) else None
     if pattern is not None:
         return _parsed(texts, type_, pattern, formats.zone)
+    if type_ == TIMESTAMP_NTZ:
+        texts = pc.if_else(pc.match_substring_regex(texts, _ZONED), pa.scalar(None, pa.string()), texts)
     options: tuple[tuple[str, str], ...] = (("mode", "try"),)
     if formats.zone is not None:
         options += (("zone", formats.zone),)
@@ -73,14 +83,20 @@ def written_times(array: pa.Array, formats: TimeFormats) -> pa.Array:
     if pattern is not None:
         ends = pattern.endswith(OFFSET) and bool(type_.tz)
         text = _printed(plain, pattern.removesuffix(OFFSET) if ends else pattern)
-        return pc.binary_join_element_wise(text, offset_texts(offsets), "") if ends else text
+        return pc.binary_join_element_wise(text, offset_texts(_minutes(offsets)), "") if ends else text
     whole = pc.floor_temporal(plain, unit="millisecond").cast(pa.timestamp("ms"))
     text = pc.strftime(whole, "%Y-%m-%dT%H:%M:%S")
     return pc.binary_join_element_wise(text, offset_texts(offsets), "") if type_.tz else text
 
 
 OFFSET = "XXX"
-"""The letters of a pattern that print an offset."""
+"""The letters of a pattern that print an offset, without its seconds."""
+
+
+def _minutes(offsets: Ints) -> Ints:
+    size = 60_000_000
+    whole: Ints = np.sign(offsets) * (np.abs(offsets) // size * size)
+    return whole
 
 
 def _printed(plain: pa.Array, pattern: str) -> pa.Array:
