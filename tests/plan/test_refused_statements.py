@@ -270,7 +270,11 @@ REFUSED = {
     "range": (VIEW + "SELECT id FROM range(5)", "TM2103", "only constants"),
     "histogram": (VIEW + "SELECT histogram_numeric(CAST(k AS DECIMAL(9,2)), 5) AS h FROM t", "TM2102", "decimal(9,2)"),
     "distinct corr": (VIEW + "SELECT corr(DISTINCT x, k) AS c FROM t", "TM2102", "corr(DISTINCT"),
-    "months and days": (VIEW + "SELECT day + make_interval(0, 1, 0, 2) AS d FROM t", "TM2101", "1 months 2 days"),
+    "months and days": (
+        VIEW + "SELECT sequence(day, day, make_interval(0, 1, 0, 2)) AS d FROM t",
+        "TM2101",
+        "1 months 2 days",
+    ),
     "distinct percentile": (VIEW + "SELECT median(DISTINCT CAST(k AS BIGINT)) AS p FROM t", "TM2102", "bigint"),
     "lists with nulls": (VIEW + "SELECT collect_list(x) RESPECT NULLS AS l FROM t", "TM2102", "RESPECT NULLS"),
     "scalar function": (VIEW + "SELECT sentences(s) AS x FROM t", "TM2101", "getSentences"),

@@ -46,6 +46,10 @@ trunc(ts, 'MM') | last_day(ts) | next_day(ts, 'MO') | add_months(ts, n) | date_a
 ts + interval '1' day | ts - interval '1' day | ts + interval '25' hour | ts + interval '1 23:30:00' day to second
 ts - interval '2 00:30:00' day to second | ts + make_dt_interval(n, n, 30, 0.5) | ts + interval '1' hour * n
 ts + interval '1' month | ts - interval '1-1' year to month | ts + make_ym_interval(0, n) | dt + interval '12' hour
+ts + cast('1 day 30 hours' as interval) | ts - cast('2 days 26 hours -5 minutes' as interval) | ts + interval '5' minute
+ts + make_interval(0, 1, 0, 2, -30) | ts - cast('1 year 1 month 3 days 0.5 seconds' as interval)
+ts - cast('-1 days 1 hours' as interval) | tn - cast('1 month -2 days 3 hours' as interval)
+dt + cast('1 month 2 days' as interval) | dt - cast('1 month -3 days' as interval) | dt + cast('-4 days' as interval)
 tn + interval '1' day | tn + interval '1' month | ts + cast('1 day 2 hours' as interval) | dt + interval '3' day
 ts - ts2 | ts - tn | dt - ts | months_between(ts, ts2) | months_between(ts, ts2, false) | months_between(ts, dt)
 make_timestamp(year(tn), month(tn), day(tn), hour(tn), minute(tn), extract(second from tn))
