@@ -76,6 +76,7 @@ class Oracle:
             if known and changed.isdisjoint(_WORD.findall(query.lower())):
                 continue
             self._answered.pop(name, None)
+            self._readable.discard(name)
             changed.add(name.lower())
             if asked is None or name in asked or read[name.lower()]:
                 frames[name] = _named_apart(self._session.sql(with_sorted_lists(query)))

@@ -6,13 +6,14 @@ import io
 import json
 import random
 from collections.abc import Callable
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import pandas as pd  # type: ignore[import-untyped]
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from local_jobs import local
@@ -51,6 +52,15 @@ VIEWS = {
     "GROUP BY session_window(ts, '3 hours')",
     "near": "SELECT id, count(*) OVER (ORDER BY ts RANGE BETWEEN INTERVAL '5' HOUR PRECEDING AND CURRENT ROW) AS n "
     "FROM c",
+    "days": "SELECT id, count(*) OVER (ORDER BY ts RANGE BETWEEN INTERVAL '1' DAY PRECEDING AND CURRENT ROW) AS n, "
+    "sum(id) OVER (ORDER BY ts DESC RANGE BETWEEN INTERVAL '1 02:30:00' DAY TO SECOND PRECEDING AND "
+    "INTERVAL '2 00:00:00' DAY TO SECOND FOLLOWING) AS s, min(id) OVER (PARTITION BY id % 2 ORDER BY ts RANGE BETWEEN "
+    "INTERVAL '1' DAY FOLLOWING AND UNBOUNDED FOLLOWING) AS m, max(id) OVER (ORDER BY ts RANGE BETWEEN "
+    "INTERVAL '0 23:30:00' DAY TO SECOND FOLLOWING AND INTERVAL '1 00:00:00' DAY TO SECOND FOLLOWING) AS x FROM c",
+    "months": "SELECT id, count(*) OVER (ORDER BY ts DESC RANGE BETWEEN INTERVAL '1' MONTH PRECEDING AND CURRENT ROW) "
+    "AS n, sum(id) OVER (ORDER BY ts DESC RANGE CAST('1 day 2 hours' AS INTERVAL) PRECEDING) AS s, count(ts) OVER "
+    "(ORDER BY ts RANGE BETWEEN CAST('1 day 30 hours' AS INTERVAL) PRECEDING AND "
+    "CAST('1 month 1 day 30 hours' AS INTERVAL) FOLLOWING) AS c FROM c",
     "later": "SELECT id, ts + INTERVAL '1' DAY AS a, ts + INTERVAL '1' MONTH AS b, current_timezone() AS z FROM c",
     "json_texts": "SELECT id, to_json(named_struct('ts', ts, 'tn', tn)) AS t FROM c",
 }
@@ -59,9 +69,10 @@ VIEWS = {
 def write(directory: Path, chance: random.Random, number: int) -> None:
     """One file of each table; of the texts without a zone some name times that do not exist, or exist twice."""
     rows = []
-    for i in range(40):
+    for i in range(120):
         turn = chance.choice((datetime(2024, 3, 10, 2), datetime(2024, 11, 3, 1), datetime(1883, 11, 18, 12)))
-        local_time = turn + timedelta(minutes=chance.randrange(-2000, 2000))
+        far = chance.randrange(-2000, 2000) if i % 3 else chance.randrange(-1, 2) * 1440 + chance.randrange(-100, 100)
+        local_time = turn + timedelta(minutes=far)
         rows.append((number * 1000 + i, local_time, turn + timedelta(minutes=chance.randrange(-100, 100))))
     behind = [chance.choice(("", "", "Z", "+02:00")) for _ in rows]
     for name, (kind, _) in TABLES.items():
@@ -131,6 +142,7 @@ def test_a_mill_of_another_time_zone(
     assert_same_rows(mill.query(shown).toArrow(), expected)
     assert_same_rows(mill.table("everything").select("id", "ts").toArrow(), expected.select(["id", "ts"]))
     refused_or_built(mill, spark)
+    functions_in_python(mill, spark)
     mill.checkpoint()
     mill.close()
 
@@ -155,7 +167,7 @@ def test_a_mill_of_another_time_zone(
 
 
 def refused_or_built(mill: Mill, spark: SparkSession) -> None:
-    """DataFrames must be of a session of the zone; frames of days of the calendar are refused."""
+    """DataFrames must be of a session of the zone."""
     key = "spark.sql.session.timeZone"
     before = spark.conf.get(key)
     assert before == "UTC"
@@ -171,16 +183,63 @@ def refused_or_built(mill: Mill, spark: SparkSession) -> None:
     finally:
         spark.conf.set(key, before)
     mill.sql("DROP VIEW hours")
-    with pytest.raises(TidemillError, match="a RANGE frame of days of America/New_York"):
-        mill.sql(
-            "CREATE MATERIALIZED VIEW no AS SELECT count(*) OVER (ORDER BY ts RANGE INTERVAL '2' DAY PRECEDING) FROM c"
+
+
+def functions_in_python(mill: Mill, spark: SparkSession) -> None:
+    """pandas functions get what the clock of the zone shows, Arrow functions its instants, functions of rows UTC."""
+    key = "spark.sql.session.timeZone"
+    series, arrays = sf.pandas_udf, sf.arrow_udf
+
+    def shown(times: pd.Series) -> pd.Series:
+        return times.astype(str)
+
+    def same(times: pd.Series) -> pd.Series:
+        return times
+
+    def of_tokyo(times: pd.Series) -> pd.Series:
+        return times.dt.tz_localize("Asia/Tokyo")
+
+    def arrow_shown(times: pa.Array) -> pa.Array:
+        return pc.cast(pc.strftime(times, "%Y-%m-%d %H:%M:%S%z"), pa.string())
+
+    def arrow_same(times: pa.Array) -> pa.Array:
+        return times
+
+    def arrow_nested(times: pa.Array) -> pa.Array:
+        return pa.array([f"{times.type.value_type} {t[0]}" for t in times.to_pylist()])
+
+    def called(frame: DataFrame) -> DataFrame:
+        return frame.select(
+            "id",
+            series(shown, "string")("ts").alias("a"),  # type: ignore[call-overload]
+            series(same, "timestamp")("ts").alias("b"),  # type: ignore[call-overload]
+            series(of_tokyo, "timestamp")("tn").alias("c"),  # type: ignore[call-overload]
+            arrays(arrow_shown, "string")("ts").alias("d"),
+            arrays(arrow_same, "timestamp")("ts").alias("e"),
+            arrays(arrow_nested, "string")(sf.array("ts")).alias("f"),
         )
-    with pytest.raises(TidemillError, match="more than a day of hours in a time zone"):
-        mill.sql("CREATE MATERIALIZED VIEW no AS SELECT ts + CAST('1 day 30 hours' AS INTERVAL) AS t FROM c")
-    mill.register_function("of_time", lambda at: str(at), "string")
-    with pytest.raises(TidemillError, match="it takes or gives a TIMESTAMP") as caught:
-        mill.sql("CREATE MATERIALIZED VIEW no AS SELECT of_time(ts) FROM c")
-    assert caught.value.number == "TM2107"
+
+    try:
+        spark.conf.set(key, ZONE)
+        mill.create_view("called", called(mill.table("everything")))
+        skipped = series(lambda t: pd.Series([datetime(2024, 3, 10, 2, 30)] * len(t)), "timestamp")  # type: ignore[call-overload]
+        mill.create_view("skipped", mill.table("everything").select(skipped("ts").alias("t")))
+        with pytest.raises(TidemillError, match="a pandas function of TIMESTAMPs in other values") as caught:
+            no = series(shown, "string")(sf.array("ts"))  # type: ignore[call-overload]
+            mill.create_view("no", mill.table("everything").select(no))
+        assert caught.value.number == "TM2107"
+        mill.register_function("of_time", lambda at: (at, str(at)), "struct<t: timestamp, s: string>")
+        mill.sql("CREATE MATERIALIZED VIEW by_row AS SELECT ts, of_time(ts) AS f FROM everything")
+        failed = [report.failed for report in mill.drain()]
+        assert_same_rows(mill.read("called"), called(mill.table("everything")).toArrow())
+    finally:
+        spark.conf.set(key, "UTC")
+    assert [number for found in failed for number in found] == ["skipped"]
+    assert "TM3013" in failed[-1]["skipped"] and "2024-03-10 02:30:00" in failed[-1]["skipped"]
+    for row in mill.read("by_row").to_pylist():
+        assert row["f"] == {"t": row["ts"], "s": str(row["ts"].astimezone(UTC).replace(tzinfo=None))}
+    for name in ("called", "skipped", "by_row"):
+        mill.sql(f"DROP VIEW {name}")
 
 
 def printed(table: pa.Table, format_: str) -> str:

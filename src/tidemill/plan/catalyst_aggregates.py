@@ -20,6 +20,7 @@ from tidemill.errors import TidemillError
 from tidemill.plan.aggregate_reader import AggregateReader, Function, unsupported
 from tidemill.plan.algebra import AggregateCall
 from tidemill.plan.catalyst_expressions import JsonTree
+from tidemill.plan.catalyst_histograms import IN_ORDER, histogram
 from tidemill.plan.catalyst_percentiles import percentile, percentile_approx, percentile_disc
 from tidemill.plan.catalyst_rows_of_groups import by, by_several, first_or_last, listagg
 from tidemill.schema import DAY_TIME, YEAR_MONTH, type_to_ddl
@@ -53,7 +54,7 @@ def aggregate(node: JsonTree, reader: AggregateReader) -> Expression:
         raise TidemillError(
             "TM2102",
             "this aggregate function is not supported yet",
-            got=_SHOWN.get(tree.name, tree.name),
+            got=tree.name,
             hint="docs/functions.md lists the aggregate functions",
         )
     condition = reader.translate(node.children[1]) if len(node.children) > 1 else None
@@ -263,7 +264,6 @@ AGGREGATES: dict[str, Declaration] = {
     "BitAndAgg": Declaration(("bit_and",), _plain("bit_and")),
     "BitOrAgg": Declaration(("bit_or",), _plain("bit_or")),
     "BitXorAgg": Declaration(("bit_xor",), _plain("bit_xor", keeps_distinct=True)),
+    "HistogramNumeric": Declaration(("histogram_numeric",), histogram, IN_ORDER),
     "Product": Declaration(("product (DataFrames)",), _product, "values are multiplied in ascending order"),
 }
-
-_SHOWN = {"HistogramNumeric": "histogram_numeric, whose bins depend on the order of rows"}

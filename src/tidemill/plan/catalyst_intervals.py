@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from decimal import Decimal
+from typing import NamedTuple
 
 import pyarrow as pa
 
@@ -21,23 +22,45 @@ _MONTHS = {"year": 12, "month": 1}
 _PART = re.compile(r"(-?[0-9.]+) (year|month|day|hour|minute|second)s")
 
 
+class CalendarInterval(NamedTuple):
+    """An interval of Spark's oldest type, whose parts are added one after the other."""
+
+    months: int
+    days: int
+    micros: int
+
+
+def calendar_interval(text: str) -> CalendarInterval:
+    """The parts of what Spark prints as ``1 years 2 months`` or ``3 days 4 hours 5.5 seconds``."""
+    months, days, micros = 0, 0, Decimal(0)
+    for number, unit in _PART.findall(text):
+        if unit in _MONTHS:
+            months += int(number) * _MONTHS[unit]
+        elif unit == "day":
+            days += int(number)
+        else:
+            micros += Decimal(number) * UNITS[unit]
+    return CalendarInterval(months, days, int(micros))
+
+
+def negated(text: str) -> str:
+    """Such a text with the opposite sign."""
+    return _PART.sub(lambda part: part[0][1:] if part[0].startswith("-") else f"-{part[0]}", text)
+
+
 def calendar_literal(text: str) -> Literal:
-    """An interval that Spark prints as ``1 years 2 months`` or ``3 days 4 hours 5.5 seconds``.
+    """A calendar interval as one of days to seconds or of months.
 
     Raises
     ------
     TidemillError
         TM2101 where months stand beside days or hours.
     """
-    months, micros = 0, Decimal(0)
-    for number, unit in _PART.findall(text):
-        if unit in _MONTHS:
-            months += int(number) * _MONTHS[unit]
-        else:
-            micros += Decimal(number) * UNITS[unit]
+    months, days, micros = calendar_interval(text)
+    micros += days * MICROS_PER_DAY
     if months and micros:
         raise unsupported(f"the interval {text}", "add its months and its days one after the other")
-    return Literal(months, YEAR_MONTH) if months else Literal(int(micros), DAY_TIME)
+    return Literal(months, YEAR_MONTH) if months else Literal(micros, DAY_TIME)
 
 
 def fields_of(node: JsonTree) -> tuple[str, str]:
@@ -116,6 +139,13 @@ def _field(type_: pa.DataType, unit: int, within: int = 0) -> Rule:
 
 def plus_interval(node: JsonTree, to: Translator) -> Expression:
     """A date or timestamp and an interval, whose days are those of the session's time zone."""
+    constant = node.children[1]
+    if (
+        constant.name == "Literal"
+        and constant.fields["dataType"] == "interval"
+        and constant.fields["value"] is not None
+    ):
+        return _plus_calendar_interval(node, to.arg(node, 0), str(constant.fields["value"]))
     value, interval = to.arg(node, 0), to.arg(node, 1)
     if interval.type not in INTERVALS:
         raise unsupported(f"{node.name} with an interval that is not a constant")
@@ -125,28 +155,31 @@ def plus_interval(node: JsonTree, to: Translator) -> Expression:
     else:
         number = call("interval_number", (interval,), pa.int64())
     if pa.types.is_date(value.type):
-        if interval.type == YEAR_MONTH:
-            months = Literal(number.value, pa.int32()) if isinstance(number, Literal) else None
-            return call("add_months", (value, months or _as_int(number)), pa.date32())
-        if not isinstance(number, Literal) or number.value % MICROS_PER_DAY:
+        if interval.type != YEAR_MONTH:
             raise unsupported(f"{node.name} with an interval of less than a day")
-        return call("date_add", (value, Literal(number.value // MICROS_PER_DAY, pa.int32())), pa.date32())
+        months = Literal(number.value, pa.int32()) if isinstance(number, Literal) else None
+        return call("add_months", (value, months or _as_int(number)), pa.date32())
     unit = "month" if interval.type == YEAR_MONTH else "microsecond"
     zone = zone_option(node) if value.type == TIMESTAMP else {}
-    if zone and _mixes_days(node.children[1]):
-        raise unsupported(f"{node.name} with days and more than a day of hours in a time zone", "add them one by one")
     return call("timestamp_add", (value, number), value.type, unit=unit, **zone)
 
 
-def _mixes_days(interval: JsonTree) -> bool:
-    """Whether a constant interval has days of the calendar and hours that are, or make, days, too."""
-    if interval.name != "Literal" or interval.fields["dataType"] != "interval":
-        return False
-    parts = _PART.findall(str(interval.fields["value"]))
-    days = sum(int(number) for number, unit in parts if unit == "day")
-    times = [Decimal(number) * UNITS[unit] for number, unit in parts if unit not in (*_MONTHS, "day")]
-    micros = sum(times, Decimal(0))
-    return abs(micros) >= MICROS_PER_DAY or bool(days and micros and (days < 0) != (micros < 0))
+def _plus_calendar_interval(node: JsonTree, value: Expression, text: str) -> Expression:
+    """Its months, then its days, both by the calendar of the zone, then its microseconds, which pass in any zone."""
+    months, days, micros = calendar_interval(text)
+    if pa.types.is_date(value.type):
+        if micros:
+            raise unsupported(f"{node.name} with an interval of less than a day")
+        if months:
+            value = call("add_months", (value, Literal(months, pa.int32())), pa.date32())
+        return call("date_add", (value, Literal(days, pa.int32())), pa.date32()) if days or not months else value
+    zone = zone_option(node) if value.type == TIMESTAMP else {}
+    passing: dict[str, str] = {}
+    steps = (("month", months, zone), ("microsecond", days * MICROS_PER_DAY, zone), ("microsecond", micros, passing))
+    for unit, number, option in steps:
+        if number:
+            value = call("timestamp_add", (value, Literal(number, pa.int64())), value.type, unit=unit, **option)
+    return value
 
 
 def _as_int(number: Expression) -> Expression:

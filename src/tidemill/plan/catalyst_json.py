@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import pyarrow as pa
 
 from tidemill.plan.catalyst_intervals import INTERVALS
@@ -10,6 +13,8 @@ from tidemill.plan.catalyst_tree import JsonTree
 from tidemill.plan.catalyst_zones import zone_option
 from tidemill.schema import type_to_ddl
 from tidemill.task.expressions import Call, Expression
+from tidemill.task.functions.date_patterns import can_parse, can_print
+from tidemill.task.functions.time_formats import OFFSET, OPTIONS
 from tidemill.task.functions.variant import VARIANT
 
 
@@ -39,20 +44,37 @@ def _options(function: str, given: dict[str, str] | None, known: tuple[str, ...]
     return found
 
 
+_TIMES = ("dateFormat", "timestampFormat", "timestampNTZFormat", "timeZone")
+
+
+def _time_options(function: str, given: dict[str, str], node: JsonTree, can: Callable[[str], bool]) -> dict[str, Any]:
+    """The options of a call that say how times are written."""
+    found: dict[str, Any] = {}
+    for name, option in zip(_TIMES, (*OPTIONS, "zone"), strict=True):
+        text = given.get(name.lower())
+        if option == "zone":
+            found |= zone_option(JsonTree(node.name, {"timeZoneId": text}, ()) if text is not None else node)
+        elif text is not None and not can(text):
+            raise unsupported(f"{function} with the {name} {text!r}")
+        elif text is not None:
+            found[option] = text
+    return found
+
+
 _DEFAULT_CORRUPT = "_corrupt_record"
 
 
 def _from_json(node: JsonTree, to: Translator) -> Expression:
-    options = _options("from_json", node.fields["options"], ("mode", "columnNameOfCorruptRecord"))
+    options = _options("from_json", node.fields["options"], ("mode", "columnNameOfCorruptRecord", *_TIMES))
     mode = options.get("mode", "PERMISSIVE").upper()
     if mode not in ("PERMISSIVE", "FAILFAST"):
         raise unsupported(f"from_json in mode {mode}", "modes: PERMISSIVE, FAILFAST")
     type_ = type_of(node.fields["schema"])
     _check_read(type_)
     name = options.get("columnnameofcorruptrecord", _DEFAULT_CORRUPT)
-    zone = zone_option(node)
+    times = _time_options("from_json", options, node, can_parse)
     known = pa.types.is_struct(type_) and type_.get_field_index(name) >= 0
-    return call("from_json", (to.arg(node, 0),), type_, True, mode=mode, corrupt=name if known else None, **zone)
+    return call("from_json", (to.arg(node, 0),), type_, True, mode=mode, corrupt=name if known else None, **times)
 
 
 def _check_read(type_: pa.DataType) -> None:
@@ -73,13 +95,18 @@ def _check_read(type_: pa.DataType) -> None:
 
 
 def _to_json(node: JsonTree, to: Translator) -> Expression:
-    options = _options("to_json", node.children[0].fields.get("options"), ("ignoreNullFields",))
+    options = _options("to_json", node.children[0].fields.get("options"), ("ignoreNullFields", *_TIMES))
     value = to.arg(node, 1)
     if value.type == VARIANT:
         return call("variant_to_json", (value,), pa.string(), True)
     _check_written(value.type)
     ignore = options.get("ignorenullfields", "true").lower() != "false"
-    return call("to_json", (value,), pa.string(), ignore_nulls=ignore, **zone_option(node.children[0]))
+    times = _time_options("to_json", options, node.children[0], _can_write)
+    return call("to_json", (value,), pa.string(), ignore_nulls=ignore, **times)
+
+
+def _can_write(pattern: str) -> bool:
+    return can_print(pattern.removesuffix(OFFSET))
 
 
 def _check_written(type_: pa.DataType) -> None:

@@ -7,10 +7,10 @@ import pyarrow as pa
 from tidemill.errors import TidemillError
 from tidemill.plan.catalyst_rules import Rule, Translator, call, type_of
 from tidemill.plan.catalyst_tree import JsonTree
-from tidemill.plan.catalyst_zones import zone_of
+from tidemill.plan.catalyst_zones import zone_option
 from tidemill.schema import TIMESTAMP
 from tidemill.task.expressions import Expression
-from tidemill.task.functions.python_functions import KINDS, ROW_KINDS, python_version
+from tidemill.task.functions.python_functions import KINDS, PANDAS, PANDAS_ITERATOR, ROW_KINDS, python_version
 
 _MOST_BYTES = 1_000_000
 
@@ -24,12 +24,15 @@ def _python_udf(node: JsonTree, to: Translator) -> Expression:
             name, "it is no function of values of a row", "scalar functions are supported, aggregates are not"
         )
     args, type_ = to.args(node), type_of(node.fields["dataType"])
-    if kind not in ROW_KINDS and any(pa.types.is_struct(t) for t in (type_, *(a.type for a in args))):
+    types = (type_, *(a.type for a in args))
+    if kind not in ROW_KINDS and any(map(pa.types.is_struct, types)):
         raise refused(name, "pandas and Arrow functions of structs", "use a function of rows, or the fields")
-    zone = zone_of(node)
-    if zone is not None and any(_has_instants(t) for t in (type_, *(a.type for a in args))):
+    zone = {} if kind in ROW_KINDS or not any(map(_has_instants, types)) else zone_option(node)
+    if zone and kind in (PANDAS, PANDAS_ITERATOR) and any(_has_instants(t) for t in types if t != TIMESTAMP):
         raise refused(
-            name, f"it takes or gives a TIMESTAMP, in the time zone {zone}", "use TIMESTAMP_NTZ, or unix_micros(t)"
+            name,
+            f"a pandas function of TIMESTAMPs in other values, in the time zone {zone['zone']}",
+            "use a function of rows, or of TIMESTAMP_NTZ",
         )
     if not args:
         raise refused(name, "it has no arguments", "write a constant")
@@ -40,7 +43,7 @@ def _python_udf(node: JsonTree, to: Translator) -> Expression:
     if len(command) > _MOST_BYTES:
         raise refused(name, f"it is {len(command)} bytes", "let it load large data from a module")
     options = {"name": name, "kind": kind, "command": command, "python": python_version()}
-    return call("python_function", args, type_, True, **options)
+    return call("python_function", args, type_, True, **options, **zone)
 
 
 def _has_instants(type_: pa.DataType) -> bool:

@@ -17,16 +17,15 @@ from tidemill.plan.aggregate_reader import AggregateReader
 from tidemill.plan.algebra import AggregateCall, Node, Project, SortKey, Window
 from tidemill.plan.catalyst_aggregates import aggregate
 from tidemill.plan.catalyst_expressions import translate
+from tidemill.plan.catalyst_intervals import negated
 from tidemill.plan.catalyst_joins import projection
 from tidemill.plan.catalyst_order import sort_keys
 from tidemill.plan.catalyst_places import passing
 from tidemill.plan.catalyst_single import single_for
 from tidemill.plan.catalyst_tree import JsonTree, trees
 from tidemill.plan.catalyst_zones import zone_of
-from tidemill.schema import TIMESTAMP
 from tidemill.task.expressions import Expression, Literal, Ref, references
 from tidemill.task.window_calls import Bound, Frame, WindowCall
-from tidemill.zones import fixed_offset
 
 _RANKINGS = {
     "RowNumber": ("row_number", pa.int32()),
@@ -307,7 +306,7 @@ def _range_bound(tree: JsonTree, orders: list[JsonTree], inputs: Mapping[int, in
         raise _refused("an offset that is not a constant", "write the offset of the frame as a constant")
     value, kind, text = order.children[0], str(tree.fields["dataType"]), str(tree.fields["value"])
     if "Descending" in str(order.fields["direction"]):
-        text = text[1:] if text.startswith("-") else f"-{text}"
+        text = negated(text) if kind == "interval" else text[1:] if text.startswith("-") else f"-{text}"
     key = translate(value, inputs)
     date = pa.types.is_date(key.type)
     if kind.startswith("interval") and date and kind == "interval day":
@@ -317,24 +316,10 @@ def _range_bound(tree: JsonTree, orders: list[JsonTree], inputs: Mapping[int, in
         name = "DateAddYMInterval" if date else "TimestampAddInterval"
     else:
         name = "DateAdd" if date else "Add"
-    if zone is not None and key.type == TIMESTAMP and fixed_offset(zone) is None and _has_days(kind, text):
-        # Where clocks are set back, a later row may have an earlier bound, and Spark's frames only move forward.
-        raise _refused(
-            f"a RANGE frame of days of {zone}",
-            "write hours below 24, or order by unix_micros(t), or by CAST(t AS TIMESTAMP_NTZ)",
-        )
     bound = translate(JsonTree(name, {"evalMode": "ANSI", "timeZoneId": zone}, (value, offset)), inputs)
     if pa.types.is_decimal(key.type) and bound.type.scale != key.type.scale:
         raise _refused("a RANGE frame over a decimal of this precision", "cast the ORDER BY value to fewer digits")
     return bound
-
-
-def _has_days(kind: str, text: str) -> bool:
-    """Whether a constant interval has months or whole days."""
-    return not kind.startswith("interval ") or kind in _OF_MONTHS or abs(int(text)) >= _MICROS_A_DAY
-
-
-_OF_MONTHS = ("interval year", "interval month", "interval year to month")
 
 
 def _number(tree: JsonTree) -> int:

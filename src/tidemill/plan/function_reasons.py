@@ -63,7 +63,6 @@ REASONS: dict[str, Reason] = {
         _SKETCH,
     ),
     **dict.fromkeys(("bitmap_and_agg", "bitmap_construct_agg", "bitmap_or_agg"), ("planned", "aggregates of bitmaps")),
-    "histogram_numeric": ("never", "its bins depend on the order in which rows come"),
     "collect_union": ("planned", "aggregates of the values of a group"),
     "measure": ("never", "it is for metric views of Spark"),
     "schema_of_variant_agg": _VARIANT,

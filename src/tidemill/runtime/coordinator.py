@@ -107,11 +107,12 @@ class Coordinator:
         self._assemblers = Assemblers()
         self._outgrown = small_tables.Outgrown(self.settings.broadcast_bytes)
         self._written: tuple[Catalog, dict[str, Any]] | None = None
+        self._share = share_of_task(self.settings.memory_bytes, self.spark.sparkContext.defaultParallelism)
         self._compactor = Compactor(
             self.spark.sparkContext,
             self.store,
             self.spark.sparkContext.defaultParallelism - 1,
-            Policy(self.settings.compact_after, self.settings.compact_bytes),
+            Policy(self.settings.compact_after, self.settings.compact_bytes).within(self._share),
         )
         self._checkpoints = Checkpoints(
             self._taken.log,
@@ -544,7 +545,7 @@ class Coordinator:
             self.store,
             current.broadcast,
             {t: self.version.runs(t) for t in current.reads},
-            share_of_task(self.settings.memory_bytes, self.spark.sparkContext.defaultParallelism),
+            self._share,
         )
         small = self.settings.small_epoch_bytes
         return run_certainly(self._jobs, plan, current.program, splits, snapshots, small, self._intake.wrong_guesses)

@@ -72,3 +72,32 @@ SELECT * FROM (SELECT k, sum(count(*)) OVER (ORDER BY k) AS s FROM t GROUP BY k)
 CREATE MATERIALIZED VIEW w_sums_in_time AS
 SELECT * FROM (SELECT at, k, sum(k) OVER (ORDER BY at) AS s, rank() OVER (ORDER BY at) AS r FROM t WHERE at IS NOT NULL)
 ORDER BY at DESC, k LIMIT 4 OFFSET 2;
+
+CREATE MATERIALIZED VIEW w_sums_of_doubles AS
+SELECT * FROM (SELECT k, i, day, d, sum(d) OVER (ORDER BY day) AS s, avg(d) OVER (ORDER BY day) AS a, count(d) OVER (ORDER BY day) AS c
+  FROM t) ORDER BY day NULLS LAST, k, i, d LIMIT 7;
+
+CREATE MATERIALIZED VIEW w_last_sums_of_doubles AS
+SELECT * FROM (SELECT at, k, sum(d) OVER (ORDER BY at DESC) AS s, sum(i / 7) OVER (ORDER BY at DESC) AS q, avg(-d) OVER (ORDER BY at DESC) AS n
+  FROM t WHERE d BETWEEN -1e9 AND 1e9) WHERE k IN (2, 3);
+
+CREATE MATERIALIZED VIEW w_sums_by_doubles AS
+SELECT * FROM (SELECT k, d, sum(d) OVER (ORDER BY d DESC) AS s, rank() OVER (ORDER BY d DESC) AS r FROM t) WHERE k = 1;
+
+CREATE MATERIALIZED VIEW w_sums_of_decimals AS
+SELECT * FROM (SELECT k, i, m, sum(m) OVER (ORDER BY i) AS s, avg(m) OVER (ORDER BY i) AS a, sum(m * m) OVER (ORDER BY i) AS q
+  FROM t) ORDER BY i DESC, k, m LIMIT 6;
+
+CREATE MATERIALIZED VIEW w_sums_by_decimals AS
+SELECT * FROM (SELECT k, m, sum(m::decimal(28,4)) OVER (ORDER BY m DESC NULLS FIRST) AS s, count(m) OVER (ORDER BY m DESC NULLS FIRST) AS c
+  FROM t) WHERE k = 2;
+
+-- Sums of decimals of more than 28 digits may need more than 128 bits, which an index of sums does not hold.
+
+CREATE MATERIALIZED VIEW w_sums_of_wide_decimals AS
+SELECT * FROM (SELECT k, i, m, sum(m * 1e20::decimal(26,0)) OVER (ORDER BY i, m, k) AS s, avg(m::decimal(38,10)) OVER (ORDER BY i, m, k) AS a
+  FROM t) ORDER BY i DESC, m DESC, k DESC LIMIT 6;
+
+CREATE MATERIALIZED VIEW w_sums_of_38_digits AS
+SELECT * FROM (SELECT k, i, try_sum(CASE WHEN i > 0 THEN 9e37::decimal(38,0) ELSE i::decimal(38,0) END)
+  OVER (ORDER BY i) AS s FROM t) WHERE k = 1;

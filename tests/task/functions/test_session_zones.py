@@ -46,6 +46,10 @@ trunc(ts, 'MM') | last_day(ts) | next_day(ts, 'MO') | add_months(ts, n) | date_a
 ts + interval '1' day | ts - interval '1' day | ts + interval '25' hour | ts + interval '1 23:30:00' day to second
 ts - interval '2 00:30:00' day to second | ts + make_dt_interval(n, n, 30, 0.5) | ts + interval '1' hour * n
 ts + interval '1' month | ts - interval '1-1' year to month | ts + make_ym_interval(0, n) | dt + interval '12' hour
+ts + cast('1 day 30 hours' as interval) | ts - cast('2 days 26 hours -5 minutes' as interval) | ts + interval '5' minute
+ts + make_interval(0, 1, 0, 2, -30) | ts - cast('1 year 1 month 3 days 0.5 seconds' as interval)
+ts - cast('-1 days 1 hours' as interval) | tn - cast('1 month -2 days 3 hours' as interval)
+dt + cast('1 month 2 days' as interval) | dt - cast('1 month -3 days' as interval) | dt + cast('-4 days' as interval)
 tn + interval '1' day | tn + interval '1' month | ts + cast('1 day 2 hours' as interval) | dt + interval '3' day
 ts - ts2 | ts - tn | dt - ts | months_between(ts, ts2) | months_between(ts, ts2, false) | months_between(ts, dt)
 make_timestamp(year(tn), month(tn), day(tn), hour(tn), minute(tn), extract(second from tn))
@@ -55,6 +59,9 @@ sequence(ts, ts + interval '100' hour, interval '1' day) | sequence(ts, ts + int
 sequence(ts, ts + interval '200' hour, interval '1 06:00:00' day to second) | sequence(ts, ts - interval '100' hour)
 sequence(ts, ts + interval '200' day, interval '1' month) | sequence(dt, dt + interval '90' day, interval '1' month)
 sequence(dt, dt + interval '9' day) | sequence(tn, tn + interval '3' day)
+to_json(struct(ts, tn, dt), map('timestampFormat', 'dd.MM.yyyy HH:mm:ss XXX', 'dateFormat', 'MM/dd/yyyy'))
+from_json(js, 'b timestamp, c date', map('timestampFormat', 'yyyy-MM-dd HH:mm:ss', 'dateFormat', 'yyyy-MM-dd'))
+from_json(js, 'a timestamp', map('timeZone', 'Asia/Tokyo')) | to_json(struct(ts), map('timeZone', 'Asia/Tokyo'))
 to_json(struct(ts, tn, dt)) | from_json(js, 'a timestamp, b timestamp_ntz, c date')
 ts > timestamp'2024-03-10 02:30:00' | timestamp'2024-11-03 01:30:00' + interval '1' hour * n | date(ts2)
 ts between timestamp'1950-01-01' and timestamp_ntz'2000-01-01 00:00:00' | current_timezone() | ts <= date'1999-10-31'

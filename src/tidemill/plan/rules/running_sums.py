@@ -13,7 +13,8 @@
 What is few: the rows of an ORDER BY with LIMIT, and those that a filter picks by an equality with a constant, where
 neither reads the sums. The aggregate over the join becomes a search in sums (:mod:`factorise_aggregates`), O(log n)
 a wanted row. The frames are those from the first row to the peers of the row; a rank is one more than the number of
-rows before it. Windows with PARTITION BY stay: they read one partition, in fewer supersteps.
+rows before it. Windows with PARTITION BY stay: they read one partition, in fewer supersteps. So do sums of decimals of
+more than 28 digits, which may need more than 128 bits. Doubles are added up as double-doubles, as a window does.
 """
 
 from __future__ import annotations

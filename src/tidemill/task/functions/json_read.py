@@ -219,7 +219,7 @@ def _leaves(tokens: Tokens, formats: TimeFormats, type_: pa.DataType, chosen: In
         written = pc.if_else(pc.match_substring_regex(written, r"\s"), pa.scalar(None, pa.string()), written)
         return _cast(pc.coalesce(numbers, written), type_)
     found = read_times(texts, type_, formats)
-    if pa.types.is_date(type_):
+    if pa.types.is_date(type_) and formats.date is None:
         days = _cast(pc.if_else(pc.match_substring_regex(texts, r"^[+-]?[0-9]+$"), texts, None), pa.int32())
         return pc.coalesce(found, days.cast(pa.date32()))
     if pa.types.is_timestamp(type_) and type_.tz:

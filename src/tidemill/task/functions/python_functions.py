@@ -14,9 +14,10 @@ from functools import lru_cache
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from tidemill.errors import EvaluationError
-from tidemill.schema import type_to_ddl
+from tidemill.schema import TIMESTAMP, type_to_ddl
 from tidemill.task.expressions import Call
 from tidemill.task.functions.registry import Value, as_array, function
 
@@ -130,20 +131,30 @@ def _first_wrong(results: list[Any], type_: pa.DataType) -> str:
 def _by_series(call: Call, called: Callable[..., Any], arrays: list[pa.Array], rows: int) -> pa.Array:
     import pandas as pd  # type: ignore[import-untyped]
 
+    zone = call.option("zone") or "UTC"
+
     def series(array: pa.Array) -> Any:
-        if pa.types.is_timestamp(array.type):
-            array = array.cast(pa.timestamp("us"))
+        if array.type == TIMESTAMP:
+            array = pc.local_timestamp(array.cast(pa.timestamp("us", zone)))
         return array.to_pandas(date_as_object=True)
 
     def convert(result: Any) -> pa.Array:
         if not isinstance(result, pd.Series):
             raise _mismatched(call, f"{type(result).__name__}, not a pandas Series")
         if pa.types.is_timestamp(call.type) and call.type.tz and result.dtype.kind == "M" and result.dt.tz is None:
-            result = result.dt.tz_localize("UTC")
+            result = _localized(result, zone)
         found = pa.Array.from_pandas(result, type=call.type)
         return found.combine_chunks() if isinstance(found, pa.ChunkedArray) else found
 
     return _whole(call, called, [series(array) for array in arrays], convert, rows)
+
+
+def _localized(series: Any, zone: str) -> Any:
+    """Times as a clock shows them as instants, the later of two; as in Spark, no time that is skipped."""
+    try:
+        return series.dt.tz_localize(zone, ambiguous=False)
+    except Exception as error:  # pytz has classes of its own
+        raise ValueError(f"{type(error).__name__}: {error}") from None
 
 
 def _by_array(call: Call, called: Callable[..., Any], arrays: list[pa.Array], rows: int) -> pa.Array:
@@ -154,7 +165,20 @@ def _by_array(call: Call, called: Callable[..., Any], arrays: list[pa.Array], ro
             raise _mismatched(call, f"{type(result).__name__}, not an Arrow array")
         return result.cast(call.type)
 
-    return _whole(call, called, arrays, convert, rows)
+    zone = call.option("zone")
+    inputs = arrays if zone is None else [array.cast(_type_in_zone(array.type, zone)) for array in arrays]
+    return _whole(call, called, inputs, convert, rows)
+
+
+def _type_in_zone(type_: pa.DataType, zone: str) -> pa.DataType:
+    """A type whose instants tell a zone."""
+    if type_ == TIMESTAMP:
+        return pa.timestamp("us", zone)
+    if pa.types.is_list(type_):
+        return pa.list_(_type_in_zone(type_.value_type, zone))
+    if pa.types.is_map(type_):
+        return pa.map_(_type_in_zone(type_.key_type, zone), _type_in_zone(type_.item_type, zone))
+    return type_
 
 
 def _whole(
