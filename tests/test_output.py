@@ -9,6 +9,7 @@ import json
 import math
 import random
 import struct
+from collections.abc import Iterator
 from decimal import Decimal
 
 import pyarrow as pa
@@ -31,6 +32,26 @@ def test_every_float_survives_csv_and_json(seed: int) -> None:
     table = pa.table({"x": values})
     assert [float(line) for line in written(table, "csv").splitlines()[1:]] == values
     assert [json.loads(line)["x"] for line in written(table, "json").splitlines()] == values
+
+
+@pytest.mark.parametrize("format_", ["table", "csv", "json", "arrow"])
+def test_rows_in_parts_are_written_as_together(format_: str) -> None:
+    made = []
+    together = pa.table({"k": [1, 2, 3], "t": ["a", None, "long text"], "l": [[1], None, [2, 3]]})
+
+    def parts() -> Iterator[pa.Table]:
+        for row in range(3):
+            made.append((row, stream.tell()))
+            yield together.slice(row, 1)
+
+    stream = io.BytesIO()
+    output.write_parts(parts(), format_, stream)
+    if format_ == "arrow":
+        assert pa.ipc.open_stream(stream.getvalue()).read_all() == together
+    else:
+        assert stream.getvalue().decode() == written(together, format_)
+    if format_ != "table":
+        assert made[1][1] < made[2][1] < stream.tell(), "a row is written before the next one is asked for"
 
 
 def test_csv_tells_null_from_empty_text() -> None:

@@ -100,8 +100,8 @@ def query(
     if isinstance(found, str) and format_ == "table":
         typer.echo(found)
         return
-    table = pa.table({"plan": [found]}) if isinstance(found, str) else found
-    output.write(table, format_, sys.stdout.buffer)
+    tables = (pa.table({"plan": [found]}),) if isinstance(found, str) else found
+    output.write_parts(tables, format_, sys.stdout.buffer)
 
 
 @app.command()

@@ -50,7 +50,8 @@ class Settings:
         How many epochs' runs a state table may have before they are merged.
     compact_bytes : int
         How large young runs of a state table become, together, before they go down into levels, and about how large a
-        run is there. A merge takes several times as much, not more, whatever the size of the table.
+        run is there. A merge takes several times as much, not more, whatever the size of the table. At most a sixteenth
+        of what a task may hold of ``memory_bytes``, or 1 MB where that is less.
     garbage_grace_seconds : float
         How old an unreferenced state file must be before it is deleted.
     listing_seconds : float

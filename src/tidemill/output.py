@@ -6,6 +6,7 @@ import datetime
 import json
 import math
 from collections.abc import Callable, Iterable
+from itertools import chain
 from typing import IO, Any
 
 import pyarrow as pa
@@ -31,8 +32,16 @@ def write(table: pa.Table, format_: str, stream: IO[bytes]) -> None:
     TidemillError
         TM7002 for another format.
     """
+    write_parts((table,), format_, stream)
+
+
+def write_parts(tables: Iterable[pa.Table], format_: str, stream: IO[bytes]) -> None:
+    """As :func:`write`, rows that come in several tables of one schema, at least one.
+
+    Each is written before the next is asked for, but for ``table``, whose columns are as wide as the widest cell.
+    """
     check_format(format_)
-    FORMATS[format_](table, stream)
+    FORMATS[format_](tables, stream)
 
 
 def check_format(format_: str) -> None:
@@ -64,7 +73,8 @@ def _type_in(type_: pa.DataType, zone: str) -> pa.DataType:
     return type_
 
 
-def _write_table(table: pa.Table, stream: IO[bytes]) -> None:
+def _write_table(tables: Iterable[pa.Table], stream: IO[bytes]) -> None:
+    table = pa.concat_tables(tables)
     stream.write(aligned(table.schema, shown_columns(table)).encode())
 
 
@@ -131,9 +141,13 @@ def _nested_text(value: Any, type_: pa.DataType) -> str:
     return str(value).lower() if isinstance(value, bool) else _text(value)
 
 
-def _write_csv(table: pa.Table, stream: IO[bytes]) -> None:
+def _write_csv(tables: Iterable[pa.Table], stream: IO[bytes]) -> None:
     options = pyarrow.csv.WriteOptions(quoting_style="needed")
-    pyarrow.csv.write_csv(_printable(table), stream, options)
+    parts = map(_printable, tables)
+    first = next(parts)
+    with pyarrow.csv.CSVWriter(stream, first.schema, write_options=options) as writer:
+        for part in chain((first,), parts):
+            writer.write_table(part)
 
 
 def _printable(table: pa.Table) -> pa.Table:
@@ -149,14 +163,15 @@ def _printable(table: pa.Table) -> pa.Table:
     return pa.Table.from_arrays(columns, names=table.column_names)
 
 
-def _write_json(table: pa.Table, stream: IO[bytes]) -> None:
-    columns = [
-        [_json_nested(v, c.type) for v in c.to_pylist()] if pa.types.is_nested(c.type) else c.to_pylist()
-        for c in table.columns
-    ]
-    for row in zip(*columns, strict=True):
-        values = {name: _json_value(value) for name, value in zip(table.column_names, row, strict=True)}
-        stream.write(json.dumps(values, ensure_ascii=False, allow_nan=False).encode() + b"\n")
+def _write_json(tables: Iterable[pa.Table], stream: IO[bytes]) -> None:
+    for table in tables:
+        columns = [
+            [_json_nested(v, c.type) for v in c.to_pylist()] if pa.types.is_nested(c.type) else c.to_pylist()
+            for c in table.columns
+        ]
+        for row in zip(*columns, strict=True):
+            values = {name: _json_value(value) for name, value in zip(table.column_names, row, strict=True)}
+            stream.write(json.dumps(values, ensure_ascii=False, allow_nan=False).encode() + b"\n")
 
 
 def _json_nested(value: Any, type_: pa.DataType) -> Any:
@@ -183,12 +198,15 @@ def _json_value(value: Any) -> Any:
     return value if value is None or isinstance(value, bool | int | float | str) else _text(value, exact=True)
 
 
-def _write_arrow(table: pa.Table, stream: IO[bytes]) -> None:
-    with pa.ipc.new_stream(stream, table.schema) as writer:
-        writer.write_table(table)
+def _write_arrow(tables: Iterable[pa.Table], stream: IO[bytes]) -> None:
+    parts = iter(tables)
+    first = next(parts)
+    with pa.ipc.new_stream(stream, first.schema) as writer:
+        for part in chain((first,), parts):
+            writer.write_table(part)
 
 
-FORMATS: dict[str, Callable[[pa.Table, IO[bytes]], None]] = {
+FORMATS: dict[str, Callable[[Iterable[pa.Table], IO[bytes]], None]] = {
     "table": _write_table,
     "csv": _write_csv,
     "json": _write_json,

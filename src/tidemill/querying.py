@@ -21,8 +21,10 @@ _POLL_SECONDS = 0.2
 
 
 @numbered()
-def answer(root: str, text: str, epoch: int | None, master: str | None) -> pa.Table | str:
+def answer(root: str, text: str, epoch: int | None, master: str | None) -> Iterator[pa.Table] | str:
     """What a statement that reads gives: rows, or the text of a plan. Most statements need Spark.
+
+    The rows of one view come part by part, made when they are asked for; what Spark answers is in memory whole.
 
     Raises
     ------
@@ -34,9 +36,9 @@ def answer(root: str, text: str, epoch: int | None, master: str | None) -> pa.Ta
     snapshot = Snapshot.open(root)
     match asked:
         case Show(kind):
-            return snapshot.show(kind)
+            return iter((snapshot.show(kind),))
         case Describe(name):
-            return snapshot.describe(name)
+            return iter((snapshot.describe(name),))
         case Explain(query):
             from tidemill.runtime.explained import explain_query
             from tidemill.runtime.root import look_at
@@ -49,21 +51,26 @@ def answer(root: str, text: str, epoch: int | None, master: str | None) -> pa.Ta
             return _rows(snapshot, query, epoch, master)
 
 
-def _rows(snapshot: Snapshot, query: str, epoch: int | None, master: str | None) -> pa.Table | str:
+def _rows(snapshot: Snapshot, query: str, epoch: int | None, master: str | None) -> Iterator[pa.Table] | str:
     select = parse_select(query)
-    table = None
-    if select is not None and snapshot.readable(select.view):
-        table = apply_select(select, snapshot.read(select.view, epoch))
     zone = snapshot.catalog.time_zone
-    if table is not None:
-        return shown_in(table, zone)
+    if select is not None and snapshot.readable(select.view):
+        parts = apply_select(select, snapshot.read_parts(select.view, epoch))
+        if parts is not None:
+            return _shown(parts, zone)
     from tidemill.runtime.session import session
     from tidemill.runtime.view_frame import fetch, query_views
 
     with session(settings(master)) as spark:
         table = fetch(query_views(spark, snapshot, query, epoch))
     is_plan = table.column_names == ["plan"] and table.num_rows == 1 and query.lstrip()[:7].upper() == "EXPLAIN"
-    return str(table["plan"][0].as_py()) if is_plan else shown_in(table, zone)
+    return str(table["plan"][0].as_py()) if is_plan else iter((shown_in(table, zone),))
+
+
+def _shown(parts: Iterator[pa.Table], zone: str) -> Iterator[pa.Table]:
+    with numbered():
+        for part in parts:
+            yield shown_in(part, zone)
 
 
 def follow(root: str, view: str, from_epoch: int) -> Iterator[tuple[int, pa.Table]]:

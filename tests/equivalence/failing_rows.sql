@@ -27,6 +27,12 @@ SELECT id, e FROM t LATERAL VIEW explode(sequence(0, CAST(s AS INT))) x AS e;
 CREATE MATERIALIZED VIEW f_window AS
 SELECT k, q, row_number() OVER (PARTITION BY k ORDER BY q, id) AS r FROM (SELECT id, k, 100 / v AS q FROM t);
 
+CREATE MATERIALIZED VIEW f_sum_over AS
+SELECT id, k, sum(if(v < 1, 9223372036854775807, v)) OVER (PARTITION BY k ORDER BY id) AS total FROM t;
+
+CREATE MATERIALIZED VIEW f_sum_over_all AS
+SELECT id, sum(if(v < 1, 9223372036854775807, v)) OVER () - id AS total FROM t;
+
 CREATE MATERIALIZED VIEW f_top AS
 SELECT k, 100 / sum(v) AS q FROM t GROUP BY k ORDER BY q DESC, k LIMIT 2;
 

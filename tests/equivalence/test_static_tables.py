@@ -52,7 +52,7 @@ def trial_of(seed: object, mill_factory: Opener, directory: Path) -> tuple[rando
     made = tables(rng, directory / "data")
     given = settings(rng, made)
     print(given)
-    return rng, Trial(local(mill_factory(**given)), made)
+    return rng, Trial(local(mill_factory(**given)), made, sometimes=True)
 
 
 def kinds(mill: Mill, view: str) -> set[type]:

@@ -14,6 +14,8 @@ from queries import ALL, GROUPS
 
 from tidemill.errors import TidemillError
 from tidemill.mill import Mill
+from tidemill.plan.assemble import Assembler
+from tidemill.task.program import Program
 from tidemill.testing import assert_same_rows, weighted_rows
 
 MillFactory = Callable[..., Mill]
@@ -320,3 +322,29 @@ def test_deletions_that_history_gives_before_what_they_delete(mill_factory: Mill
     list(mill.drain())
     assert mill.read("g").to_pylist() == [{"k": 1, "s": 20, "d": 3}]
     assert mill.read("over").to_pylist() == [{"s": 20, "d": 3}]
+
+
+def test_a_statement_assembles_one_program(
+    mill_factory: MillFactory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However many views there are, and in however many places it is needed; the program of before may be kept."""
+    (tmp_path / "t").mkdir()
+    made: list[int] = []
+    assembled = Assembler._assembled
+
+    def counted(self: Assembler) -> Program:
+        made.append(len(self.views))
+        return assembled(self)
+
+    monkeypatch.setattr(Assembler, "_assembled", counted)
+    mill = mill_factory()
+    mill.sql(f"CREATE TABLE t (k INT, v INT) USING csv OPTIONS (path '{tmp_path / 't'}')")
+    for number in range(3):
+        made.clear()
+        mill.sql(f"CREATE MATERIALIZED VIEW v{number} AS SELECT k, sum(v + {number}) AS s FROM t GROUP BY k")
+        assert made == [number + 1]
+    made.clear()
+    mill.sql("DROP VIEW v2")
+    assert made == []
+    mill.sql("CREATE MATERIALIZED VIEW last AS SELECT k FROM t")
+    assert made == [3]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -13,6 +15,8 @@ from tidemill.plan.assemble import Assembler, ViewDefinition, state_tables
 from tidemill.plan.catalyst import Catalyst
 from tidemill.plan.codec import decode, encode, fingerprint
 from tidemill.plan.explain import explain
+from tidemill.plan.identities import Identities
+from tidemill.plan.node_memo import NodeMemo
 from tidemill.plan.rules import rewrite
 from tidemill.schema import Field, Schema
 from tidemill.task.program import (
@@ -278,3 +282,29 @@ def test_deep_plans_are_assembled_once(views: Views, monkeypatch: pytest.MonkeyP
     program = views.program()
     assert 3 * depth < len(program.steps) < 12 * depth
     assert calls < 6 * depth * depth
+
+
+def test_names_that_are_kept_are_those_taken_anew(views: Views) -> None:
+    """Also when a relation of the same name is another one."""
+    views.add("v", "SELECT k, count(DISTINCT n) AS c FROM t GROUP BY k")
+    views.add("w", "SELECT v.k, a.x FROM v JOIN a ON v.k = a.k ORDER BY a.x LIMIT 3")
+    identities = Identities()
+    others = {**TABLES, "t": replace(TABLES["t"], uid="t#2")}
+    for tables in (TABLES, others, TABLES):
+        found = state_tables(Assembler(views.views, tables, identities=identities).program())
+        assert found == state_tables(Assembler(views.views, tables).program())
+    assert found.keys() != state_tables(Assembler(views.views, others).program()).keys()
+
+
+def test_kept_names_go_with_their_nodes(views: Views) -> None:
+    memo: NodeMemo[str] = NodeMemo()
+    views.add("v", "SELECT k FROM t")
+    (view,) = views.views
+    memo.put(view.root, "here")
+    assert memo.get(view.root) == "here"
+    assert memo.get(replace(view.root)) is None, "an equal node is another one"
+    key = id(view.root)
+    views.views.clear()
+    del view
+    gc.collect()
+    assert key not in memo._kept

@@ -7,10 +7,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 from tidemill.errors import TidemillError
 from tidemill.schema import TIMESTAMP
+from tidemill.state import merge_chunks
 from tidemill.state.compaction import HIGHEST, LOWEST, Compaction, Policy, Slice, choose, conflict
 from tidemill.state.expiry import Expiry
 from tidemill.state.keys import KeyColumn, decode, encode
@@ -89,6 +91,29 @@ def test_random_upserts_and_deletes_through_all_levels(
     levels = {r.level for r in version.runs("t")}
     assert max(levels) == 6, "something went down"
     assert all(r.file.endswith(".sst") for r in version.runs("t") if r.level)
+
+
+def test_a_merge_takes_no_more_memory_than_a_task_may(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    memory, count = 16 << 20, 40_000
+    store = RunStore(Objects(tmp_path / "root"), tmp_path / "buffer")
+    texts = pc.utf8_lpad(pa.array(range(4 * count)).cast(pa.string()), 100, "x")
+    columns = [[pa.array(range(i, 4 * count, 4)), texts.take(pa.array(range(i, 4 * count, 4)))] for i in range(4)]
+    written = [consolidate(encode(c, KEY, 0), [pa.array([1] * count)], SUM, drop_zero=True) for c in columns]
+    runs = [store.write(e, [("t", rows, SUM)], "0-0")[0] for e, rows in enumerate(written, 1)]
+    policy = Policy(2, 32 << 20).within(memory)
+    (chosen,) = choose("t", runs, policy)
+    together = []
+
+    def counted(parts: list[Rows], ops: tuple[MergeOp, ...], drop_zero: bool) -> Rows:
+        together.append(sum(rows.nbytes for rows in parts))
+        return merge(parts, ops, drop_zero)
+
+    monkeypatch.setattr(merge_chunks, "merge", counted)
+    new = compact(store, tuple(runs), chosen, SUM, policy.run_bytes)
+    assert max(together) <= memory // 4 < memory < sum(rows.nbytes for rows in written)
+    assert {r.level for r in new} == {6}
+    found = pa.concat_arrays(decode(store.open(r).keys, KEY)[0] for r in sorted(new, key=lambda r: r.low))
+    assert found.equals(pa.array(range(4 * count)))
 
 
 def rows_at(*seconds: int) -> Rows:

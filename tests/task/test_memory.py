@@ -43,6 +43,7 @@ from tidemill.task.accumulators import Accumulator, Result
 from tidemill.task.build import build
 from tidemill.task.expressions import Call, Expression, Literal, Ref
 from tidemill.task.functions import sizes
+from tidemill.task.operators.arrange import key_prefixes
 from tidemill.task.program import (
     Arrange,
     Calculate,
@@ -56,6 +57,7 @@ from tidemill.task.program import (
     RecursiveChanges,
     SemiChanges,
     StateTable,
+    WindowChanges,
     multiset_table,
 )
 from tidemill.task.streams import Delta, Item, Keyed, batch_of
@@ -187,13 +189,25 @@ def sorted_rows(count: int, width: int) -> Made:
     return arranged("sorted", (0, 1), (TEXT, INT)), [], inputs()
 
 
-def windowed(partitions: int) -> Made:
+def windowed(partitions: int, upper: int | None = None) -> Made:
     scan = Scan("t", (Field("k", INT), Field("v", INT)))
-    total = WindowCall("sum", (Ref(1, INT),), INT, True, Frame(True, None, None))
+    total = WindowCall("sum", (Ref(1, INT),), INT, True, Frame(True, None, upper))
     operation = window_changes(Window(scan, (0,), (SortKey(1, False, True),), (total,), ("s",)), "t", 0)
     numbers = np.arange(400_000)
     delta = Delta(batch_of([pa.array(numbers % partitions), pa.array(numbers)], len(numbers)))
     return operation, [], [(one(operation.rows, delta), 0)]
+
+
+def small_again() -> Made:
+    """A partition that was too large, of which few rows are left."""
+    operation, _, inputs = windowed(1)
+    ((all_rows, _),) = inputs
+    gone = Delta(batch_of([pa.array(np.zeros(399_000, np.int64)), pa.array(np.arange(399_000))], 399_000))
+    assert isinstance(operation, WindowChanges)
+    assert isinstance(all_rows, Keyed)
+    mark = Keyed(Rows(key_prefixes([pa.array([0])], operation.rows.table, 1), (pa.array([1]),)))
+    deletes = one(operation.rows, Delta(gone.batch, np.full(399_000, -1)))
+    return operation, [(operation.rows.table, all_rows), (operation.failing, mark)], [(deletes, 0)]
 
 
 def recursion(late: bool) -> tuple[Operation, list[tuple[StateTable, Item]], Inputs]:
@@ -241,6 +255,8 @@ CASES: dict[str, Case] = {
     "a recursion over a frequent key": lambda: recursion(late=False),
     "a relation of a recursion with a frequent key": lambda: recursion(late=True),
     "a window over too many rows": lambda: windowed(1),
+    "a window over few rows that were too many": small_again,
+    "a running sum over many rows": lambda: windowed(1, 0),
 }
 EXPECTED: dict[str, tuple[int, float] | str] = {
     "rows put in order": (1_000_000, 1_000_000 * 999_999 // 2),
@@ -263,6 +279,8 @@ EXPECTED: dict[str, tuple[int, float] | str] = {
     "one sequence that is too long": "TM3020",
     "windows over many partitions": (400_000, 399_999 * 200_000),
     "a window over too many rows": "TM3020",
+    "a window over few rows that were too many": (1000, 399_500 * 1000 - 500),
+    "a running sum over many rows": (400_000, 399_999 * 200_000),
     "a relation of a recursion with a frequent key": (SOME, SOME * (SOME - 1) // 2),
     "a recursion over a frequent key": (MANY + SOME, MANY * (MANY - 1) // 2 + SOME * (SOME - 1) // 2),
 }

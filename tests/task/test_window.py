@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from collections import Counter
 from dataclasses import replace
 from fractions import Fraction
@@ -10,14 +11,17 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from operator_runs import INT, changes, keyed, run_stored
+from operator_runs import INT, changes, keyed, merged, run_stored
 
 from tidemill.errors import EvaluationError
 from tidemill.plan.algebra import Scan, SortKey, Window
 from tidemill.plan.windows import window_changes
 from tidemill.schema import Field
+from tidemill.state.memory import MemoryBudget
+from tidemill.task import window_rows
 from tidemill.task.build import build
 from tidemill.task.expressions import Call, Expression, Literal, Ref
+from tidemill.task.operators import window
 from tidemill.task.program import WindowChanges
 from tidemill.task.window_calls import Frame, WindowCall
 from tidemill.testing import MemoryContext, Row, delta, weighted_rows
@@ -225,6 +229,45 @@ def test_first_rows_of_each_partition(limit: int, limited: str, seed: int) -> No
         assert {row: n for row, n in found.items() if n} == expected, f"step {step}"
 
 
+@pytest.mark.parametrize("partition", [(0,), ()])
+@pytest.mark.parametrize("descending", [False, True])
+def test_large_partitions_in_slices(
+    partition: tuple[int, ...], descending: bool, monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    """A task holds a few rows at a time; what is not in memory is carried on."""
+    rng = random.Random(f"{seed} {partition} {descending}")
+    monkeypatch.setattr(window_rows, "_LEAST_BYTES", 1)
+    calls = [ranking(name) for name in ("row_number", "rank", "dense_rank")]
+    calls += [shift(by, False) for by in (-3, 0, 1, 4)]
+    frames = [RUNNING, PEERS, Frame(True, None, 3), Frame(True, None, -2), Frame(True, None, 0)]
+    bounded = [Frame(True, -2, 1), Frame(True, 1, 3), Frame(True, -3, -2)]
+    calls += [aggregate(name, frame) for frame in frames + bounded for name in ("sum", "count", "avg", "min", "max")]
+    calls += [value(name, frame, name == "last", 2) for frame in bounded for name in ("first", "last", "nth")]
+    for chosen in (calls, rng.sample(calls, 1)):
+        windows = operation(*chosen, partition=partition, descending=descending)
+        context = MemoryContext()
+        rows: Counter[Row] = Counter()
+        found: Counter[Row] = Counter()
+        for step in range(8):
+            context.budget = MemoryBudget(rng.choice((25_000, 40_000, 1 << 30)))
+            present = [row for row, n in rows.items() if n]
+            deleted = rng.sample(present, len(present) // 2 if step in (3, 7) else len(present) // 8)
+            made = [f"+{rng.choice((1, 1, 2))} {rng.choice((0, 0, 1))} {word(rng)} {word(rng)}" for _ in range(60)]
+            text = " | ".join(made + [f"-{rows[row]} {' '.join(map(shown, row))}" for row in deleted])
+            rows.update(weighted_rows(delta(text, *TYPES)))
+            found.update(run(windows, context, text))
+            assert not context.failing_rows, context.failing_rows
+            assert {row: n for row, n in found.items() if n} == windowed(windows, +rows, descending), f"step {step}"
+
+
+def word(rng: random.Random) -> str:
+    return "NULL" if rng.random() < 0.1 else str(rng.randrange(40))
+
+
+def shown(value: object) -> str:
+    return "NULL" if value is None else str(value)
+
+
 def test_only_rows_that_change_go_out() -> None:
     windows, context = operation(ranking("row_number"), aggregate("sum", RUNNING)), MemoryContext()
     assert run(windows, context, "+ 1 1 5 | + 1 2 6 | + 2 1 7") == {
@@ -263,14 +306,61 @@ def test_a_sum_that_overflows_fails_only_if_its_frame_does() -> None:
     assert run(windows, context, f"+ 1 1 {most} | + 1 2 -1 | + 1 3 {most}") == {
         (1, 1, most, most): 1, (1, 2, -1, most - 1): 1, (1, 3, most, most - 1): 1,
     }  # fmt: skip
-    with pytest.raises(EvaluationError, match="TM3002"):
-        run(windows, context, "- 1 2 -1")
+    gone = {(1, 1, most, most): -1, (1, 2, -1, most - 1): -1, (1, 3, most, most - 1): -1}
+    assert run(windows, context, "- 1 2 -1 | + 2 1 5") == {**gone, (2, 1, 5, 5): 1}
+    assert run(windows, context, "+ 1 4 3") == {}
+    ((_, weight, error),) = context.failing_rows
+    assert weight == 1 and error is not None and error.number == "TM3002"
+    assert run(windows, context, f"- 1 1 {most} | - 1 4 3") == {(1, 3, most, most): 1}
+    assert [found[1:] for found in context.failing_rows[1:]] == [(-1, None)]
+    assert run(windows, context, "- 1 3 " + str(most)) == {(1, 3, most, most): -1}
 
 
 def test_a_range_beyond_the_type_fails() -> None:
     windows = operation(aggregate("count", Frame(False, 0, shifted(ORDER, 1, False))))
-    with pytest.raises(EvaluationError, match=rf"TM3002[^$]*in the row \(1, {2**63 - 1}, 2\)"):
-        run(windows, MemoryContext(), f"+ 1 1 1 | + 1 {2**63 - 1} 2")
+    context = MemoryContext()
+    assert run(windows, context, f"+ 1 1 1 | + 1 {2**63 - 1} 2") == {}
+    ((_, _, error),) = context.failing_rows
+    assert re.search(rf"TM3002[^$]*in the row \(1, {2**63 - 1}, 2\)", str(error))
+
+
+def test_more_partitions_fail_than_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(window, "MOST_FAILING", 3)
+    windows, most = operation(aggregate("sum", ALL)), 2**63 - 1
+    assert run(windows, MemoryContext(), " | ".join(f"+2 {k} 1 {most}" for k in range(3))) == {}
+    with pytest.raises(EvaluationError, match="TM3002"):
+        run(windows, MemoryContext(), " | ".join(f"+2 {k} 1 {most}" for k in range(4)))
+
+
+@pytest.mark.parametrize("partition", [(0,), ()])
+def test_partitions_that_are_too_large_for_a_while(
+    partition: tuple[int, ...], monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    """Those that fail have no rows until they are small again; all others are what they should be."""
+    rng = random.Random(f"{seed} {partition}")
+    monkeypatch.setattr(window_rows, "_LEAST_BYTES", 1)
+    windows = operation(ranking("ntile", 3), aggregate("sum", ALL), partition=partition)
+    context = MemoryContext()
+    rows: Counter[Row] = Counter()
+    found: Counter[Row] = Counter()
+    sizes = set()
+    for step in range(30):
+        context.budget = MemoryBudget(rng.choice((20_000, 40_000)))  # as after a start with other settings
+        present = sorted(row for row, n in rows.items() if n)
+        few = step % 5 == 4
+        deleted = rng.sample(present, max(0, len(present) - 3) if few else len(present) // 8)
+        made = [f"+ {rng.randrange(3)} {rng.randrange(20)} {rng.randrange(9)}" for _ in range(0 if few else 40)]
+        text = " | ".join(made + [f"-{rows[row]} " + " ".join(map(str, row)) for row in deleted])
+        rows.update(weighted_rows(delta(text, *TYPES)))
+        found.update(run(windows, context, text))
+        large = {row[:-1] for row in merged(windows.failing, context)}
+        assert sum(weight for _, weight, _ in context.failing_rows) == len(large)
+        assert all("TM3020" in str(error) for _, weight, error in context.failing_rows if weight > 0)
+        answered = Counter({row: n for row, n in rows.items() if n and row[: len(partition)] not in large})
+        assert {row: n for row, n in found.items() if n} == windowed(windows, answered, False), f"step {step}"
+        assert not (few and large)
+        sizes.add(len(large))
+    assert len(sizes) > 1 and not context.failures
 
 
 def test_large_values_leave_nothing_behind() -> None:

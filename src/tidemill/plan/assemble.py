@@ -35,11 +35,11 @@ from tidemill.plan.algebra import (
     summed,
 )
 from tidemill.plan.calculations import calculation, finishing, finishing_can_fail
-from tidemill.plan.codec import fingerprint
 from tidemill.plan.demand import Demand
 from tidemill.plan.event_time import EventTimes, Lag
 from tidemill.plan.file_versions import version_steps
 from tidemill.plan.group_places import GroupPlaces
+from tidemill.plan.identities import Identities, arrangement
 from tidemill.plan.join_steps import Joins
 from tidemill.plan.kept_tables import append_only, kept_rows_plan
 from tidemill.plan.keyed_tables import message_key, message_steps
@@ -49,7 +49,6 @@ from tidemill.plan.raw_filters import with_raw_filters
 from tidemill.plan.recursion_steps import recursion
 from tidemill.plan.small_sides import SmallSides
 from tidemill.plan.static_sides import StaticSides
-from tidemill.plan.traverse import map_children
 from tidemill.plan.windows import window_changes
 from tidemill.state.keys import KeyColumn
 from tidemill.state.merge import MergeOp
@@ -100,7 +99,8 @@ class Assembler:
     """Builds one program. Views are given in the order they were created.
 
     The program is for epochs in which only rows of the tables ``moving`` come, as far as small tables go; without it
-    for any. Which state tables there are, and what is in them, does not depend on it.
+    for any. Which state tables there are, and what is in them, does not depend on it. Assemblers of one mill share
+    ``identities``.
     """
 
     def __init__(
@@ -108,9 +108,12 @@ class Assembler:
         views: Sequence[ViewDefinition],
         tables: Mapping[str, TableSource],
         moving: frozenset[str] | None = None,
+        identities: Identities | None = None,
     ) -> None:
         self.views = {v.name: v for v in views}
         self.tables = tables
+        self._identities = identities or Identities()
+        self._program: Program | None = None
         self._steps: list[Step] = []
         self._memo: dict[tuple[Operation, tuple[Input, ...], int], int] = {}
         self._demand = Demand(self.views, tables)
@@ -118,7 +121,6 @@ class Assembler:
         self._lowering = ""
         self._placed: dict[Input, Placement] = {}
         self._lowered: dict[tuple[int, int, bool], tuple[Node, Input]] = {}
-        self._identities: dict[int, tuple[Node, str]] = {}
         self._times = EventTimes(tables, lambda name: self.views[name].root)
         self._looked_up: dict[str, set[Lag | None]] = {}
         self._static = StaticSides(self.views, tables)
@@ -127,7 +129,12 @@ class Assembler:
         self._groups_at = GroupPlaces(self._place_of, self._static, self.small)
 
     def program(self) -> Program:
-        """The program of all views."""
+        """The program of all views, made when it is asked for first."""
+        if self._program is None:
+            self._program = self._assembled()
+        return self._program
+
+    def _assembled(self) -> Program:
         self._demand.note()
         for source in self.tables.values():
             if source.kept is not None:
@@ -476,7 +483,7 @@ class Assembler:
         source = self.rows(node, born)
         others = () if keys_only else tuple(i for i in range(len(node.schema)) if i not in keys)
         order = keys + others
-        identity = fingerprint((self.identity(node), list(order), list(required), len(keys)))
+        identity = arrangement(self.identity(node), order, required, len(keys))
         types = tuple(node.schema.types[i] for i in order)
         table = multiset_table(f"rows:{identity}:{born}", types, len(keys))
         arrange = Arrange(order, required, table)
@@ -495,15 +502,10 @@ class Assembler:
 
     def identity(self, node: Node) -> str:
         """Names a stateful node: equal for equal work on the same relations, whatever they are called."""
-        if id(node) not in self._identities:
-            self._identities[id(node)] = node, fingerprint(self._with_uids(node))
-        return self._identities[id(node)][1]
+        return self._identities.of(node, self._uid)
 
-    def _with_uids(self, node: Node) -> Node:
-        if isinstance(node, Scan):
-            known = self.views.get(node.relation) or self.tables[node.relation]
-            return replace(node, relation=known.uid)
-        return map_children(node, self._with_uids)
+    def _uid(self, relation: str) -> str:
+        return self.views[relation].uid if relation in self.views else self.tables[relation].uid
 
     def add(self, operation: Operation, inputs: tuple[Input, ...], born: int, *moves: bool) -> int:
         """The step that does this. ``moves`` tells which inputs need an exchange: of all, when it is one."""

@@ -9,7 +9,7 @@ from typing import Protocol
 import pyarrow as pa
 
 from tidemill.plan.algebra import Node, Recursion, StepJoin
-from tidemill.plan.codec import fingerprint
+from tidemill.plan.identities import arrangement
 from tidemill.plan.join_steps import Steps, required_keys
 from tidemill.plan.placement import ONE_PLACE
 from tidemill.state.keys import KeyColumn
@@ -95,7 +95,7 @@ def _relation(steps: NamedSteps, part: StepJoin, born: int) -> tuple[Arrange, In
     keys = tuple(dict.fromkeys(part.relation_keys))
     order = (*part.relation_keys, *(i for i in range(len(types)) if i not in keys))
     required = required_keys(part.relation_keys, part.null_safe)
-    identity = fingerprint((steps.identity(part.relation), list(order), list(required), len(part.relation_keys)))
+    identity = arrangement(steps.identity(part.relation), order, required, len(part.relation_keys))
     table = multiset_table(f"gathered:{identity}:{born}", tuple(types[i] for i in order), 0)
     arrange = Arrange(order, required, table)
     arranged = Input(steps.add(arrange, (source,), born))

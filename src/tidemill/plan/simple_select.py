@@ -10,9 +10,10 @@ left to Spark.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from itertools import chain
 from typing import TypeVar
 
 import pyarrow as pa
@@ -74,59 +75,101 @@ def parse_select(text: str) -> SimpleSelect | None:
         return None
 
 
-def apply_select(select: SimpleSelect, table: pa.Table) -> pa.Table | None:
-    """The statement's rows over the view's rows, or None when Spark must decide (types, unknown names)."""
-    names = {n.lower(): n for n in table.column_names}
+def apply_select(select: SimpleSelect, parts: Iterable[pa.Table]) -> Iterator[pa.Table] | None:
+    """The statement's rows over the view's rows, or None when Spark must decide (types, unknown names).
+
+    Parameters
+    ----------
+    parts : iterable of pa.Table
+        The view's rows, at least one table. Without ORDER BY it is read no further than the answer is.
+
+    Yields
+    ------
+    pa.Table
+        At least one, which may be empty.
+    """
+    parts = iter(parts)
+    first = next(parts)
+    names = {n.lower(): n for n in first.column_names}
     wanted = [*(select.columns or ()), *(c.column for c in select.where), *(k.column for k in select.order)]
     if any(w.lower() not in names for w in wanted):
         return None
-    for comparison in select.where:
-        mask = _mask(table.column(names[comparison.column.lower()]), comparison)
-        if mask is None:
-            return None
-        table = table.filter(mask)
+    where = [(names[c.column.lower()], c) for c in select.where]
+    if not all(_comparable(first.schema.field(name).type, c) for name, c in where):
+        return None
+    kept: Iterator[pa.Table] = (_filtered(part, where) for part in chain((first,), parts))
     if select.order:
-        ordered = _sorted(table, [(names[k.column.lower()], k) for k in select.order])
+        ordered = _sorted(kept, [(names[k.column.lower()], k) for k in select.order], select.limit)
         if ordered is None:
             return None
-        table = ordered
+        kept = iter((ordered,))
     if select.limit is not None:
-        table = table.slice(0, select.limit)
-    if select.columns is not None:
-        arrays = [table.column(names[c.lower()]) for c in select.columns]
-        table = pa.Table.from_arrays(arrays, names=list(select.columns))
+        kept = _limited(kept, select.limit)
+    return kept if select.columns is None else (_chosen(part, select.columns, names) for part in kept)
+
+
+def _filtered(table: pa.Table, where: Sequence[tuple[str, Comparison]]) -> pa.Table:
+    for name, comparison in where:
+        table = table.filter(_mask(table.column(name), comparison))
     return table
 
 
-def _sorted(table: pa.Table, keys: list[tuple[str, SortKey]]) -> pa.Table | None:
-    """The rows in order, or None where Arrow places NaN elsewhere than Spark."""
-    for name, _ in keys:
-        column = table.column(name)
-        if pa.types.is_floating(column.type) and pc.any(pc.is_nan(column)).as_py():
-            return None
+def _limited(parts: Iterable[pa.Table], limit: int) -> Iterator[pa.Table]:
+    for part in parts:
+        yield part.slice(0, limit)
+        limit -= part.num_rows
+        if limit <= 0:
+            return
+
+
+def _chosen(table: pa.Table, columns: Sequence[str], names: Mapping[str, str]) -> pa.Table:
+    return pa.Table.from_arrays([table.column(names[c.lower()]) for c in columns], names=list(columns))
+
+
+def _sorted(parts: Iterable[pa.Table], keys: Sequence[tuple[str, SortKey]], limit: int | None) -> pa.Table | None:
+    """The rows in order, the first ones with a limit; None where Arrow places NaN elsewhere than Spark."""
     sort_keys = [
         (n, "descending" if k.descending else "ascending", "at_start" if k.nulls_first else "at_end") for n, k in keys
     ]
-    return table.take(pc.sort_indices(table, sort_keys=sort_keys))
+    held: list[pa.Table] = []
+    for part in parts:
+        for name, _ in keys:
+            column = part.column(name)
+            if pa.types.is_floating(column.type) and pc.any(pc.is_nan(column)).as_py():
+                return None
+        held.append(part)
+        if limit is not None:
+            rows = pa.concat_tables(held)
+            held = [rows.take(pc.sort_indices(rows, sort_keys=sort_keys).slice(0, limit))]
+    rows = pa.concat_tables(held)
+    return rows.take(pc.sort_indices(rows, sort_keys=sort_keys))
 
 
-def _mask(column: pa.ChunkedArray, comparison: Comparison) -> pa.ChunkedArray | None:
+def _comparable(type_: pa.DataType, comparison: Comparison) -> bool:
+    """Whether Spark compares values of a type with the literal without a cast that matters."""
+    literal = comparison.literal
+    if comparison.operator in ("IS NULL", "IS NOT NULL"):
+        return True
+    if pa.types.is_string(type_):
+        return isinstance(literal, str)
+    if pa.types.is_integer(type_):
+        return isinstance(literal, int) and abs(literal) < 2**31
+    return pa.types.is_float64(type_) and isinstance(literal, int | float | Decimal)
+
+
+def _mask(column: pa.ChunkedArray, comparison: Comparison) -> pa.ChunkedArray:
     if comparison.operator == "IS NULL":
         return pc.is_null(column)
     if comparison.operator == "IS NOT NULL":
         return pc.is_valid(column)
-    type_, literal = column.type, comparison.literal
-    if pa.types.is_string(type_) and isinstance(literal, str):
-        value = pa.scalar(literal, type_)
-    elif pa.types.is_integer(type_) and isinstance(literal, int) and abs(literal) < 2**31:
-        column, value = column.cast(pa.int64()), pa.scalar(literal, pa.int64())
-    elif pa.types.is_float64(type_) and isinstance(literal, int | float | Decimal):
-        if pc.any(pc.is_nan(column)).as_py():
-            return None  # Spark orders NaN above all numbers
-        value = pa.scalar(float(literal), type_)
-    else:
-        return None
-    return _COMPARE[comparison.operator](column, value)
+    compare, literal = _COMPARE[comparison.operator], comparison.literal
+    if pa.types.is_integer(column.type):
+        return compare(column.cast(pa.int64()), pa.scalar(literal, pa.int64()))
+    if not isinstance(literal, int | float | Decimal):
+        return compare(column, pa.scalar(literal, column.type))
+    found = compare(column, pa.scalar(float(literal), column.type))
+    # In Spark NaN is above all numbers.
+    return pc.or_(found, pc.is_nan(column)) if comparison.operator in (">", ">=") else found
 
 
 class _NotSimple(Exception):  # noqa: N818

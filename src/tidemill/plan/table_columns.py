@@ -14,6 +14,7 @@ from tidemill.task.program import (
     Step,
     StoreKeyed,
     StoreRows,
+    WindowChanges,
 )
 from tidemill.task.step_tables import written_tables
 
@@ -40,6 +41,8 @@ def _key_columns(program: Program, columns: list[Names], step: Step, table: Stat
             return (FILE, *versions.rows.names)
         case StoreKeyed() | GroupChanges():
             return _written(program, columns, step.inputs[0].step, table)
+        case WindowChanges():
+            return _written(program, columns, step.inputs[0].step, table)[: len(table.key)]
     return ()
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pyarrow as pa
 
 from tidemill.plan.aggregates import layout
@@ -45,6 +47,8 @@ def window_changes(node: Window, child: str, born: int) -> WindowChanges:
     )
     name = fingerprint((child, list(partition), keys))
     table = StateTable(f"window:{name}:{born}", key, len(partition), (pa.int64(),), (MergeOp.SUM,))
+    same = fingerprint((child, list(partition), keys, list(node.calls), node.limit, node.limited))
+    failing = replace(table, id=f"window_failing:{same}:{born}", key=table.key[: len(partition)])
     range_order = None
     if len(node.order) == 1:
         (only,) = node.order
@@ -56,6 +60,7 @@ def window_changes(node: Window, child: str, born: int) -> WindowChanges:
         range_order,
         node.calls,
         layouts,
+        failing,
         node.limit,
         node.limited,
     )

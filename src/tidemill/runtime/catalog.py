@@ -10,6 +10,7 @@ from tidemill.errors import TidemillError, nearest
 from tidemill.plan import codec
 from tidemill.plan.algebra import Node, relations
 from tidemill.plan.assemble import ViewDefinition
+from tidemill.plan.node_memo import NodeMemo
 from tidemill.plan.statements import CreateTable
 from tidemill.runtime.failing_rows import FailingRows
 from tidemill.runtime.tables import ERRORS_SUFFIX, FILES_SUFFIX, STATUS_SUFFIX, Table, new_table, table_from_json
@@ -351,7 +352,12 @@ def _view_to_json(view: View) -> dict[str, Any]:
     names = ("name", "uid", "query", "born", "failure", "failed_at", "whole_since", "refused")
     plain = {n: getattr(view, n) for n in names}
     maps = {"properties": dict(view.properties), "sizes": dict(view.sizes), "failing": vars(view.failing)}
-    return {**plain, **maps, "root": codec.encode(view.root)}
+    root = _ENCODED.get(view.root)
+    return {**plain, **maps, "root": _ENCODED.put(view.root, codec.encode(view.root)) if root is None else root}
+
+
+_ENCODED: NodeMemo[Any] = NodeMemo()
+"""Views as they are written into every checkpoint."""
 
 
 def _view_from_json(data: Mapping[str, Any]) -> View:

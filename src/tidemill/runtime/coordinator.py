@@ -29,6 +29,7 @@ from tidemill.plan.statements import CreateTable, CreateView
 from tidemill.runtime import evolution, replacements, small_tables
 from tidemill.runtime.admission import Admission
 from tidemill.runtime.arrivals import Arrivals
+from tidemill.runtime.assemblers import Assemblers
 from tidemill.runtime.catalog import Catalog, View, check_properties
 from tidemill.runtime.checkpoints import Checkpoints, Sealed
 from tidemill.runtime.collector import InUse
@@ -56,6 +57,7 @@ from tidemill.state.compaction import Policy
 from tidemill.state.expiry import Expiry
 from tidemill.state.memory import share_of_task
 from tidemill.state.version import Run
+from tidemill.task.program import StateTable
 
 _T = TypeVar("_T")
 _ATTEMPTS = 3
@@ -102,13 +104,15 @@ class Coordinator:
         for name in (*self.catalog.tables, *self.catalog.views):
             self.catalyst.register(name, self.catalog.described(name)[0])
         self._current: EpochPrograms | None = None
+        self._assemblers = Assemblers()
         self._outgrown = small_tables.Outgrown(self.settings.broadcast_bytes)
         self._written: tuple[Catalog, dict[str, Any]] | None = None
+        self._share = share_of_task(self.settings.memory_bytes, self.spark.sparkContext.defaultParallelism)
         self._compactor = Compactor(
             self.spark.sparkContext,
             self.store,
             self.spark.sparkContext.defaultParallelism - 1,
-            Policy(self.settings.compact_after, self.settings.compact_bytes),
+            Policy(self.settings.compact_after, self.settings.compact_bytes).within(self._share),
         )
         self._checkpoints = Checkpoints(
             self._taken.log,
@@ -188,7 +192,8 @@ class Coordinator:
             return
         old, new = ({t.uid: t for t in c.tables.values()} for c in (before, catalog))
         with self._all_or_nothing():
-            self.version = self.version.drop(stored_tables(before).keys() - stored_tables(catalog).keys())
+            if new.keys() - old.keys():
+                self._stored(catalog)  # raises for what cannot be maintained, before anything of a table is opened
             for uid in old.keys() - new.keys():
                 self.version = self.version.drop(self._intake.drop_table(old[uid]))
             held = before
@@ -199,7 +204,11 @@ class Coordinator:
                     self.streams.hold(held, created=table.name)
                 elif table != old[uid]:
                     self._intake.change_table(table)
-            if catalog.views is before.views and catalog.pending is before.pending:
+            same_views = catalog.views is before.views and catalog.pending is before.pending
+            if not same_views:
+                catalog = small_tables.with_sizes(catalog, self.version.epoch, self._sizes())
+            self.version = self.version.drop(self._stored(before).keys() - self._stored(catalog).keys())
+            if same_views:
                 self._change(catalog)
             else:
                 self._begin(catalog)
@@ -212,7 +221,6 @@ class Coordinator:
 
     def _begin(self, catalog: Catalog) -> None:
         """Take over a catalog with new views, or without some; nothing is changed when they cannot be maintained."""
-        catalog = small_tables.with_sizes(catalog, self.version.epoch, self._sizes())
         self._assembler(catalog).program()  # raises for what cannot be maintained
         uids = {v.uid for v in self.catalog.everything.values()}
         new = [v for v in catalog.everything.values() if v.uid not in uids]
@@ -223,7 +231,6 @@ class Coordinator:
                 self._intake.add_history(table, view.born)
         self._fresh -= self.catalog.everything.keys() - catalog.everything.keys()
         self._fresh |= {v.name for v in new}
-        self._free(catalog)
         self._intake.keep_history(catalog.histories())
         self._change(self._noting_whole(catalog))
 
@@ -236,8 +243,10 @@ class Coordinator:
             uids = {v.uid for v in catalog.everything.values()}
             if uids >= {v.uid for v in self.catalog.everything.values()}:
                 return
-        gone = stored_tables(self.catalog).keys() - stored_tables(catalog).keys()
-        self.version = self.version.drop(gone)
+        self.version = self.version.drop(self._stored(self.catalog).keys() - self._stored(catalog).keys())
+
+    def _stored(self, catalog: Catalog) -> dict[str, StateTable]:
+        return stored_tables(catalog, self._assemblers)
 
     def plan(self, query: str | DataFrame, at: tuple[int, int] = (1, 1)) -> Node:
         """The algebra of a query that stands at a line and column. Errors as :meth:`Catalyst.plan`."""
@@ -280,8 +289,8 @@ class Coordinator:
         self.checkpoint()
 
     def _assembler(self, catalog: Catalog, moving: frozenset[str] | None = None) -> Assembler:
-        sources = {t.name: t.source() for t in catalog.tables.values()}
-        return Assembler([v.definition() for v in catalog.active_views()], sources, moving)
+        views, tables = catalog.active_views(), catalog.tables
+        return self._assemblers.of(views, tables) if moving is None else self._assemblers.moving(views, tables, moving)
 
     # -- reading ------------------------------------------------------------------------------------
 
@@ -536,7 +545,7 @@ class Coordinator:
             self.store,
             current.broadcast,
             {t: self.version.runs(t) for t in current.reads},
-            share_of_task(self.settings.memory_bytes, self.spark.sparkContext.defaultParallelism),
+            self._share,
         )
         small = self.settings.small_epoch_bytes
         return run_certainly(self._jobs, plan, current.program, splits, snapshots, small, self._intake.wrong_guesses)

@@ -30,8 +30,10 @@ from tidemill.task.changed_groups import changed_groups
 from tidemill.task.changed_rows import changed_rows
 from tidemill.task.operators.calculate import calculate
 from tidemill.task.program import ReadPlan
-from tidemill.task.read_view import empty_rows, finish_rows, read_view, reader_of, zero_row
+from tidemill.task.read_view import empty_rows, finish_rows, read_view, reader_of, view_parts, zero_row
 from tidemill.task.streams import Delta
+
+_PART_ROWS = 1 << 16
 
 
 @dataclass(frozen=True)
@@ -205,21 +207,33 @@ class Snapshot:
         Returns
         -------
         pyarrow.Table
-            Columns as :meth:`schema`, duplicates repeated, no particular order.
+            Columns as :meth:`schema`, duplicates repeated, no particular order. All of it is in memory.
 
         Raises
         ------
         TidemillError
             TM2012 no such view, TM1030 still being filled, TM1031 epoch not available.
         """
+        return pa.concat_tables(self.read_parts(name, epoch)).combine_chunks()
+
+    def read_parts(self, name: str, epoch: int | None = None) -> Iterator[pa.Table]:
+        """As :meth:`read`, in tables of at most 65,536 rows that are made when they are asked for; at least one."""
         if name in self.stream_names():
-            return self.connections(name)
+            return iter((self.connections(name),))
         self.check_readable(name, epoch)
         if name in self.file_names():
-            return self._files(self.file_names()[name], epoch)
-        plan = self.plan(name, epoch)
-        opened = [self.store.open(r) for r in self.runs(plan, epoch)]
-        return to_table(plan, read_view(plan, reader_of(plan.table, opened), single_row=plan.single))
+            return iter((self._files(self.file_names()[name], epoch),))
+        return self._parts(self.plan(name, epoch), epoch)
+
+    def _parts(self, plan: ReadPlan, epoch: int | None) -> Iterator[pa.Table]:
+        reader = reader_of(plan.table, [self.store.open(r) for r in self.runs(plan, epoch)])
+        some = False
+        for delta in view_parts(plan, reader, single_row=plan.single):
+            for table in tables_of(plan, delta, _PART_ROWS):
+                some = True
+                yield table
+        if not some:
+            yield _arrow(plan).empty_table()
 
     def changes(self, name: str, epoch: int) -> pa.Table:
         """What one epoch changed in a view.

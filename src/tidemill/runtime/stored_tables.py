@@ -4,19 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tidemill.plan.assemble import Assembler, state_tables
+from tidemill.plan.assemble import state_tables
 from tidemill.plan.table_columns import table_columns
 from tidemill.runtime import replacements
+from tidemill.runtime.assemblers import Assemblers
 from tidemill.runtime.catalog import Catalog
 from tidemill.runtime.file_progress import clean_queue, cleaned_table, cursor_table, fetch_table, list_table
 from tidemill.runtime.tables import STORED_ERRORS, source_tables
 from tidemill.task.program import Program, StateTable
 
 
-def stored_tables(catalog: Catalog) -> dict[str, StateTable]:
-    """The state tables of all sources and views, by id: failed views, replacements and former ones included."""
+def stored_tables(catalog: Catalog, assemblers: Assemblers | None = None) -> dict[str, StateTable]:
+    """The state tables of all sources and views, by id: failed views, replacements and former ones included.
+
+    Parameters
+    ----------
+    assemblers : Assemblers, optional
+        May have assembled the catalog's views already.
+    """
     found: dict[str, StateTable] = {}
-    for program in _programs(catalog):
+    for program in _programs(catalog, assemblers or Assemblers()):
         found.update(state_tables(program))
     for table in catalog.tables.values():
         found |= {t.id: t for t in source_tables(table)}
@@ -26,7 +33,7 @@ def stored_tables(catalog: Catalog) -> dict[str, StateTable]:
 def stored_columns(catalog: Catalog) -> dict[str, tuple[str, ...]]:
     """The names of the key columns of state tables, by id, as far as the plan knows them."""
     found: dict[str, tuple[str, ...]] = {}
-    for program in _programs(catalog):
+    for program in _programs(catalog, Assemblers()):
         found.update(table_columns(program))
     for views in (catalog.everything, *replacements.former_groups(catalog)):
         found |= {f"view:{v.uid}": v.root.schema.names for v in views.values() if f"view:{v.uid}" in found}
@@ -38,7 +45,6 @@ def stored_columns(catalog: Catalog) -> dict[str, tuple[str, ...]]:
     return found
 
 
-def _programs(catalog: Catalog) -> Iterator[Program]:
-    sources = {t.name: t.source() for t in catalog.tables.values()}
+def _programs(catalog: Catalog, assemblers: Assemblers) -> Iterator[Program]:
     for views in (catalog.everything, *replacements.former_groups(catalog)):
-        yield Assembler([v.definition() for v in views.values()], sources).program()
+        yield assemblers.of(views.values(), catalog.tables).program()

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tidemill.state.expiry import Expiry
 from tidemill.state.version import Bound, Run
@@ -29,6 +29,10 @@ LOWEST, HIGHEST = b"", b"\xff\xff\xff"
 
 _RATIO = 1.5
 _WORTH_CLEANING = 64 << 10
+_SHARE = 16
+"""A run of a level has at most this part of a task's memory: four are merged at once, into as many bytes again."""
+_LEAST_BYTES = 1 << 20
+"""A run of a level may have so many bytes however little memory there is."""
 
 
 @dataclass(frozen=True)
@@ -52,6 +56,10 @@ class Policy:
     run_bytes: int = 32 << 20
     fan_out: int = 10
     job_bytes: int = 256 << 20
+
+    def within(self, memory: int) -> Policy:
+        """The same with runs that a task merges in so much memory (bytes): it takes four of them at once."""
+        return replace(self, run_bytes=min(self.run_bytes, max(_LEAST_BYTES, memory // _SHARE)))
 
     @property
     def down_bytes(self) -> int:

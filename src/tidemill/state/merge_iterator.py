@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
@@ -16,6 +16,8 @@ _MOST = 1 << 16
 _MOST_BYTES = 16 << 20
 """About how much is merged at once, of all runs together."""
 
+Shape = Callable[[int, Rows], Rows]
+
 
 def iterate(
     runs: Sequence[Rows],
@@ -25,6 +27,7 @@ def iterate(
     high: bytes | None = None,
     reverse: bool = False,
     block: int = 64,
+    shape: Shape | None = None,
 ) -> Iterator[Rows]:
     """Merge runs as far as somebody wants to read.
 
@@ -46,6 +49,8 @@ def iterate(
         Whether to begin at the end.
     block : int
         Rows to take of each run at first, fewer where rows are large.
+    shape : callable, optional
+        ``shape(i, rows)`` gives rows taken of run ``i`` the value columns that ``ops`` combine; keys stay.
 
     Yields
     ------
@@ -54,43 +59,47 @@ def iterate(
     """
     starts = [lower_bound(run, low) if low else 0 for run in runs]
     stops = [len(run) if high is None else lower_bound(run, high) for run in runs]
-    left = [(run, start, stop) for run, start, stop in zip(runs, starts, stops, strict=True) if start < stop]
+    ranges = zip(range(len(runs)), runs, starts, stops, strict=True)
+    left = [(i, run, start, stop) for i, run, start, stop in ranges if start < stop]
     size, count = sum(map(run_bytes, runs)), sum(map(len, runs))
     while left:
         block = min(block, max(1, _MOST_BYTES * count // (max(1, size) * len(left))))
         taken, left = (_last if reverse else _first)(left, block)
-        rows = merge(taken, ops, drop_zero)
+        rows = merge([rows if shape is None else shape(i, rows) for i, rows in taken], ops, drop_zero)
         if len(rows):
             yield rows.take(np.arange(len(rows) - 1, -1, -1)) if reverse else rows
         block = min(_GROWTH * block, _MOST)
 
 
-_Part = tuple[Rows, int, int]
+_Part = tuple[int, Rows, int, int]
+"""The number of a run, the run, and a range of its rows."""
+_Taken = list[tuple[int, Rows]]
 
 
-def _first(parts: list[_Part], block: int) -> tuple[list[Rows], list[_Part]]:
+def _first(parts: list[_Part], block: int) -> tuple[_Taken, list[_Part]]:
     """The rows up to a key that no row beyond the first of each part can come before, and what is left."""
-    ends = [min(start + block, stop) for _, start, stop in parts]
-    cut = [run.take_keys(_row(end - 1))[0] for (run, _, stop), end in zip(parts, ends, strict=True) if end < stop]
+    ends = [min(start + block, stop) for _, _, start, stop in parts]
+    cut = [run.take_keys(_row(end - 1))[0] for (_, run, _, stop), end in zip(parts, ends, strict=True) if end < stop]
     if cut:
         beyond = min(cut) + b"\0"  # the smallest key above it
-        for i, (run, start, _) in enumerate(parts):
-            ends[i] = start + lower_bound(run.slice(start, ends[i]), beyond)
-    taken = [run.slice(start, end) for (run, start, _), end in zip(parts, ends, strict=True)]
-    left = [(run, end, stop) for (run, _, stop), end in zip(parts, ends, strict=True) if end < stop]
+        for n, (_, run, start, _) in enumerate(parts):
+            ends[n] = start + lower_bound(run.slice(start, ends[n]), beyond)
+    taken = [(i, run.slice(start, end)) for (i, run, start, _), end in zip(parts, ends, strict=True)]
+    left = [(i, run, end, stop) for (i, run, _, stop), end in zip(parts, ends, strict=True) if end < stop]
     return taken, left
 
 
-def _last(parts: list[_Part], block: int) -> tuple[list[Rows], list[_Part]]:
+def _last(parts: list[_Part], block: int) -> tuple[_Taken, list[_Part]]:
     """As :func:`_first`, from the end."""
-    begins = [max(stop - block, start) for _, start, stop in parts]
-    cut = [run.take_keys(_row(begin))[0] for (run, start, _), begin in zip(parts, begins, strict=True) if begin > start]
+    begins = [max(stop - block, start) for _, _, start, stop in parts]
+    ranges = list(zip(parts, begins, strict=True))
+    cut = [run.take_keys(_row(begin))[0] for (_, run, start, _), begin in ranges if begin > start]
     if cut:
         from_here = max(cut)
-        for i, (run, _, stop) in enumerate(parts):
-            begins[i] += lower_bound(run.slice(begins[i], stop), from_here)
-    taken = [run.slice(begin, stop) for (run, _, stop), begin in zip(parts, begins, strict=True)]
-    left = [(run, start, begin) for (run, start, _), begin in zip(parts, begins, strict=True) if start < begin]
+        for n, (_, run, _, stop) in enumerate(parts):
+            begins[n] += lower_bound(run.slice(begins[n], stop), from_here)
+    taken = [(i, run.slice(begin, stop)) for (i, run, _, stop), begin in zip(parts, begins, strict=True)]
+    left = [(i, run, start, begin) for (i, run, start, _), begin in zip(parts, begins, strict=True) if start < begin]
     return taken, left
 
 

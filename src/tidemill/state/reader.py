@@ -167,6 +167,15 @@ class TableState:
         _, new = self.written.scan(prefixes)
         return merge([_widened(old, 0), _widened(new, 1)], _WEIGHTS, drop_zero=False)
 
+    def compare_blocks(self, prefix: bytes, block: int) -> Iterator[Rows]:
+        """As :meth:`compare` with one prefix, in blocks as :meth:`TableReader.iterate` gives them."""
+        old, new = self.before.parts(), self.memtable.runs()
+
+        def widened(number: int, rows: Rows) -> Rows:
+            return _widened(rows, int(number >= len(old)))
+
+        return iterate([*old, *new], _WEIGHTS, False, prefix, after(prefix), block=block, shape=widened)
+
     def compare_beginnings(self, prefixes: Keys, reach: int, enough: Enough) -> Rows:
         """As :meth:`compare`, only as many rows as are enough: :func:`tidemill.state.beginnings.scan_beginnings`."""
         old, new = self.before.parts(), self.memtable.runs()

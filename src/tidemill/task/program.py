@@ -333,6 +333,8 @@ class WindowChanges:
     calls: tuple[WindowCall, ...]
     layouts: tuple[AggregateLayout | None, ...]
     """For each call that aggregates what it is made of."""
+    failing: StateTable
+    """Partitions that fail, and have no rows in the output as long as they do; the value is 1."""
     limit: int | None
     """The first rows of each partition that come out; None for all."""
     limited: str = "row_number"

@@ -37,6 +37,8 @@ def written_tables(operation: Operation) -> tuple[StateTable, ...]:
         return (operation.orders, operation.contents)
     if isinstance(operation, ApplyFileVersions):
         return (operation.rows.table,)
+    if isinstance(operation, WindowChanges):
+        return (operation.failing,)
     if isinstance(operation, RecursiveChanges):
         return (operation.counted, *(join.rows.table for join in operation.joins))
     return ()
@@ -57,7 +59,9 @@ def read_tables(operation: Operation) -> tuple[StateTable, ...]:
         return ((operation.left, operation.right)[operation.complete].groups,)
     if isinstance(operation, PairSums):
         return (operation.left.groups, operation.right.groups)
-    if isinstance(operation, TopChanges | WindowChanges):
+    if isinstance(operation, WindowChanges):
+        return (operation.rows.table, operation.failing)
+    if isinstance(operation, TopChanges):
         return (operation.rows.table,)
     if isinstance(operation, RecursiveChanges):
         kept = (join.rows.table for join in operation.joins)

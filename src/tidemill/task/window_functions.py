@@ -137,6 +137,26 @@ def aggregated(
     return result
 
 
+def totals(
+    layout: AggregateLayout, values: list[pa.Array], accumulated: list[list[pa.Array]], count: int
+) -> tuple[list[pa.Array], list[list[pa.Array]]]:
+    """A row of arguments and one of each accumulator that stand for the first ``count`` rows, in any frame with them.
+
+    Parameters are otherwise those of :func:`aggregated`; one accumulator at most is recomputed, a minimum or a maximum.
+    """
+    starts, ends = np.zeros(1, np.int64), np.full(1, count)
+    first = [v.slice(0, 1) for v in values]
+    parts: list[list[pa.Array]] = []
+    for accumulator, columns in zip(layout.accumulators, accumulated, strict=True):
+        if accumulator.recomputed:
+            assert accumulator.argument is not None
+            first[accumulator.argument] = _recomputed(accumulator, values, starts, ends)
+            parts.append([])
+        else:
+            parts.append(_slide(accumulator, columns, starts, ends))
+    return first, parts
+
+
 def _recomputed(accumulator: Accumulator, values: list[pa.Array], starts: Ints, ends: Ints) -> pa.Array:
     assert accumulator.argument is not None
     argument = values[accumulator.argument]

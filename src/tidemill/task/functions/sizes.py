@@ -54,6 +54,16 @@ def list_too_large() -> EvaluationError:
     )
 
 
+def partition_too_large(rows: int, size: int) -> TooLargeError:
+    """The error of a window's partition of which a task may not hold all rows."""
+    return TooLargeError(
+        "TM3020",
+        "a step needs more memory than it may use",
+        got=f"a window over at least {rows:,} rows, about {size:,} bytes",
+        hint="raise memory_bytes, or make partitions smaller; the view is right again once the partition is",
+    )
+
+
 def out_of_memory(what: str) -> EvaluationError:
     """The error of a step that could not get the memory that it asked for."""
     return EvaluationError(

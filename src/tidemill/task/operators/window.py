@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import contextlib
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain, pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -16,38 +18,35 @@ from tidemill.state.accumulate import sum_int64
 from tidemill.state.columns import column, numbers
 from tidemill.state.keys import KeyColumn, Keys, decode, encode, group
 from tidemill.state.merge import Rows
-from tidemill.state.merge_chunks import run_bytes
 from tidemill.state.reader import TableState
 from tidemill.state.sliding import runs_of_equal
 from tidemill.task.accumulators import AggregateLayout
 from tidemill.task.expressions import Expression, references
-from tidemill.task.failing_row import with_row
+from tidemill.task.failing_row import MOST_FAILING, with_row
 from tidemill.task.functions.evaluate import evaluate
-from tidemill.task.functions.sizes import TooLargeError, out_of_memory
-from tidemill.task.operator import HeldOutput, Operator, Output
+from tidemill.task.functions.sizes import TooLargeError, out_of_memory, partition_too_large
+from tidemill.task.operator import Context, HeldOutput, Operator, Output
 from tidemill.task.operators.arrange import key_prefixes
 from tidemill.task.operators.group_partial import fold
 from tidemill.task.operators.join import restore, slices
-from tidemill.task.operators.matching import SLICE_ROWS, counts_with
+from tidemill.task.operators.matching import counts_with, slice_rows
 from tidemill.task.program import WindowChanges
 from tidemill.task.streams import Delta, Item, Keyed, batch_of
-from tidemill.task.window_calls import RANKINGS, Bound, WindowCall
+from tidemill.task.window_calls import RANKINGS, Bound
 from tidemill.task.window_frames import OrderedRows, RangeOrder, frame_bounds, ordered_rows
 from tidemill.task.window_functions import aggregated, ranking, shifted, valued
+from tidemill.task.window_rows import Sides, joined, partition_rows, row_bytes, rows_together, there, weights_of
+from tidemill.task.window_slices import Carry, boundaries, first_kept, in_slices, last_ready, reach
 
 Ints = npt.NDArray[np.int64]
-
-_COPIES = 8
-"""How often a row is in memory while its partition is computed, before and after, as it is stored and decoded."""
-_LEAST_BYTES = 64 << 20
-"""A partition of so many bytes is computed whatever memory_bytes says."""
 
 
 class WindowOperator(Operator):
     """Rows are arranged by partition and order; at the barrier every partition that a change is in is read.
 
     A row goes out with -1 as it was and with +1 as it is; rows whose window functions are what they were are
-    left out.
+    left out. A partition that fails, by an expression or because it is too large, has no rows in the output until it
+    fails no longer; a table tells which these are.
     """
 
     def __init__(self, step: int, operation: WindowChanges) -> None:
@@ -55,6 +54,12 @@ class WindowOperator(Operator):
         self.operation = operation
         self._rows: TableState | None = None
         self._held = HeldOutput()
+        self._left = 0
+
+    def begin(self, context: Context) -> None:
+        """Start an epoch."""
+        super().begin(context)
+        self._left = 0
 
     def add_input(self, item: Item, port: int) -> None:
         """Hold a sorted run."""
@@ -74,87 +79,190 @@ class WindowOperator(Operator):
         """What the changed partitions give, some partitions at a time."""
         table, width = self.operation.rows.table, self.operation.partition
         try:
-            found = [Keys.empty()]
+            found: list[Keys] = []
             for changes in held.blocks():
                 prefixes = key_prefixes(decode(changes.keys, table.key[:width]), table, len(changes.keys))
                 _, first = group(prefixes)
                 partitions = prefixes.take(first)
-                again = len(found[-1]) and partitions[0] == found[-1][len(found[-1]) - 1]
-                found.append(partitions.slice(int(again), len(partitions)))
+                again = int(bool(found) and partitions[0] == found[-1][len(found[-1]) - 1])
+                if again < len(partitions):
+                    found.append(partitions.slice(again, len(partitions)))
+            if not found:
+                return
             for part in self._groups(held, Keys.concat(found)):
                 yield from self._changes_of(part, held)
         finally:
             held.close()
 
     def _changes_of(self, partitions: Keys, held: TableState) -> Iterator[Output]:
-        """What some partitions give, of fewer at a time where what is computed for them together is too large."""
-        try:
-            affected = self._affected(partitions, held)
-            before, after = (self._windowed(affected, weights) for weights in (affected.before, affected.after))
-            outputs = self._difference(affected, before, after)
-        except TooLargeError:
-            if len(partitions) == 1:
-                raise
-            middle = len(partitions) // 2
-            for start, stop in ((0, middle), (middle, len(partitions))):
-                yield from self._changes_of(partitions.slice(start, stop), held)
-        else:
+        """What some partitions give, of fewer at a time where they are too large together or one of them fails."""
+        failing = self._failing(partitions)
+        for row in np.flatnonzero(failing).tolist():
+            yield from self._again(partitions.slice(row, row + 1), held)
+        partitions = partitions.take(np.flatnonzero(~failing))
+        if not len(partitions):
+            return
+        outputs = None
+        with contextlib.suppress(EvaluationError, MemoryError):
+            outputs = self._compared(partitions, held, Sides.BOTH)
+        if outputs is not None:
             yield from outputs
+            return
+        if len(partitions) == 1:
+            yield from self._one_after_the_other(partitions, held)
+            return
+        middle = len(partitions) // 2
+        for start, stop in ((0, middle), (middle, len(partitions))):
+            yield from self._changes_of(partitions.slice(start, stop), held)
 
-    def _groups(self, held: TableState, partitions: Keys) -> Iterator[Keys]:
-        """The partitions cut into groups that fit into memory; of those with a limit only the beginning is read.
+    def _compared(self, partitions: Keys, held: TableState, sides: Sides) -> Iterable[Output]:
+        """What some partitions give; that they fail is known before anything is given."""
+        try:
+            rows = self._read(held, partitions, sides)
+        except TooLargeError:
+            if not in_slices(self.operation):
+                raise
+            for _ in self._sliced(partitions[0], held, sides):
+                pass
+            return self._sliced(partitions[0], held, sides)
+        affected = self._affected(rows, sides)
+        before, after = (self._windowed(affected, weights) for weights in (affected.before, affected.after))
+        return self._difference(affected, before, after)
+
+    def _sliced(self, partition: bytes, held: TableState, sides: Sides) -> Iterator[Output]:
+        """What a large partition gives, slice by slice."""
+        back, ahead = reach(self.operation)
+        most = rows_together(held.now.parts(), self.context.budget.limit)
+        slice_ = max(1, min(most // 4, slice_rows(held.now.parts())))
+        left = [0, 0]
+        for rows in held.compare_blocks(partition, slice_) if ahead else ():
+            left = [n + int(w.sum()) for n, w in zip(left, weights_of(rows, sides), strict=True)]
+        carries = Carry(), Carry()
+        waiting, done = there(held.compare(Keys.empty()), sides), 0
+        for piece in chain(self._pieces(held.compare_blocks(partition, slice_), sides, slice_), (None,)):
+            if piece is not None:
+                left = [n - int(w.sum()) for n, w in zip(left, weights_of(piece, sides), strict=True)]
+                waiting = joined([waiting, piece])
+            affected = self._affected(waiting, sides)
+            weights = affected.before, affected.after
+            if max(len(waiting), *(int(w.sum()) for w in weights)) > most:
+                raise partition_too_large(most, most * row_bytes(held.now.parts()))
+            ends = boundaries(affected.peers)
+            stop = len(waiting) if piece is None else last_ready(ends, list(zip(weights, left, strict=True)), ahead)
+            if stop <= done:
+                continue
+            windowed = [
+                self._windowed(affected, w, c).within(done, stop) for w, c in zip(weights, carries, strict=True)
+            ]
+            yield from self._difference(affected, *windowed)
+            before = [(w, c.rows) for w, c in zip(weights, carries, strict=True)]
+            drop = first_kept(ends, stop, before, back)
+            for weight, carry in zip(weights, carries, strict=True):
+                self._carry_on(affected, weight, carry, drop)
+            waiting, done = waiting.take(np.arange(drop, len(waiting))), stop - drop
+
+    def _pieces(self, blocks: Iterator[Rows], sides: Sides, most: int) -> Iterator[Rows]:
+        """The rows that are there, some at a time."""
+        for block in blocks:
+            rows = there(block, sides)
+            for start in range(0, len(rows), most):
+                yield rows.slice(start, min(start + most, len(rows)))
+
+    def _carry_on(self, affected: _Affected, weights: Ints, carry: Carry, drop: int) -> None:
+        """Let rows go that are in memory, the first ``drop``."""
+        which = np.repeat(np.arange(drop), weights[:drop])
+        if not len(which):
+            return
+        for i, (call, layout) in enumerate(zip(self.operation.calls, self.operation.layouts, strict=True)):
+            if layout is not None and call.frame.lower is None:
+                values = [affected.evaluated[argument].take(column(which)) for argument in call.arguments]
+                carry.add(i, layout, values, _accumulated(layout, values, len(which)), len(which))
+        carry.rows += len(which)
+        carry.peers += len(np.unique(affected.peers[which]))
+
+    def _failing(self, partitions: Keys) -> npt.NDArray[np.bool_]:
+        """Which partitions had no rows in the output before this epoch because they fail."""
+        found, values = self.context.state(self.operation.failing).before.get(partitions)
+        failing: npt.NDArray[np.bool_] = found & (numbers(values[0]) > 0)
+        return failing
+
+    def _again(self, partition: Keys, held: TableState) -> Iterable[Output]:
+        """A partition that failed before: its rows, if it fails no longer."""
+        try:
+            outputs = self._compared(partition, held, Sides.AFTER)
+        except (EvaluationError, MemoryError):
+            return ()
+        self._mark(partition, -1, None)
+        return outputs
+
+    def _one_after_the_other(self, partition: Keys, held: TableState) -> Iterator[Output]:
+        """The rows that a partition had go, and those that it has come, if it does not fail from now on.
 
         Raises
         ------
         EvaluationError
-            TM3020 for a partition that does not fit alone.
+            Once more partitions fail than a step reports in an epoch.
         """
+        yield from self._compared(partition, held, Sides.BEFORE)
+        outputs: Iterable[Output] = ()
+        try:
+            outputs = self._compared(partition, held, Sides.AFTER)
+        except (EvaluationError, MemoryError) as error:
+            self._left += 1
+            if self._left > MOST_FAILING:
+                raise
+            self._mark(partition, 1, out_of_memory(f"a window: {error}") if isinstance(error, MemoryError) else error)
+        yield from outputs
+
+    def _mark(self, partition: Keys, weight: int, error: EvaluationError | None) -> None:
+        """Note that a partition fails, or does so no longer."""
+        self.context.state(self.operation.failing).write(Rows(partition, (column(np.array([weight], np.int64)),)))
+        self.context.failing(self.step, weight, error)
+
+    def _groups(self, held: TableState, partitions: Keys) -> Iterator[Keys]:
+        """The partitions cut into groups that fit into memory; one that does not is alone."""
         parts = held.now.parts()
-        total = sum(map(len, parts))
-        if total <= SLICE_ROWS:
+        most = rows_together(parts, self.context.budget.limit)
+        if sum(map(len, parts)) <= most:
             yield partitions
             return
         counts = counts_with(parts, partitions)
         if self.operation.limit is not None:
             counts = np.minimum(counts, len(parts) * (2 * self.operation.limit + 16))
-        each = _COPIES * (16 + sum(map(run_bytes, parts)) // total)
-        limit = self.context.budget.limit
-        if limit and each * int(counts.max(initial=0)) > max(limit, _LEAST_BYTES):
-            raise out_of_memory(f"a window over {int(counts.max()):,} rows, about {each * int(counts.max()):,} bytes")
-        most = max(SLICE_ROWS, (limit or _LEAST_BYTES) // each)
-        for start, stop in slices(counts, most):
+        large = np.flatnonzero(counts > most).tolist()
+        alone = {edge for at in large for edge in (at, at + 1)}
+        for start, stop in pairwise(sorted({*alone, *(edge for cut in slices(counts, most) for edge in cut)})):
             yield partitions.slice(start, stop)
 
     def get_output(self) -> Output | None:
         """Rows that came, went or have other window functions."""
         return self._held.pop()
 
-    def _affected(self, partitions: Keys, held: TableState) -> _Affected:
-        """All rows of some partitions."""
+    def _affected(self, rows: Rows, sides: Sides) -> _Affected:
+        """Rows of some partitions, in their order, with what the functions take of them."""
         operation, table = self.operation, self.operation.rows.table
         width = operation.partition
-        rows = self._read(held, partitions)
-        before, added = (numbers(v) for v in rows.values)
-        # History that is read beside new rows can bring the delete of a row before the row.
-        weights = np.maximum(before, 0), np.maximum(before + added, 0)
-        rows = rows.take(np.flatnonzero((weights[0] > 0) | (weights[1] > 0)))
-        before, added = (numbers(v) for v in rows.values)
+        before, after = weights_of(rows, sides)
         columns = decode(rows.keys, table.key)
         owners = runs_of_equal(columns[:width], len(rows.keys))
         peers = runs_of_equal(columns[: width + operation.order], len(rows.keys))
         restored = restore(operation.rows, columns, np.arange(len(rows.keys)))
-        affected = _Affected(restored, owners, peers, np.maximum(before, 0), np.maximum(before + added, 0), {})
+        affected = _Affected(restored, owners, peers, before, after, {})
         for call in operation.calls:
             for expression in (*call.arguments, call.frame.lower, call.frame.upper):
                 if expression is not None and not isinstance(expression, int):
                     affected.evaluated[expression] = _evaluate(expression, restored, len(rows.keys))
         return affected
 
-    def _read(self, table: TableState, prefixes: Keys) -> Rows:
-        """Rows of some partitions with two weights each: that of before, and what the epoch adds to it."""
+    def _read(self, table: TableState, prefixes: Keys, sides: Sides) -> Rows:
+        """Rows of some partitions with two weights each: that of before, and what the epoch adds to it.
+
+        Rows of before that can only be read together are read whatever their size: they were answered once.
+        """
         limit = self.operation.limit
         if limit is None:
-            return table.compare(prefixes)
+            answered = sides is Sides.BEFORE and not in_slices(self.operation)
+            return partition_rows(table, prefixes, sides, 0 if answered else self.context.budget.limit)
 
         def enough(owners: Ints, rows: Rows, prefixes: int) -> npt.NDArray[np.bool_]:
             before, added = (numbers(v) for v in rows.values)
@@ -165,7 +273,7 @@ class WindowOperator(Operator):
             found: npt.NDArray[np.bool_] = np.minimum(*counts) >= limit
             return found
 
-        return table.compare_beginnings(prefixes, 2 * limit + 16, enough)
+        return there(table.compare_beginnings(prefixes, 2 * limit + 16, enough), sides)
 
     def _of_whole_peers(self, owners: Ints, rows: Rows, weights: list[Ints]) -> list[Ints]:
         """What rows add to the rank of those behind the last peers read of their partition.
@@ -189,22 +297,23 @@ class WindowOperator(Operator):
             found.append(counted)
         return found
 
-    def _windowed(self, affected: _Affected, weights: Ints) -> _Windowed:
+    def _windowed(self, affected: _Affected, weights: Ints, carry: Carry | None = None) -> _Windowed:
         """The window functions over the rows with some weights; a row of weight 2 is two rows."""
         which = np.repeat(np.arange(len(weights)), weights)
         rows = ordered_rows(affected.partitions[which], affected.peers[which])
         if self.operation.limit is not None:
             which = which[_before(rows, self.operation.limited) < self.operation.limit]
             rows = ordered_rows(affected.partitions[which], affected.peers[which])
-        calls = zip(self.operation.calls, self.operation.layouts, strict=True)
-        return _Windowed(which, [self._column(affected, which, rows, c, layout) for c, layout in calls])
+        calls = range(len(self.operation.calls))
+        return _Windowed(which, [self._column(affected, which, rows, call, carry or Carry()) for call in calls])
 
-    def _column(
-        self, affected: _Affected, which: Ints, rows: OrderedRows, call: WindowCall, layout: AggregateLayout | None
-    ) -> pa.Array:
+    def _column(self, affected: _Affected, which: Ints, rows: OrderedRows, number: int, carry: Carry) -> pa.Array:
         """One window function."""
+        call, layout = self.operation.calls[number], self.operation.layouts[number]
         if call.function in RANKINGS:
-            return ranking(call, rows)
+            found = ranking(call, rows)
+            before = carry.peers if call.function == "dense_rank" else carry.rows
+            return pc.add(found, pa.scalar(before, found.type)) if before else found
         index = column(which)
         values = [affected.evaluated[argument].take(index) for argument in call.arguments]
         if call.function == "shift":
@@ -221,20 +330,10 @@ class WindowOperator(Operator):
         starts, ends = frame_bounds(call.frame, rows, order, lower, upper)
         if layout is None:
             return valued(call, values[0], starts, ends)
-        alone = np.arange(len(which))
-        accumulated = [
-            []
-            if a.recomputed
-            else fold(
-                a,
-                None if a.argument is None else values[a.argument],
-                alone,
-                None,
-                len(which),
-                values[a.others[0]] if a.others else None,
-            )
-            for a in layout.accumulators
-        ]
+        accumulated = _accumulated(layout, values, len(which))
+        if number in carry.totals:
+            values, accumulated = carry.joined(number, values, accumulated)
+            ends = ends + 1  # the first row stands for all before, and every frame begins with it
         return aggregated(layout, values, accumulated, starts, ends)
 
     def _difference(self, affected: _Affected, before: _Windowed, after: _Windowed) -> list[Output]:
@@ -252,6 +351,24 @@ class WindowOperator(Operator):
             which.append(side.which[rows])
             results.append([c.take(column(rows)) for c in side.columns])
         return _consolidated(affected, which, results)
+
+
+def _accumulated(layout: AggregateLayout, values: list[pa.Array], rows: int) -> list[list[pa.Array]]:
+    """The columns of each accumulator, every row being a group of its own; none where it is recomputed."""
+    alone = np.arange(rows)
+    return [
+        []
+        if a.recomputed
+        else fold(
+            a,
+            None if a.argument is None else values[a.argument],
+            alone,
+            None,
+            rows,
+            values[a.others[0]] if a.others else None,
+        )
+        for a in layout.accumulators
+    ]
 
 
 def _before(rows: OrderedRows, limited: str) -> Ints:
@@ -319,6 +436,11 @@ class _Windowed:
 
     which: Ints
     columns: list[pa.Array]
+
+    def within(self, start: int, stop: int) -> _Windowed:
+        """The affected rows ``start`` to ``stop - 1``."""
+        first, last = np.searchsorted(self.which, [start, stop]).tolist()
+        return _Windowed(self.which[first:last], [c.slice(first, last - first) for c in self.columns])
 
 
 def _evaluate(expression: Expression, columns: list[pa.Array], rows: int) -> pa.Array:

@@ -1,0 +1,44 @@
+"""Assemblers of a mill's views, the newest of which are kept: a statement needs the same plan in several places."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from tidemill.plan.assemble import Assembler, ViewDefinition
+from tidemill.plan.identities import Identities
+from tidemill.runtime.catalog import View
+from tidemill.runtime.tables import Table
+from tidemill.task.program import TableSource
+
+_MOST = 4
+"""Those of the catalog before a statement and of the one after it, with and without views that have failed."""
+
+
+class Assemblers:
+    """Gives the assembler of some views, over all tables of a catalog."""
+
+    def __init__(self) -> None:
+        self._identities = Identities()
+        self._kept: list[tuple[list[ViewDefinition], dict[str, TableSource], Assembler]] = []
+
+    def of(self, views: Iterable[View], tables: Mapping[str, Table]) -> Assembler:
+        """For every epoch. It is the same one again when nothing has changed that plans depend on."""
+        definitions = [v.definition() for v in views]
+        sources = {t.name: t.source() for t in tables.values()}
+        at = next((i for i, kept in enumerate(self._kept) if kept[:2] == (definitions, sources)), None)
+        found = (definitions, sources, self._made(definitions, sources)) if at is None else self._kept.pop(at)
+        self._kept = [found, *self._kept[: _MOST - 1]]
+        return found[2]
+
+    def moving(self, views: Iterable[View], tables: Mapping[str, Table], moving: frozenset[str]) -> Assembler:
+        """For epochs with rows of these tables, as far as small tables go."""
+        sources = {t.name: t.source() for t in tables.values()}
+        return self._made([v.definition() for v in views], sources, moving)
+
+    def _made(
+        self,
+        definitions: list[ViewDefinition],
+        sources: dict[str, TableSource],
+        moving: frozenset[str] | None = None,
+    ) -> Assembler:
+        return Assembler(definitions, sources, moving, self._identities)
