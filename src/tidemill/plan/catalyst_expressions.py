@@ -12,6 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 from tidemill.errors import TidemillError
+from tidemill.plan.catalyst_csv import CSV_RULES
 from tidemill.plan.catalyst_intervals import (
     INTERVAL_RULES,
     INTERVALS,
@@ -408,6 +409,7 @@ _RULES: dict[str, Rule] = {
     **TIME_RULES,
     **NESTED_RULES,
     **JSON_RULES,
+    **CSV_RULES,
     **VARIANT_RULES,
     "StaticInvoke": invoked, "Invoke": invoked,
     **TEXT_RULES,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tidemill.plan.catalyst_csv import CSV_INVOKED
 from tidemill.plan.catalyst_json import JSON_INVOKED
 from tidemill.plan.catalyst_rules import Rule, Translator, unsupported
 from tidemill.plan.catalyst_text import TEXT_INVOKED
@@ -10,7 +11,7 @@ from tidemill.plan.catalyst_variant import VARIANT_INVOKED
 from tidemill.plan.catalyst_zones import in_zone
 from tidemill.task.expressions import Expression
 
-_INVOKED: dict[str, Rule] = {**JSON_INVOKED, **TEXT_INVOKED, **VARIANT_INVOKED}
+_INVOKED: dict[str, Rule] = {**CSV_INVOKED, **JSON_INVOKED, **TEXT_INVOKED, **VARIANT_INVOKED}
 """By class and method, such as ``Base64.encode``; by the method alone where it is one of a value."""
 
 

@@ -12,7 +12,7 @@ from tidemill.plan.catalyst_rules import Rule, Translator, call, type_of, unsupp
 from tidemill.plan.catalyst_tree import JsonTree
 from tidemill.plan.catalyst_zones import zone_option
 from tidemill.schema import type_to_ddl
-from tidemill.task.expressions import Call, Expression
+from tidemill.task.expressions import Call, Expression, Literal
 from tidemill.task.functions.date_patterns import can_parse, can_print
 from tidemill.task.functions.time_formats import OFFSET, OPTIONS
 from tidemill.task.functions.variant import VARIANT
@@ -35,7 +35,7 @@ def json_tuple(args: tuple[Expression, ...]) -> Expression:
     return Call("json_tuple", args, pa.list_(struct), False)
 
 
-def _options(function: str, given: dict[str, str] | None, known: tuple[str, ...]) -> dict[str, str]:
+def known_options(function: str, given: dict[str, str] | None, known: tuple[str, ...]) -> dict[str, str]:
     """Options by their names in lower case; those that are not known are refused."""
     found = {name.lower(): value for name, value in (given or {}).items()}
     other = sorted(found.keys() - {name.lower() for name in known})
@@ -44,13 +44,14 @@ def _options(function: str, given: dict[str, str] | None, known: tuple[str, ...]
     return found
 
 
-_TIMES = ("dateFormat", "timestampFormat", "timestampNTZFormat", "timeZone")
+TIMES = ("dateFormat", "timestampFormat", "timestampNTZFormat", "timeZone")
+"""The options that say how times are written."""
 
 
-def _time_options(function: str, given: dict[str, str], node: JsonTree, can: Callable[[str], bool]) -> dict[str, Any]:
+def time_options(function: str, given: dict[str, str], node: JsonTree, can: Callable[[str], bool]) -> dict[str, Any]:
     """The options of a call that say how times are written."""
     found: dict[str, Any] = {}
-    for name, option in zip(_TIMES, (*OPTIONS, "zone"), strict=True):
+    for name, option in zip(TIMES, (*OPTIONS, "zone"), strict=True):
         text = given.get(name.lower())
         if option == "zone":
             found |= zone_option(JsonTree(node.name, {"timeZoneId": text}, ()) if text is not None else node)
@@ -65,14 +66,14 @@ _DEFAULT_CORRUPT = "_corrupt_record"
 
 
 def _from_json(node: JsonTree, to: Translator) -> Expression:
-    options = _options("from_json", node.fields["options"], ("mode", "columnNameOfCorruptRecord", *_TIMES))
+    options = known_options("from_json", node.fields["options"], ("mode", "columnNameOfCorruptRecord", *TIMES))
     mode = options.get("mode", "PERMISSIVE").upper()
     if mode not in ("PERMISSIVE", "FAILFAST"):
         raise unsupported(f"from_json in mode {mode}", "modes: PERMISSIVE, FAILFAST")
     type_ = type_of(node.fields["schema"])
     _check_read(type_)
     name = options.get("columnnameofcorruptrecord", _DEFAULT_CORRUPT)
-    times = _time_options("from_json", options, node, can_parse)
+    times = time_options("from_json", options, node, can_parse)
     known = pa.types.is_struct(type_) and type_.get_field_index(name) >= 0
     return call("from_json", (to.arg(node, 0),), type_, True, mode=mode, corrupt=name if known else None, **times)
 
@@ -95,17 +96,18 @@ def _check_read(type_: pa.DataType) -> None:
 
 
 def _to_json(node: JsonTree, to: Translator) -> Expression:
-    options = _options("to_json", node.children[0].fields.get("options"), ("ignoreNullFields", *_TIMES))
+    options = known_options("to_json", node.children[0].fields.get("options"), ("ignoreNullFields", *TIMES))
     value = to.arg(node, 1)
     if value.type == VARIANT:
         return call("variant_to_json", (value,), pa.string(), True)
     _check_written(value.type)
     ignore = options.get("ignorenullfields", "true").lower() != "false"
-    times = _time_options("to_json", options, node.children[0], _can_write)
+    times = time_options("to_json", options, node.children[0], can_write)
     return call("to_json", (value,), pa.string(), ignore_nulls=ignore, **times)
 
 
-def _can_write(pattern: str) -> bool:
+def can_write(pattern: str) -> bool:
+    """Whether a pattern of timestamps can be printed."""
     return can_print(pattern.removesuffix(OFFSET))
 
 
@@ -128,10 +130,16 @@ def _check_written(type_: pa.DataType) -> None:
         raise unsupported(f"to_json of {type_to_ddl(type_)}", "cast the interval to STRING")
 
 
+def schema_of(node: JsonTree, to: Translator) -> Expression:
+    """``schema_of_json`` and ``schema_of_csv``, whose arguments are constants: what Catalyst says."""
+    return Literal(str(node.fields["java"].eval(None)), pa.string())
+
+
 JSON_RULES: dict[str, Rule] = {"GetJsonObject": _get_json_object, "JsonToStructs": _from_json}
 
 JSON_INVOKED: dict[str, Rule] = {
     "JsonExpressionUtils.lengthOfJsonArray": _of_all("json_array_length", pa.int32()),
     "StructsToJsonEvaluator.evaluate": _to_json,
+    "SchemaOfJsonEvaluator.evaluate": schema_of,
     "JsonExpressionUtils.jsonObjectKeys": _of_all("json_object_keys", pa.list_(pa.string())),
 }

@@ -41,6 +41,7 @@ CLASSES: dict[str, InZone] = {
     **dict.fromkeys(
         (
             "Cast", "AnsiCast", "FromUnixTime", "GetTimestamp", "JsonToStructs", "MakeTimestamp",
+            "CsvToStructs", "StructsToCsv",
             "MonthsBetween", "PythonUDF", "Sequence", "SpecifiedWindowFrame", "TimestampAdd", "TimestampAddInterval",
             "StructsToJsonEvaluator", "TimestampAddYMInterval", "ToUnixTimestamp", "TruncTimestamp", "UnixTimestamp",
         ),

@@ -27,7 +27,7 @@ BY_GROUP: dict[str, Reason] = {
     "st_funcs": _SPATIAL, "vector_funcs": ("planned", "needs float arithmetic in Spark's order of additions"),
     "avro_funcs": ("planned", "needs the Avro module of Spark"),
     "protobuf_funcs": ("planned", "needs the Protobuf module of Spark"),
-    "xml_funcs": ("planned", "needs Java's XPath"), "csv_funcs": ("planned", "needs Spark's reader of CSV"),
+    "xml_funcs": ("planned", "needs Java's XPath"),
 }  # fmt: skip
 
 REASONS: dict[str, Reason] = {

@@ -58,3 +58,10 @@ GROUP BY e.v;
 
 CREATE MATERIALIZED VIEW j_to AS
 SELECT to_json(named_struct('k', k, 'm', max(i), 'l', collect_list(g))) AS j FROM t GROUP BY k;
+
+CREATE MATERIALIZED VIEW j_csv AS
+SELECT k, to_csv(struct(s, i, day, at, b)) AS c, from_csv(s, 'a string, b int, _corrupt_record string') AS f,
+  from_csv(to_csv(struct(i, s)), 'x int, y string').y AS y, schema_of_csv('1,a') AS z FROM t;
+
+CREATE MATERIALIZED VIEW j_csv_groups AS
+SELECT from_csv(concat_ws(';', g, k), 'g string, k int', map('sep', ';')).g AS g, count(*) AS c FROM t GROUP BY 1;

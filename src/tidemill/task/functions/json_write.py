@@ -75,13 +75,13 @@ def _leaf_texts(array: pa.Array, formats: TimeFormats) -> pa.Array:
     if pa.types.is_boolean(type_):
         return pc.if_else(array, "true", "false")
     if pa.types.is_decimal(type_):
-        return _decimals(array)
+        return decimal_texts(array)
     if pa.types.is_date(type_) or pa.types.is_timestamp(type_):
         return _joined('"', written_times(array, formats), '"')
     return array.cast(pa.string())
 
 
-def _decimals(array: pa.Array) -> pa.Array:
+def decimal_texts(array: pa.Array) -> pa.Array:
     """As ``BigDecimal.toString`` writes them: with an exponent below a millionth."""
     texts = array.cast(pa.string())
     scale = array.type.scale
