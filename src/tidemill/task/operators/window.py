@@ -117,11 +117,13 @@ class WindowOperator(Operator):
 
     def _compared(self, partitions: Keys, held: TableState, sides: Sides) -> Iterable[Output]:
         """What some partitions give; that they fail is known before anything is given."""
+        rows = None
         try:
             rows = self._read(held, partitions, sides)
         except TooLargeError:
             if not in_slices(self.operation):
                 raise
+        if rows is None:
             for _ in self._sliced(partitions[0], held, sides):
                 pass
             return self._sliced(partitions[0], held, sides)
