@@ -21,24 +21,19 @@ class Assemblers:
         self._identities = Identities()
         self._kept: list[tuple[list[ViewDefinition], dict[str, TableSource], Assembler]] = []
 
-    def of(self, views: Iterable[View], tables: Mapping[str, Table]) -> Assembler:
-        """For every epoch. It is the same one again when nothing has changed that plans depend on."""
+    def of(self, views: Iterable[View], tables: Mapping[str, Table], moving: frozenset[str] | None = None) -> Assembler:
+        """For every epoch, or for those with rows of the tables ``moving`` only, as far as small tables go.
+
+        The former is the same one again when nothing has changed that plans depend on.
+        """
         definitions = [v.definition() for v in views]
         sources = {t.name: t.source() for t in tables.values()}
+        if moving is not None:
+            return Assembler(definitions, sources, moving, self._identities)
         at = next((i for i, kept in enumerate(self._kept) if kept[:2] == (definitions, sources)), None)
-        found = (definitions, sources, self._made(definitions, sources)) if at is None else self._kept.pop(at)
+        if at is not None:
+            found = self._kept.pop(at)
+        else:
+            found = (definitions, sources, Assembler(definitions, sources, None, self._identities))
         self._kept = [found, *self._kept[: _MOST - 1]]
         return found[2]
-
-    def moving(self, views: Iterable[View], tables: Mapping[str, Table], moving: frozenset[str]) -> Assembler:
-        """For epochs with rows of these tables, as far as small tables go."""
-        sources = {t.name: t.source() for t in tables.values()}
-        return self._made([v.definition() for v in views], sources, moving)
-
-    def _made(
-        self,
-        definitions: list[ViewDefinition],
-        sources: dict[str, TableSource],
-        moving: frozenset[str] | None = None,
-    ) -> Assembler:
-        return Assembler(definitions, sources, moving, self._identities)

@@ -57,7 +57,6 @@ from tidemill.state.compaction import Policy
 from tidemill.state.expiry import Expiry
 from tidemill.state.memory import share_of_task
 from tidemill.state.version import Run
-from tidemill.task.program import StateTable
 
 _T = TypeVar("_T")
 _ATTEMPTS = 3
@@ -105,6 +104,7 @@ class Coordinator:
             self.catalyst.register(name, self.catalog.described(name)[0])
         self._current: EpochPrograms | None = None
         self._assemblers = Assemblers()
+        self._stored = partial(stored_tables, assemblers=self._assemblers)
         self._outgrown = small_tables.Outgrown(self.settings.broadcast_bytes)
         self._written: tuple[Catalog, dict[str, Any]] | None = None
         self._share = share_of_task(self.settings.memory_bytes, self.spark.sparkContext.defaultParallelism)
@@ -229,8 +229,7 @@ class Coordinator:
             for table in sorted(catalog.tables_read_by(view.root) - catalog.kept_tables()):
                 self._intake.pin(table)
                 self._intake.add_history(table, view.born)
-        self._fresh -= self.catalog.everything.keys() - catalog.everything.keys()
-        self._fresh |= {v.name for v in new}
+        self._fresh = (self._fresh & catalog.everything.keys()) | {v.name for v in new}
         self._intake.keep_history(catalog.histories())
         self._change(self._noting_whole(catalog))
 
@@ -239,14 +238,9 @@ class Coordinator:
 
     def _free(self, catalog: Catalog) -> None:
         """Drop the state of what another catalog has not any more."""
-        if catalog.everything.keys() >= self.catalog.everything.keys() and catalog.former == self.catalog.former:
-            uids = {v.uid for v in catalog.everything.values()}
-            if uids >= {v.uid for v in self.catalog.everything.values()}:
-                return
-        self.version = self.version.drop(self._stored(self.catalog).keys() - self._stored(catalog).keys())
-
-    def _stored(self, catalog: Catalog) -> dict[str, StateTable]:
-        return stored_tables(catalog, self._assemblers)
+        before, after = ({v.uid for v in c.everything.values()} for c in (self.catalog, catalog))
+        if before - after or catalog.former != self.catalog.former:
+            self.version = self.version.drop(self._stored(self.catalog).keys() - self._stored(catalog).keys())
 
     def plan(self, query: str | DataFrame, at: tuple[int, int] = (1, 1)) -> Node:
         """The algebra of a query that stands at a line and column. Errors as :meth:`Catalyst.plan`."""
@@ -289,8 +283,7 @@ class Coordinator:
         self.checkpoint()
 
     def _assembler(self, catalog: Catalog, moving: frozenset[str] | None = None) -> Assembler:
-        views, tables = catalog.active_views(), catalog.tables
-        return self._assemblers.of(views, tables) if moving is None else self._assemblers.moving(views, tables, moving)
+        return self._assemblers.of(catalog.active_views(), catalog.tables, moving)
 
     # -- reading ------------------------------------------------------------------------------------
 
