@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from buffer_under_test import GRACE, Buffer, Clock, Options, forget_open_files
+from buffer_under_test import GRACE, Buffer, Clock, LocalContext, Options, forget_open_files
 from faults import MODES, FaultyPlace
 from model_tables import MULTISET, TABLES, UPSERT, Content, Key, Values, add, read_all, same, stored, to_rows
 
@@ -156,6 +156,39 @@ def opening(directory: Path) -> int:
         buffer.close()
         steps = len(place.faults.steps)
     return steps
+
+
+@pytest.mark.parametrize("method", ["setLocalProperty", "parallelize"])
+def test_a_merge_that_spark_refuses_is_told_and_tried_again(
+    method: str, tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As when Java has ended: the thread of merges says it, and does not end in an error of its own."""
+    story = Story(seed)
+
+    def refuse(*_: object) -> None:
+        raise ConnectionRefusedError("Java has ended")
+
+    for place in places("memory", tmp_path):
+        teller = Teller(place, story)
+        buffer = teller.open()
+        buffer.checkpoint()
+        with monkeypatch.context() as patches:
+            patches.setattr(LocalContext, method, refuse)
+            for _ in range(EPOCHS - 1):
+                epoch = buffer.version.epoch + 1
+                rows = {t: to_rows(w, TABLES[t]) for t, w in story.batches[epoch].items()}
+                buffer.seal(buffer.write(rows, 1), {"epoch": epoch, "token": 0})
+                buffer.compact()
+            (told,) = buffer.failures_of_merges()
+            assert told.startswith("TM1021") and "Java has ended" in told
+            assert buffer.compactor.idle
+        before = sum(len(runs) for runs in buffer.version.tables.values())
+        teller.to_the_end(buffer)
+        buffer.compact()
+        buffer.seal([], {"epoch": EPOCHS + 1, "token": 0})
+        assert buffer.failures_of_merges() == ()
+        assert sum(len(runs) for runs in buffer.version.tables.values()) < before
+        buffer.close()
 
 
 CHANCE = 1.0 if os.environ.get("TIDEMILL_FAULTS") else 0.2

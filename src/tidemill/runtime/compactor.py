@@ -197,7 +197,6 @@ class Compactor:
             self._jobs, self._finished, self._closing = [], [], False
 
     def _work(self) -> None:
-        self._context.setLocalProperty("spark.scheduler.pool", POOL)
         while True:
             with self._lock:
                 wave = [] if self._closing else self._wave()
@@ -229,6 +228,7 @@ class Compactor:
         tasks = [(b.label, [part for _, part in b.slices]) for b in wave]
         work = partial(_rewrite, self._store, tasks, self._policy.run_bytes)
         try:
+            self._context.setLocalProperty("spark.scheduler.pool", POOL)
             found = self._context.parallelize(range(len(tasks)), len(tasks)).mapPartitionsWithIndex(work).collect()
         except Exception as error:  # told in the report of the next epoch; epochs go on with more runs
             return [[_failure(error)] * len(b.slices) for b in wave]
