@@ -174,7 +174,12 @@ def test_refused_dataframes(small: Mill, tmp_path: Path, spark: SparkSession) ->
             t.join(spark.read.csv(str(tmp_path / "t"), schema="k int, s string"), "k").select("k"),
             other.rdd.toDF("k int"),
         ],
-        "TM2105": [t.select(sf.rand().alias("r")), t.limit(2), t.select(sf.current_timestamp().alias("n")), t.sample(0.5)],
+        "TM2105": [
+            t.select(sf.rand().alias("r")),
+            t.limit(2),
+            t.select(sf.current_timestamp().alias("n")),
+            t.sample(0.5),
+        ],
     }
     for number, frames in cases.items():
         for frame in frames:
