@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
@@ -87,7 +88,8 @@ ordinary = st.floats(-1e100, 1e100, allow_subnormal=False).filter(lambda x: x ==
 @given(table=rows(ordinary | st.sampled_from([math.nan, math.inf, -math.inf, 0.1])), weighted=st.booleans())
 def test_double_double_sums(table: list[tuple[int, float | None, int]], weighted: bool) -> None:
     ids, values, weights, grouped = split(table, pa.float64(), weighted)
-    high, low = sum_dd(ids, values, weights, GROUPS)
+    high, low, *huge = sum_dd(ids, values, weights, GROUPS)
+    assert not np.any(huge)
     for group in range(GROUPS):
         finite = [(Fraction(v), w) for v, w in grouped[group] if math.isfinite(v)]
         exact = sum((v * w for v, w in finite), Fraction(0))
@@ -109,13 +111,26 @@ def test_double_double_retraction_leaves_zero(values: list[float], seed: int) ->
     order = np.random.default_rng(seed).permutation(2 * len(values))
     array = pa.array(np.array(values * 2)[order]) if values else pa.array([], pa.float64())
     signs = np.array([1] * len(values) + [-1] * len(values), np.int64)[order]
-    high, _ = sum_dd(np.zeros(len(array), np.int64), array, signs, 1)
+    high, *_ = sum_dd(np.zeros(len(array), np.int64), array, signs, 1)
     assert abs(high[0]) <= sum(map(abs, values)) * 2.0**-98
 
 
-def test_double_double_overflow() -> None:
-    high, low = sum_dd(np.zeros(2, np.int64), pa.array([1e308, 1.0]), np.array([100, 1]), 1)
-    assert (high[0], low[0]) == (math.inf, 0.0)
+LARGEST = sys.float_info.max
+great = st.floats(2.0**900, LARGEST) | st.floats(-LARGEST, -(2.0**900)) | st.sampled_from([2.0**960, LARGEST, 1.0])
+
+
+@settings(max_examples=200, deadline=None)
+@given(table=rows(great), weighted=st.booleans())
+def test_sums_beyond_doubles(table: list[tuple[int, float | None, int]], weighted: bool) -> None:
+    """Sums that no double holds are exact, too: high and low, and units of 2**100."""
+    ids, values, weights, grouped = split(table, pa.float64(), weighted)
+    parts = sum_dd(ids, values, weights, GROUPS)
+    assert np.isfinite(parts).all()
+    for group in range(GROUPS):
+        high, low, units, rest = (Fraction(float(part[group])) for part in parts)
+        exact = sum((Fraction(v) * w for v, w in grouped[group]), Fraction(0))
+        scale = sum((abs(Fraction(v) * w) for v, w in grouped[group]), Fraction(0))
+        assert abs(high + low + 2**100 * (units + rest) - exact) <= scale / 2**98
 
 
 @pytest.mark.parametrize("type_", [pa.float32(), pa.float64(), pa.int32()])
@@ -176,7 +191,7 @@ def test_null_columns_and_wrong_types() -> None:
     assert sum_int64(ids, nulls, None, 1).tolist() == [0]
     assert [part.tolist() for part in sum_i128(ids, nulls, None, 1)] == [[0], [0]]
     assert sum_float(ids, nulls, None, 1).tolist() == [0.0]
-    assert [part.tolist() for part in sum_dd(ids, nulls, None, 1)] == [[0.0], [0.0]]
+    assert [part.tolist() for part in sum_dd(ids, nulls, None, 1)] == [[0.0]] * 4
     assert count_nonnull(ids, nulls, None, 1).tolist() == [0]
     assert [part.tolist() for part in count_special(ids, nulls, None, 1)] == [[0], [0], [0]]
     texts = pa.array(["a", "b"])

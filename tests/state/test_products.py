@@ -57,19 +57,57 @@ def test_double_double_products(seed: int) -> None:
 
     left, right = [pair() for _ in range(500)], [pair() for _ in range(500)]
     for coefficient in (1.0, -1.0, 0.1, -2.5, 0.0):
-        total, rest = np.zeros(500), np.zeros(500)
-        add_product_dd(*np.array(left).T.copy(), *np.array(right).T.copy(), coefficient, total, rest)
+        total = np.zeros((4, 500))
+        add_product_dd(grid(left), grid(right), coefficient, total)
+        assert not total[2:].any()
         for i in range(500):
             a, b = (Fraction(x) + Fraction(y) for x, y in (left[i], right[i]))
             exact = a * b * Fraction(coefficient)
-            assert abs(Fraction(total[i]) + Fraction(rest[i]) - exact) <= abs(exact) / 2**98
+            assert abs(Fraction(total[0, i]) + Fraction(total[1, i]) - exact) <= abs(exact) / 2**98
 
 
 def test_products_beyond_doubles() -> None:
     """Infinite once too large, but never NaN for a factor of zero."""
-    high = np.array([1e200, 1e200, math.inf, math.inf])
-    other = np.array([1e200, -1e200, 0.0, 2.0])
-    total, rest = np.zeros(4), np.zeros(4)
-    add_product_dd(high, np.zeros(4), other, np.zeros(4), 1.0, total, rest)
-    assert total.tolist() == [math.inf, -math.inf, 0.0, math.inf]
-    assert rest.tolist() == [0.0] * 4
+    left = [(1e200, 0.0), (1e200, 0.0), (math.inf, 0.0), (math.inf, 0.0)]
+    right = [(1e200, 0.0), (-1e200, 0.0), (0.0, 0.0), (2.0, 0.0)]
+    total = np.zeros((4, 4))
+    add_product_dd(grid(left), grid(right), 1.0, total)
+    assert total.tolist() == [[0.0] * 4, [0.0] * 4, [math.inf, -math.inf, 0.0, math.inf], [0.0] * 4]
+
+
+def test_products_of_huge_sums(seed: int) -> None:
+    """Sums and products that a double does not hold, while they are less than 2**1120."""
+    rng = random.Random(seed)
+
+    def whole(parts: tuple[float, ...]) -> Fraction:
+        high, low, units, rest = map(Fraction, parts)
+        return high + low + 2**100 * (units + rest)
+
+    def factor(bits: int) -> tuple[float, float, float, float]:
+        high = rng.choice([0.0, rng.choice([-1, 1]) * rng.uniform(1, 2) * 2.0 ** rng.randint(-60, min(bits, 1000))])
+        units = rng.uniform(-2, 2) * 2.0 ** rng.randint(880, 950) if bits > 1000 and rng.random() < 0.7 else 0.0
+        return high, high * rng.choice([0.0, 1e-17]), units, units * rng.choice([0.0, 1e-17])
+
+    bits = [rng.randint(0, 1060) for _ in range(500)]
+    left, right = [factor(b) for b in bits], [factor(1060 - b) for b in bits]
+    start = [factor(1060) for _ in bits]
+    total = grid(start)
+    add_product_dd(grid(left), grid(right), -1.5, total)
+    for i in range(500):
+        product = Fraction(-3, 2) * whole(left[i]) * whole(right[i])
+        size = sum(abs(Fraction(-3, 2) * a * b) for a in terms(left[i]) for b in terms(right[i]))
+        size += sum(map(abs, terms(start[i])))
+        got = whole(tuple(map(float, total[:, i])))
+        assert abs(got - whole(start[i]) - product) <= size / 2**98
+
+
+def terms(parts: tuple[float, ...]) -> tuple[Fraction, Fraction]:
+    high, low, units, rest = map(Fraction, parts)
+    return high + low, 2**100 * (units + rest)
+
+
+def grid(sums: list[tuple[float, ...]]) -> np.ndarray:
+    """Double-doubles, maybe with those in units of 2**100, as they are given to the kernel."""
+    found = np.zeros((4, len(sums)))
+    found[: len(sums[0])] = np.array(sums).T
+    return found

@@ -207,9 +207,10 @@ class Views:
             for accumulator, at, total in zip(output.layout.accumulators, offsets, totals):
                 if accumulator.kind == "sum_exact":
                     total.exact += Fraction(values[at][i]) + Fraction(values[at + 1][i])
-                    total.nans += values[at + 2][i]
-                    total.positive += values[at + 3][i]
-                    total.negative += values[at + 4][i]
+                    total.exact += 2**100 * (Fraction(values[at + 2][i]) + Fraction(values[at + 3][i]))
+                    total.nans += values[at + 4][i]
+                    total.positive += values[at + 5][i]
+                    total.negative += values[at + 6][i]
                 elif accumulator.kind == "sum_i128":
                     total.exact += (values[at][i] & (2**64 - 1)) + values[at + 1][i] * 2**64
                 else:

@@ -21,6 +21,8 @@ from tidemill.state.extremes import take_or_null, winners
 from tidemill.state.words import (
     F64,
     F64_OUT,
+    HUGE,
+    HUGE_UNIT,
     I64,
     I64_OUT,
     U8,
@@ -31,6 +33,7 @@ from tidemill.state.words import (
     Words,
     add_double_double,
     fused_multiply_add,
+    inlined,
     is_valid,
     kernel,
     multiply_high,
@@ -94,35 +97,45 @@ def _sum_float(ids: Ints, values: Floats, weights: Ints, bitmap: Bytes, offset: 
     return totals
 
 
-@kernel(types.Tuple((F64_OUT, F64_OUT)), I64, F64, I64, U8, types.int64, types.int64)
-def _sum_dd(ids: Ints, values: Floats, weights: Ints, bitmap: Bytes, offset: int, groups: int) -> tuple[Floats, Floats]:
+@inlined
+def _add_weighted(hi: float, lo: float, value: float, weight: int) -> tuple[float, float]:
+    """A double-double and ``value * weight``."""
+    if weight == 1 or weight == -1:
+        return add_double_double(hi, lo, value * weight, 0.0)
+    if weight != 0:
+        # A weight of more than 53 bits is two floats. Splitting a small one would add to the rounding:
+        # the halves of -2 are -2**32 and 2**32 - 2.
+        upper = 0.0
+        lower = np.float64(weight)
+        if weight > _EXACT or weight < -_EXACT:
+            upper = np.float64(weight >> 32) * 4294967296.0
+            lower = np.float64(weight & 0xFFFFFFFF)
+        for part in (upper, lower):
+            product = value * part
+            hi, lo = add_double_double(hi, lo, product, fused_multiply_add(value, part, -product))
+    return hi, lo
+
+
+@kernel(types.Tuple((F64_OUT, F64_OUT, F64_OUT, F64_OUT)), I64, F64, I64, U8, types.int64, types.int64)
+def _sum_dd(
+    ids: Ints, values: Floats, weights: Ints, bitmap: Bytes, offset: int, groups: int
+) -> tuple[Floats, Floats, Floats, Floats]:
     highs = np.zeros(groups, np.float64)
     lows = np.zeros(groups, np.float64)
+    huge_highs = np.zeros(groups, np.float64)
+    huge_lows = np.zeros(groups, np.float64)
     for i in range(ids.size):
         value = values[i]
         if not np.isfinite(value) or not is_valid(bitmap, offset, i):
             continue
         group = ids[i]
         weight = weights[i] if weights.size else 1
-        hi = highs[group]
-        lo = lows[group]
-        if weight == 1 or weight == -1:
-            hi, lo = add_double_double(hi, lo, value * weight, 0.0)
-        elif weight != 0:
-            # A weight of more than 53 bits is two floats. Splitting a small one would add to the rounding:
-            # the halves of -2 are -2**32 and 2**32 - 2.
-            upper = 0.0
-            lower = np.float64(weight)
-            if weight > _EXACT or weight < -_EXACT:
-                upper = np.float64(weight >> 32) * 4294967296.0
-                lower = np.float64(weight & 0xFFFFFFFF)
-            for part in (upper, lower):
-                product = value * part
-                error = fused_multiply_add(value, part, -product) if np.isfinite(product) else 0.0
-                hi, lo = add_double_double(hi, lo, product, error)
-        highs[group] = hi
-        lows[group] = lo
-    return highs, lows
+        if abs(value) < HUGE:
+            highs[group], lows[group] = _add_weighted(highs[group], lows[group], value, weight)
+        else:
+            scaled = value / HUGE_UNIT
+            huge_highs[group], huge_lows[group] = _add_weighted(huge_highs[group], huge_lows[group], scaled, weight)
+    return highs, lows, huge_highs, huge_lows
 
 
 @kernel(types.Tuple((I64_OUT, I64_OUT, I64_OUT)), I64, F64, I64, U8, types.int64, types.int64)
@@ -242,16 +255,20 @@ def sum_float(ids: Ints, values: pa.Array, weights: Ints | None, groups: int) ->
     return _sum_float(ids, _floats(values), _weights(weights, ids, values), *validity(values), groups)
 
 
-def sum_dd(ids: Ints, values: pa.Array, weights: Ints | None, groups: int) -> tuple[Floats, Floats]:
+def sum_dd(
+    ids: Ints, values: pa.Array, weights: Ints | None, groups: int
+) -> tuple[Floats, Floats, Floats, Floats]:
     """Sum of value times weight over finite values as double-doubles (about 106 bits).
 
-    Infinities and NaN are left out: :func:`count_special` counts them. Should the finite values overflow, the
-    high part is infinite and the low part 0.
+    Infinities and NaN are left out: :func:`count_special` counts them.
 
     Returns
     -------
     high, low : np.ndarray
-        float64[groups] each; the sum rounded to float64 is ``high``.
+        float64[groups] each, the sum of values less than :data:`~tidemill.state.words.HUGE` in magnitude. Rounded to
+        float64 it is ``high``.
+    huge_high, huge_low : np.ndarray
+        Likewise the sum of the others, in units of :data:`~tidemill.state.words.HUGE_UNIT`. All four are finite.
 
     Raises
     ------
@@ -259,7 +276,7 @@ def sum_dd(ids: Ints, values: pa.Array, weights: Ints | None, groups: int) -> tu
         TM1103 unless the column is of floats or integers.
     """
     if pa.types.is_null(values.type):
-        return np.zeros(groups, np.float64), np.zeros(groups, np.float64)
+        return tuple(np.zeros(groups, np.float64) for _ in range(4))  # type: ignore[return-value]
     return _sum_dd(ids, _floats(values), _weights(weights, ids, values), *validity(values), groups)
 
 

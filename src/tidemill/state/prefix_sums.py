@@ -21,11 +21,21 @@ from numba import types
 from tidemill.state.combining import MergeOp, summable
 from tidemill.state.derived import Arrays, derived
 from tidemill.state.merge import Rows
-from tidemill.state.words import F64, F64_OUT, I64, I64_OUT, Floats, Ints, add_double_double, kernel
-
-I64_GRID = types.Array(types.int64, 2, "C", readonly=True)
-F64_GRID = types.Array(types.float64, 2, "C", readonly=True)
-F64_GRID_OUT = types.Array(types.float64, 2, "C")
+from tidemill.state.words import (
+    F64,
+    F64_GRID,
+    F64_GRID_OUT,
+    F64_OUT,
+    HUGE,
+    HUGE_UNIT,
+    I64,
+    I64_GRID,
+    I64_OUT,
+    Floats,
+    Ints,
+    add_double_double,
+    kernel,
+)
 
 _FAN_OUT = 16
 _TRUSTED = 2.0**-24
@@ -178,12 +188,18 @@ def _add_tree(
         high[p], low[p] = add_double_double(high[p], low[p], hi, lo)
 
 
-def split_specials(values: Floats) -> tuple[Floats, Floats, Ints, Ints, Ints]:
-    """Plain doubles as what an exact sum keeps: high, low, and whether it is NaN, inf, -inf (0 or 1)."""
-    finite = np.isfinite(values)
+def split_specials(values: Floats) -> tuple[Floats, Floats, Floats, Floats, Ints, Ints, Ints]:
+    """Plain doubles as what an exact sum keeps.
+
+    That is high and low, the same of a huge one (see :func:`tidemill.state.accumulate.sum_dd`), and whether it is NaN,
+    inf, -inf (0 or 1).
+    """
     kinds = (np.isnan(values), values == np.inf, values == -np.inf)
     nans, positive, negative = (kind.astype(np.int64) for kind in kinds)
-    return np.where(finite, values, 0.0), np.zeros(len(values)), nans, positive, negative
+    none = np.zeros(len(values))
+    huge = np.isfinite(values) & (np.abs(values) >= HUGE)
+    units = np.where(huge, values, 0.0) / HUGE_UNIT
+    return np.where(np.abs(values) < HUGE, values, 0.0), none, units, none, nans, positive, negative
 
 
 def _prefix_ints(values: Ints) -> Arrays:
@@ -193,6 +209,11 @@ def _prefix_ints(values: Ints) -> Arrays:
     sums = np.zeros(len(values) + 1, np.int64)
     np.cumsum(values, out=sums[1:])
     return (sums,)
+
+
+def _prefix_floats(high: Floats, low: Floats) -> Arrays:
+    """Prefix sums, or an empty array for a column of zeros."""
+    return (_prefix_dd(high, low) if high.any() else np.empty((0, 3)),)
 
 
 class RangeTotals:
@@ -211,7 +232,7 @@ class RangeTotals:
     ----------
     totals : list of tuple of np.ndarray
         Per value one array for ``SUM`` of int64, (high, low) for ``SUM_DD``, (low, high) for ``SUM_I128``. A
-        ``SUM`` of doubles comes as (high, low, NaN, inf, -inf), the last three counted: a NaN before a range
+        ``SUM`` of doubles comes as :func:`split_specials` has it, the last three counted: a NaN before a range
         must not be in its total.
     """
 
@@ -245,7 +266,8 @@ class RangeTotals:
                 values = summable(run.values[at], np.float64)
                 parts = derived(run, ("split", at), lambda v=values: split_specials(v))  # type: ignore[misc]
                 self._add_floats(run, at, parts[:2], lows, highs, totals[:2])
-                for kind, (part, total) in enumerate(zip(parts[2:], totals[2:])):
+                self._add_floats(run, (at, "huge"), parts[2:4], lows, highs, totals[2:4])
+                for kind, (part, total) in enumerate(zip(parts[4:], totals[4:])):
                     self._add_counts(run, (at, kind), part, lows, highs, total)
             else:
                 self._add_counts(run, at, summable(run.values[at], np.int64), lows, highs, totals[0])
@@ -258,12 +280,14 @@ class RangeTotals:
 
     @staticmethod
     def _add_floats(
-        run: Rows, at: int, pair: tuple[Floats, ...], lows: Ints, highs: Ints, totals: tuple[npt.NDArray[Any], ...]
+        run: Rows, name: object, pair: tuple[Floats, ...], lows: Ints, highs: Ints, totals: tuple[npt.NDArray[Any], ...]
     ) -> None:
-        (sums,) = derived(run, ("sums", at), lambda: (_prefix_dd(*pair),))
+        (sums,) = derived(run, ("sums", name), lambda: _prefix_floats(*pair))
+        if not len(sums):
+            return
         rest = _add_dd(sums, pair[0], pair[1], lows, highs, totals[0], totals[1])
         if len(rest):
-            tree = derived(run, ("tree", at), lambda: _sum_tree(*pair))
+            tree = derived(run, ("tree", name), lambda: _sum_tree(*pair))
             _add_tree(tree[0], tree[1], tree[2], rest, lows, highs, *totals)
 
 
@@ -275,5 +299,5 @@ def _dtypes(op: MergeOp, type_: pa.DataType) -> tuple[type[np.float64] | type[np
     if op is not MergeOp.SUM:
         raise ValueError(f"{op.value} has no totals over ranges")
     if pa.types.is_floating(type_):
-        return (np.float64, np.float64, np.int64, np.int64, np.int64)
+        return (np.float64,) * 4 + (np.int64,) * 3
     return (np.int64,)

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numba import types
 
 from tidemill.state.words import (
-    F64,
+    F64_GRID,
+    F64_GRID_OUT,
     F64_OUT,
+    HUGE,
+    HUGE_UNIT,
     I64,
     I64_OUT,
     Floats,
@@ -65,16 +70,39 @@ def multiply_double_double(hi: float, lo: float, hi2: float, lo2: float) -> tupl
     return result, error - (result - product)
 
 
-@kernel(types.void, F64, F64, F64, F64, types.float64, F64_OUT, F64_OUT)
-def add_product_dd(
-    high: Floats, low: Floats, high2: Floats, low2: Floats, coefficient: float, total: Floats, rest: Floats
-) -> None:
-    """Add ``coefficient * left * right`` to each total."""
-    for i in range(high.size):
-        hi, lo = multiply_double_double(high[i], low[i], high2[i], low2[i])
-        if coefficient != 1.0:
-            hi, lo = multiply_double_double(hi, lo, coefficient, 0.0)
-        total[i], rest[i] = add_double_double(total[i], rest[i], hi, lo)
+@inlined
+def _times(hi: float, lo: float, hi2: float, lo2: float, coefficient: float) -> tuple[float, float]:
+    hi, lo = multiply_double_double(hi, lo, hi2, lo2)
+    return multiply_double_double(hi, lo, coefficient, 0.0) if coefficient != 1.0 else (hi, lo)
+
+
+@kernel(types.void, F64_GRID, F64_GRID, types.float64, F64_GRID_OUT)
+def add_product_dd(left: Floats, right: Floats, coefficient: float, total: Floats) -> None:
+    """Add ``coefficient * left * right`` to each total.
+
+    Each is float64[4, n]: high and low of a double-double, and of one in units of ``HUGE_UNIT`` (see
+    :func:`tidemill.state.accumulate.sum_dd`). A product from ``HUGE`` on is added in units, and is infinite from
+    about 2**1124 on.
+    """
+    root = math.sqrt(HUGE_UNIT)
+    for i in range(left.shape[1]):
+        hi, lo = _times(left[0, i], left[1, i], right[0, i], right[1, i], coefficient)
+        if abs(hi) < HUGE:
+            total[0, i], total[1, i] = add_double_double(total[0, i], total[1, i], hi, lo)
+        else:
+            hi, lo = _times(left[0, i] / root, left[1, i] / root, right[0, i] / root, right[1, i] / root, coefficient)
+            total[2, i], total[3, i] = add_double_double(total[2, i], total[3, i], hi, lo)
+        for a, b in ((left, right), (right, left)):
+            if a[2, i] != 0.0:
+                hi, lo = _times(a[2, i], a[3, i], b[0, i], b[1, i], coefficient)
+                if abs(hi) < HUGE / HUGE_UNIT:
+                    hi, lo = hi * HUGE_UNIT, lo * HUGE_UNIT
+                    total[0, i], total[1, i] = add_double_double(total[0, i], total[1, i], hi, lo)
+                else:
+                    total[2, i], total[3, i] = add_double_double(total[2, i], total[3, i], hi, lo)
+        if left[2, i] != 0.0 and right[2, i] != 0.0:
+            hi, lo = _times(left[2, i] * root, left[3, i] * root, right[2, i] * root, right[3, i] * root, coefficient)
+            total[2, i], total[3, i] = add_double_double(total[2, i], total[3, i], hi, lo)
 
 
 @kernel(types.void, I64, I64, I64, I64, types.int64, types.int64, I64_OUT, I64_OUT)

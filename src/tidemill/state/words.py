@@ -37,6 +37,9 @@ I64_OUT = types.Array(types.int64, 1, "C")
 U64_OUT = types.Array(types.uint64, 1, "C")
 F64_OUT = types.Array(types.float64, 1, "C")
 BOOL_OUT = types.Array(types.boolean, 1, "C")
+I64_GRID = types.Array(types.int64, 2, "C", readonly=True)
+F64_GRID = types.Array(types.float64, 2, "C", readonly=True)
+F64_GRID_OUT = types.Array(types.float64, 2, "C")
 
 
 def kernel(result: Any, *arguments: Any) -> Callable[[F], F]:
@@ -206,6 +209,15 @@ def two_sum(a: float, b: float) -> tuple[float, float]:
     total = a + b
     shadow = total - a
     return total, (a - (total - shadow)) + (b - shadow)
+
+
+HUGE = 2.0**960
+"""From this magnitude on, finite values are summed apart, in units of :data:`HUGE_UNIT`.
+
+Sums of 2**63 values below it, and of 2**63 above it in these units, are finite: so a sum that is too large for a double
+comes back when rows are taken back.
+"""
+HUGE_UNIT = 2.0**100
 
 
 @inlined

@@ -6,7 +6,7 @@ change's accumulators are appended and combined when read. The first column is a
 of rows in the group; a group whose number is zero does not exist.
 
 Sums that may see deletions keep more than their result, so that they do not drift: doubles are
-summed as double-double with NaN and the infinities counted apart, 64-bit integers and decimals in
+summed as double-doubles, huge ones apart, with NaN and the infinities counted, 64-bit integers and decimals in
 128 bits, powers of values (for variances) as quad-doubles.
 
 What has no such form (a percentile, the list of a group's values) is *recomputed*: each change of a group reads
@@ -120,7 +120,7 @@ class Accumulator:
         if self.kind == "sum_wide":
             return (_INT64, _INT64, _INT64)
         if self.kind == "sum_exact":
-            return (_FLOAT64, _FLOAT64, _INT64, _INT64, _INT64)
+            return (_FLOAT64,) * 4 + (_INT64,) * 3
         if self.kind == "sum_f64":
             return (_FLOAT64,)
         if self.kind in POWERS:
@@ -146,7 +146,7 @@ class Accumulator:
         if self.kind == "sum_wide":
             return (MergeOp.SUM_I128, MergeOp.SUM)
         if self.kind == "sum_exact":
-            return (MergeOp.SUM_DD, MergeOp.SUM, MergeOp.SUM, MergeOp.SUM)
+            return (MergeOp.SUM_DD,) * 2 + (MergeOp.SUM,) * 3
         if self.kind in POWERS:
             return (MergeOp.SUM_QD,) * POWERS[self.kind] + (MergeOp.SUM, MergeOp.SUM)
         if self.kind == COMOMENTS:

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 
 from tidemill.errors import EvaluationError
 from tidemill.state.columns import column, numbers
+from tidemill.state.words import HUGE_UNIT
 from tidemill.task.accumulators import COMOMENTS, LISTS, ONLY, POWERS, AggregateLayout, Result
 from tidemill.task.comoments import finish_comoments
 from tidemill.task.functions.failures import several_rows
@@ -101,9 +102,22 @@ def _as_float(kind: str, values: Sequence[pa.Array]) -> npt.NDArray[np.float64]:
         return np.where(small, first.astype(np.float64), wide)
     with np.errstate(invalid="ignore", over="ignore"):
         total = first + numbers(values[1])
-    nans, positive, negative = (numbers(v) > 0 for v in values[2:5])
+        high = numbers(values[2])
+        huge = np.flatnonzero(high)
+        if len(huge):
+            units, rest = _two_sum(high[huge], first[huge] / HUGE_UNIT)
+            low = numbers(values[1])[huge] / HUGE_UNIT
+            total[huge] = (units + (rest + (numbers(values[3])[huge] + low))) * HUGE_UNIT
+    nans, positive, negative = (numbers(v) > 0 for v in values[4:7])
     total = np.where(positive, np.inf, np.where(negative, -np.inf, total))
     return np.where(nans | (positive & negative), np.nan, total)
+
+
+def _two_sum(a: npt.NDArray[np.float64], b: npt.NDArray[np.float64]) -> tuple[npt.NDArray[np.float64], ...]:
+    """The sum and its rounding error (Knuth, The Art of Computer Programming, volume 2, 4.2.2, theorem B)."""
+    total = a + b
+    part = total - a
+    return total, (a - (total - part)) + (b - part)
 
 
 def _decimal128(low: npt.NDArray[np.int64], high: npt.NDArray[np.int64], type_: pa.DataType) -> pa.Array:

@@ -33,8 +33,8 @@ Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 
 Factors: TypeAlias = dict[int, tuple[npt.NDArray[Any], ...]]
-"""By accumulator position: (n,) for a count or 64-bit sum, (low, high) for a 128-bit one, (high, low, NaN, inf, -inf)
-for a sum of doubles."""
+"""By accumulator position: (n,) for a count or 64-bit sum, (low, high) for a 128-bit one; for a sum of doubles what
+:func:`tidemill.state.prefix_sums.split_specials` gives."""
 
 COUNTS = ("rows", "count")
 DOUBLES = ("sum_f64", "sum_exact")
@@ -162,12 +162,12 @@ def _as_wide(arrays: tuple[npt.NDArray[Any], ...]) -> tuple[Ints, Ints]:
 def _doubles(
     operation: PairSums, terms: Sequence[Term], left: Factors, right: Factors, rows: int
 ) -> tuple[npt.NDArray[Any], ...]:
-    high, low = np.zeros(rows), np.zeros(rows)
+    total = np.zeros((4, rows))
     specials = np.zeros((3, rows), np.int64)
     for term in terms:
         mine, theirs = left[term.left], right[term.right]
-        add_product_dd(*_as_dd(mine), *_as_dd(theirs), float(term.coefficient), high, low)
-        if len(mine) < 5 and len(theirs) < 5:
+        add_product_dd(_as_dd(mine), _as_dd(theirs), float(term.coefficient), total)
+        if len(mine) < 3 and len(theirs) < 3:
             continue
         kinds = _kind(operation.left, term.left), _kind(operation.right, term.right)
         if kinds[0] in COUNTS:
@@ -185,7 +185,7 @@ def _doubles(
                 continue
             own, other = _any_special(mine), _any_special(theirs)
             specials[0] += own * partners[1] + partners[0] * other - own * other
-    return high, low, *(np.ascontiguousarray(s) for s in specials)
+    return *total, *specials
 
 
 class _Signs:
@@ -193,7 +193,7 @@ class _Signs:
 
     def __init__(self, arrays: tuple[npt.NDArray[Any], ...], values: Ints, above: Ints, below: Ints) -> None:
         none = np.zeros(len(values), np.int64)
-        specials: tuple[Ints, ...] = arrays[2:] if len(arrays) == 5 else (none, none, none)
+        specials: tuple[Ints, ...] = arrays[4:] or (none, none, none)
         self.nans, self.infinite, self.minus_infinite = specials
         self.values = values
         self.above = above - self.nans  # NaN is greater than any number
@@ -220,15 +220,15 @@ def _special_products(left: _Signs, right: _Signs, coefficient: float) -> npt.ND
 
 def _any_special(arrays: tuple[npt.NDArray[Any], ...]) -> Ints | np.int64:
     """How many rows of a sum are NaN or infinite."""
-    if len(arrays) < 5:
+    if not arrays[4:]:
         return np.int64(0)
-    total: Ints = arrays[2] + arrays[3] + arrays[4]
+    total: Ints = arrays[4] + arrays[5] + arrays[6]
     return total
 
 
 def _signed_specials(arrays: tuple[npt.NDArray[Any], ...], counts: Ints, coefficient: float) -> npt.NDArray[np.int64]:
     """NaN, inf and -inf of ``coefficient * value``, each value as often as its count says."""
-    nans, positive, negative = arrays[2:]
+    nans, positive, negative = arrays[4:]
     if coefficient == 0:  # 0 * inf is NaN
         nans, positive, negative = nans + positive + negative, 0 * positive, 0 * negative
     elif coefficient < 0:
@@ -236,9 +236,13 @@ def _signed_specials(arrays: tuple[npt.NDArray[Any], ...], counts: Ints, coeffic
     return np.stack([nans, positive, negative]) * counts
 
 
-def _as_dd(arrays: tuple[npt.NDArray[Any], ...]) -> tuple[Floats, Floats]:
+def _as_dd(arrays: tuple[npt.NDArray[Any], ...]) -> Floats:
+    """A sum as float64[4, n]: high and low, and those of what is huge."""
+    found = np.zeros((4, len(arrays[0])))
     if len(arrays) == 1:
-        return ints_as_dd(np.ascontiguousarray(arrays[0]))
-    if len(arrays) == 2:
-        return wide_as_dd(*map(np.ascontiguousarray, arrays))
-    return np.ascontiguousarray(arrays[0]), np.ascontiguousarray(arrays[1])
+        found[:2] = ints_as_dd(np.ascontiguousarray(arrays[0]))
+    elif len(arrays) == 2:
+        found[:2] = wide_as_dd(*map(np.ascontiguousarray, arrays))
+    else:
+        found[:] = arrays[:4]
+    return found

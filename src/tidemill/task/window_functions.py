@@ -175,8 +175,11 @@ def _slide(accumulator: Accumulator, parts: list[pa.Array], starts: Ints, ends: 
             wide = slide_wide(numbers(first), numbers(parts[len(found) + 1]), starts, ends)
             found += [column(w) for w in wide]
         elif op is MergeOp.SUM_DD:
-            pair = slide_double_doubles(numbers(first), numbers(parts[len(found) + 1]), starts, ends)
-            found += [column(p) for p in pair]
+            high, low = numbers(first), numbers(parts[len(found) + 1])
+            if high.any():
+                found += [column(p) for p in slide_double_doubles(high, low, starts, ends)]
+            else:
+                found += [column(np.zeros(len(starts)))] * 2
         elif op is MergeOp.SUM_QD:
             quads = [numbers(p) for p in parts[len(found) : len(found) + TERMS]]
             found += [column(p) for p in slide_quads(quads, starts, ends)]
