@@ -564,7 +564,7 @@ class Mill:
         snapshot = self._open().snapshot()
         snapshot.check_readable(view, None)
         if sum(r.rows for r in snapshot.runs(snapshot.plan(view))) <= _COUNTED_HERE:
-            return int(snapshot.read(view).num_rows)
+            return sum(part.num_rows for part in snapshot.read_parts(view))
         return int(view_frame(self.spark, snapshot, view).count())
 
     def subscribe(

@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow.compute as pc
 import pytest
 from oracle import Trial, usual_settings, usual_tables
+from pyspark.sql import functions as sf
 from queries import ALL, GROUPS
 
 from tidemill.errors import TidemillError
@@ -196,6 +197,19 @@ def test_older_epochs_and_dataframes(mill_factory: MillFactory, tmp_path: Path, 
         with pytest.raises(TidemillError, match="TM2016") as caught:
             getattr(failing, action)()
         assert "DIVIDE_BY_ZERO" in str(caught.value)
+    other = trial.mill.table("agg")
+    derived = {
+        "filter": failing.filter("r > 0"),
+        "join": other.crossJoin(failing.withColumn("s", sf.col("r") + 1)),
+        "groups": failing.groupBy("r").agg(sf.count("*")).orderBy("r"),
+        "function": failing.na.fill(0),
+        "split": failing.randomSplit([1.0])[0],
+    }
+    for way, made in derived.items():
+        with pytest.raises(TidemillError, match="TM2016"):
+            made.collect()
+        assert vars(failing)["_tidemill_kept"][0] in vars(made)["_tidemill_kept"], f"{way} keeps the files it reads"
+    assert vars(other)["_tidemill_kept"][0] in vars(derived["join"])["_tidemill_kept"]
     answer = trial.mill.query("SELECT count(*) AS n FROM agg JOIN having USING (k)").toArrow()
     assert answer.column("n").to_pylist() == [trial.mill.read("having").filter(_known_keys(trial)).num_rows]
     with pytest.raises(TidemillError, match="TM1031"):

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
+from inspect import isfunction
 from typing import Any
 
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.classic.dataframe import DataFrame
+from pyspark.sql.group import GroupedData
 
 from tidemill.errors import TidemillError
 from tidemill.runtime.session import java_ended, java_has_ended
 
 _ACTIONS = ("collect", "count", "first", "foreach", "foreachPartition", "head", "isEmpty", "show", "tail", "take")
 _CONVERSIONS = ("toArrow", "toPandas")
+_KEPT = "_tidemill_kept"
 
 
 def query_failed(spark: SparkSession, error: Exception) -> TidemillError:
@@ -33,10 +36,35 @@ def query_failed(spark: SparkSession, error: Exception) -> TidemillError:
 
 
 class NumberedFrame(DataFrame):  # type: ignore[misc]  # PySpark does not type this module
-    """A DataFrame whose own actions raise TM2016 where the query fails. The cause of that is Spark's error.
+    """A DataFrame whose actions raise TM2016 where the query fails. The cause of that is Spark's error.
 
-    Hazard: DataFrames that are made of it (by ``filter`` and so on) are Spark's, and so are their errors.
+    DataFrames that its methods make (``filter``, ``join``, ``groupBy(...).agg`` and so on) are of this class, too, and
+    keep what it keeps.
+
+    Hazard: what is made of it by way of a temporary view or a writer is Spark's, and so are the errors.
     """
+
+
+class NumberedGroups(GroupedData):
+    """The groups of a :class:`NumberedFrame`."""
+
+
+def adopted(made: Any, kept: tuple[object, ...]) -> Any:
+    """A DataFrame or its groups as one of these classes, which keeps objects alive; anything else as it is."""
+    if isinstance(made, list):  # of randomSplit
+        return [adopted(part, kept) for part in made]
+    if isinstance(made, DataFrame):
+        made.__class__ = NumberedFrame
+    elif isinstance(made, GroupedData):
+        made.__class__ = NumberedGroups
+    else:
+        return made
+    made.__dict__[_KEPT] = (*made.__dict__.get(_KEPT, ()), *(one for one in kept if one not in _kept(made)))
+    return made
+
+
+def _kept(given: Any) -> tuple[object, ...]:
+    return getattr(given, "__dict__", {}).get(_KEPT, ())
 
 
 def _numbered(method: Callable[..., Any]) -> Callable[..., Any]:
@@ -50,5 +78,19 @@ def _numbered(method: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
-for _name in (*_ACTIONS, *_CONVERSIONS):
-    setattr(NumberedFrame, _name, _numbered(getattr(DataFrame, _name)))
+def _adopting(method: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(method)
+    def call(self: Any, *given: Any, **named: Any) -> Any:
+        kept = dict.fromkeys(one for frame in (self, *given, *named.values()) for one in _kept(frame))
+        return adopted(method(self, *given, **named), tuple(kept))
+
+    return call
+
+
+for _class, _base in ((NumberedFrame, DataFrame), (NumberedGroups, GroupedData)):
+    for _name in dir(_base):
+        _method = getattr(_base, _name)
+        if _class is NumberedFrame and _name in (*_ACTIONS, *_CONVERSIONS):
+            setattr(_class, _name, _numbered(_method))
+        elif not _name.startswith("_") and isfunction(_method):
+            setattr(_class, _name, _adopting(_method))

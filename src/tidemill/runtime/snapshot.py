@@ -207,14 +207,16 @@ class Snapshot:
         Returns
         -------
         pyarrow.Table
-            Columns as :meth:`schema`, duplicates repeated, no particular order. All of it is in memory.
+            Columns as :meth:`schema`, duplicates repeated, no particular order. All of it is in memory, each column
+            in one chunk unless the view has more than 2 GiB.
 
         Raises
         ------
         TidemillError
             TM2012 no such view, TM1030 still being filled, TM1031 epoch not available.
         """
-        return pa.concat_tables(self.read_parts(name, epoch)).combine_chunks()
+        table = pa.concat_tables(self.read_parts(name, epoch))
+        return table.combine_chunks() if table.nbytes < 1 << 31 else table
 
     def read_parts(self, name: str, epoch: int | None = None) -> Iterator[pa.Table]:
         """As :meth:`read`, in tables of at most 65,536 rows that are made when they are asked for; at least one."""

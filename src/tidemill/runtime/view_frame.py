@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from tidemill.errors import TidemillError
 from tidemill.plan.catalyst_frames import check_reads
 from tidemill.runtime.file_status import FILES_SCHEMA, file_parts
-from tidemill.runtime.numbered_frame import NumberedFrame, query_failed
+from tidemill.runtime.numbered_frame import adopted, query_failed
 from tidemill.runtime.snapshot import Snapshot, tables_of
 from tidemill.runtime.tables import ERRORS_SUFFIX
 from tidemill.schema import Schema
@@ -62,11 +62,9 @@ def _frame(
 def pinning(frame: DataFrame, snapshot: Snapshot) -> DataFrame:
     """The frame, keeping a snapshot, and so the files that it reads, for as long as it is there itself.
 
-    What fails when its rows are asked for is a numbered error.
+    So does every frame that is made of it. What fails when its rows are asked for is a numbered error.
     """
-    frame.__class__ = NumberedFrame
-    frame.__dict__["_tidemill_snapshot"] = snapshot
-    return frame
+    return adopted(frame, (snapshot,))
 
 
 def query_views(

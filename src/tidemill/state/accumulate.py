@@ -255,9 +255,7 @@ def sum_float(ids: Ints, values: pa.Array, weights: Ints | None, groups: int) ->
     return _sum_float(ids, _floats(values), _weights(weights, ids, values), *validity(values), groups)
 
 
-def sum_dd(
-    ids: Ints, values: pa.Array, weights: Ints | None, groups: int
-) -> tuple[Floats, Floats, Floats, Floats]:
+def sum_dd(ids: Ints, values: pa.Array, weights: Ints | None, groups: int) -> tuple[Floats, Floats, Floats, Floats]:
     """Sum of value times weight over finite values as double-doubles (about 106 bits).
 
     Infinities and NaN are left out: :func:`count_special` counts them.
