@@ -21,8 +21,8 @@ from tidemill.runtime.session import create_session
 MillFactory = Callable[..., Mill]
 
 for _name in ("SPARK_LAUNCHER_OPTS", "SPARK_SUBMIT_OPTS"):
-    # These processes of Java are short-lived: its second compiler would cost more than it saves
-    os.environ.setdefault(_name, "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+    # Processes of Java are short-lived here: its second compiler costs more than it saves. Room for code saves sweeping
+    os.environ.setdefault(_name, "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=160m")
 
 _LONG = (
     "test_queries.py",

@@ -130,7 +130,12 @@ WRONG = {
         "TM2004",
         ["line 2, column 2", "a()"],
     ),
-    "unsupported": ("@tm.table\ndef a():\n    return tm.read('t').sample(0.5)\n", "TM2103", ["sample", "a()"]),
+    "sample": ("@tm.table\ndef a():\n    return tm.read('t').sample(0.5)\n", "TM2105", ["sample", "a()"]),
+    "unsupported": (
+        "@tm.table\ndef a():\n    return tm.read('t').observe('o', sf.count('*').alias('n'))\n",
+        "TM2103",
+        ["CollectMetrics", "a()"],
+    ),
     "python udf": (
         "@sf.udf('int')\ndef twice(k): return k\ntwice = twice.asNondeterministic()\n"
         "@tm.table\ndef a():\n    return tm.read('t').select(twice('k'))\n",

@@ -45,7 +45,7 @@ class NumberedFrame(DataFrame):  # type: ignore[misc]  # PySpark does not type t
     """
 
 
-class NumberedGroups(GroupedData):
+class NumberedGroups(GroupedData):  # type: ignore[misc]
     """The groups of a :class:`NumberedFrame`."""
 
 
@@ -64,7 +64,8 @@ def adopted(made: Any, kept: tuple[object, ...]) -> Any:
 
 
 def _kept(given: Any) -> tuple[object, ...]:
-    return getattr(given, "__dict__", {}).get(_KEPT, ())
+    kept: tuple[object, ...] = getattr(given, "__dict__", {}).get(_KEPT, ())
+    return kept
 
 
 def _numbered(method: Callable[..., Any]) -> Callable[..., Any]:

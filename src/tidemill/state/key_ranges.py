@@ -20,9 +20,8 @@ from numba import types
 
 from tidemill.state.keys import Keys, group, sort
 from tidemill.state.merge import Rows
-from tidemill.state.prefix_sums import F64_GRID
 from tidemill.state.searching import append_byte, locate_prefixes
-from tidemill.state.words import F64, I64, Bools, Floats, Ints, inlined, kernel
+from tidemill.state.words import F64, F64_GRID, I64, Bools, Floats, Ints, inlined, kernel
 
 I64_GRID_OUT = types.Array(types.int64, 2, "C")
 BOOL_GRID = types.Array(types.boolean, 2, "C", readonly=True)
