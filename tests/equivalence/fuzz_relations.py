@@ -318,7 +318,8 @@ class RelationMaker:
     ) -> Part | None:
         """The first rows that match a row outside, in an order by columns that need not come out; ties are alike.
 
-        Spark itself relies on a sort by one key to keep an order, which it does where no key is NULL.
+        Spark itself relies on a sort by one key to keep an order, which it does where no key is NULL. Those of IN and
+        EXISTS it takes of the rows for all keys, so that the order has the key, too.
         """
         rng = self.rng
         pairs = [
@@ -338,7 +339,8 @@ class RelationMaker:
         if rng.random() < 0.2:
             before.append(ValueMaker(rng, inner.columns).any(1).part)
         ways = ("", "", " DESC", " NULLS LAST", " DESC NULLS FIRST")
-        order = listed([fixed("{}{}", part, rng.choice(ways)) for part in (*before, *(v.part for v, _ in items))])
+        by = (*before, *(v.part for v, _ in items), b.part)
+        order = listed([fixed("{}{}", part, rng.choice(ways)) for part in by])
         chosen = listed([fixed("{} AS {}", v.part, n) for v, n in items])
         limit = fixed(" LIMIT {}", rng.randrange(1, most + 1))
         offset = clause(" OFFSET {}", rng.choice((1, 2))) if rng.random() < 0.2 else fixed("")

@@ -185,9 +185,10 @@ class Run:
         if complete and self._last_answers is not None:
             return dict(self._last_answers)
         changed = {n: t for n, t in self.tables.items() if self._asked.get(n) != seen[n]}
-        views = {n: q for n, q in self.views.items() if n not in self._answers or self._inputs(n) & changed.keys()}
+        asked = [n for n in self.views if n not in self._answers or self._inputs(n) & changed.keys()]
         try:
-            found = self._oracle.answers({n: t.rows(self._events[n]) for n, t in changed.items()}, views)
+            rows = {n: t.rows(self._events[n]) for n, t in changed.items()}
+            found = self._oracle.answers(rows, self.views, asked)
         except Exception as error:
             raise OracleError(str(error)) from error
         self._asked = seen

@@ -90,6 +90,10 @@ class Oracle:
         self._answered |= {name: (views[name], answer) for name, answer in zip(frames, found, strict=True)}
         return {name: self._answered[name][1] for name in views if asked is None or name in asked}
 
+    def name(self, name: str, query: str) -> None:
+        """Let queries that are given later read this one by a name."""
+        _named_apart(self._session.sql(with_sorted_lists(query))).createOrReplaceTempView(name)
+
     def answer(self, query: str) -> pa.Table | str:
         """The rows of a query over what was last given, or what Spark raises, by its first two lines."""
         try:
