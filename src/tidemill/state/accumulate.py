@@ -125,14 +125,14 @@ def _sum_dd(
     huge_highs = np.zeros(groups, np.float64)
     huge_lows = np.zeros(groups, np.float64)
     for i in range(ids.size):
-        value = values[i]
-        if not np.isfinite(value) or not is_valid(bitmap, offset, i):
+        if not is_valid(bitmap, offset, i):
             continue
+        value = values[i]
         group = ids[i]
         weight = weights[i] if weights.size else 1
         if abs(value) < HUGE:
             highs[group], lows[group] = _add_weighted(highs[group], lows[group], value, weight)
-        else:
+        elif np.isfinite(value):
             scaled = value / HUGE_UNIT
             huge_highs[group], huge_lows[group] = _add_weighted(huge_highs[group], huge_lows[group], scaled, weight)
     return highs, lows, huge_highs, huge_lows
