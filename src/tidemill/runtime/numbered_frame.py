@@ -59,7 +59,7 @@ def adopted(made: Any, kept: tuple[object, ...]) -> Any:
         made.__class__ = NumberedGroups
     else:
         return made
-    made.__dict__[_KEPT] = (*made.__dict__.get(_KEPT, ()), *(one for one in kept if one not in _kept(made)))
+    made.__dict__[_KEPT] = tuple({id(one): one for one in (*_kept(made), *kept)}.values())
     return made
 
 
@@ -82,8 +82,8 @@ def _numbered(method: Callable[..., Any]) -> Callable[..., Any]:
 def _adopting(method: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(method)
     def call(self: Any, *given: Any, **named: Any) -> Any:
-        kept = dict.fromkeys(one for frame in (self, *given, *named.values()) for one in _kept(frame))
-        return adopted(method(self, *given, **named), tuple(kept))
+        kept = tuple(one for frame in (self, *given, *named.values()) for one in _kept(frame))
+        return adopted(method(self, *given, **named), kept)
 
     return call
 
