@@ -597,3 +597,12 @@ def _sealed(root: str, epoch: int) -> bool:
         and any(Path(root, "manifest").glob("*.json"))
         and Snapshot.open(root).version.epoch >= epoch
     )
+
+
+def test_a_standard_output_that_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As of ``tidemill query ... >&-``: what is written goes nowhere."""
+    written: list[int] = []
+    monkeypatch.setattr(sys, "stdout", None)
+    monkeypatch.setattr(cli, "app", lambda: written.append(sys.stdout.buffer.write(b"rows")))
+    cli.main()
+    assert written == [4]

@@ -276,8 +276,10 @@ def main() -> None:
     """Entry point: an error goes to standard error with its number, never with a traceback, and the exit code is 1.
 
     TM7013 is any error that has no number of its own. The environment variable TIDEMILL_TRACEBACK shows where it was
-    raised.
+    raised. A command whose standard output was closed before it began writes to nowhere, as it would to ``/dev/null``.
     """
+    if sys.stdout is None:
+        sys.stdout = Path(os.devnull).open("w")  # noqa: SIM115
     try:
         app()
     except TidemillError as error:
@@ -312,8 +314,6 @@ def _fail(error: TidemillError) -> None:
 
 def _close_output() -> None:
     """Nothing is written at exit to where nobody reads, or nothing can be written, any more."""
-    if sys.stdout is None:  # it was closed before the command began
-        return
     try:
         sys.stdout.flush()
     except OSError:

@@ -211,6 +211,13 @@ def test_a_table_is_not_read_directly(small: Mill) -> None:
         small.table("nothing")
 
 
+def test_a_sum_that_does_not_fit_is_named_by_its_number(small: Mill) -> None:
+    small.sql("CREATE MATERIALIZED VIEW o AS SELECT sum(9223372036854775807) AS total FROM t GROUP BY s IS NULL")
+    list(small.drain())
+    with pytest.raises(TidemillError, match=r"^TM2016.*\n.*got: .*Error: TM3002: a sum does not fit its type"):
+        small.table("o").collect()
+
+
 def test_a_dataframe_over_a_relation_that_is_gone(small: Mill) -> None:
     small.sql("CREATE MATERIALIZED VIEW c AS SELECT k, s FROM t")
     frame = small.relation("c").select("k")

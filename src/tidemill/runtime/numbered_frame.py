@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from functools import wraps
 from inspect import isfunction
@@ -19,7 +20,7 @@ from tidemill.runtime.session import java_ended, java_has_ended
 _ACTIONS = ("collect", "count", "first", "foreach", "foreachPartition", "head", "isEmpty", "show", "tail", "take")
 _CONVERSIONS = ("toArrow", "toPandas")
 _KEPT = "_tidemill_kept"
-_NUMBERED = "TidemillError: TM"  # a line of Python's trace that is the error, not the statement that raised it
+_NUMBERED = re.compile(r"Error: TM\d{4}")  # a line of Python's trace that is the error, of any class
 _WRAPPINGS = ("An error occurred while calling", "An exception was thrown from the Python worker")
 
 
@@ -28,7 +29,7 @@ def query_failed(spark: SparkSession, error: Exception) -> TidemillError:
     if java_has_ended(spark.sparkContext):
         return java_ended("while a query ran")
     lines = [line.strip(": ") for line in str(error).splitlines()]
-    numbered = next((line for line in lines if _NUMBERED in line), None)
+    numbered = next((line for line in lines if _NUMBERED.search(line)), None)
     said = (line for line in lines if line and not line.startswith(_WRAPPINGS))
     return TidemillError(
         "TM2016",
