@@ -530,7 +530,7 @@ class Mill:
 
         What is built on it can be given to :meth:`create_view`, unless ``epoch`` was given. The rows of a
         table without PRIMARY KEY or allowOverwrites cannot be read by themselves: executing its DataFrame fails with
-        TM1034.
+        TM2016, which names TM1034.
 
         Raises
         ------

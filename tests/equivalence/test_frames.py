@@ -205,8 +205,8 @@ def test_time_zone_and_evaluation_mode_are_those_of_views(small: Mill, spark: Sp
 
 
 def test_a_table_is_not_read_directly(small: Mill) -> None:
-    with pytest.raises(Exception, match="TM1034"):
-        small.table("t").collect()
+    with pytest.raises(TidemillError, match=r"^TM2016.*\n.*got: .*TidemillError: TM1034"):
+        small.table("t").filter("k > 1").collect()
     with pytest.raises(TidemillError, match="TM2012"):
         small.table("nothing")
 

@@ -61,6 +61,11 @@ VIEWS = {
     "AS n, sum(id) OVER (ORDER BY ts DESC RANGE CAST('1 day 2 hours' AS INTERVAL) PRECEDING) AS s, count(ts) OVER "
     "(ORDER BY ts RANGE BETWEEN CAST('1 day 30 hours' AS INTERVAL) PRECEDING AND "
     "CAST('1 month 1 day 30 hours' AS INTERVAL) FOLLOWING) AS c FROM c",
+    "other_ranges": "SELECT id, count(*) OVER (ORDER BY d RANGE BETWEEN INTERVAL '1' DAY PRECEDING AND CURRENT ROW) a,"
+    " sum(id) OVER (ORDER BY d DESC RANGE BETWEEN INTERVAL '1' YEAR PRECEDING AND INTERVAL '1' YEAR FOLLOWING) AS b,"
+    " sum(id) OVER (ORDER BY id RANGE BETWEEN 7 PRECEDING AND 3 FOLLOWING) AS c, count(*) OVER (ORDER BY tn RANGE "
+    "BETWEEN INTERVAL '5' HOUR PRECEDING AND CURRENT ROW) AS e, count(*) OVER (ORDER BY tn RANGE BETWEEN INTERVAL '1' "
+    "DAY PRECEDING AND INTERVAL '1' DAY FOLLOWING) AS f FROM c",
     "later": "SELECT id, ts + INTERVAL '1' DAY AS a, ts + INTERVAL '1' MONTH AS b, current_timezone() AS z FROM c",
     "json_texts": "SELECT id, to_json(named_struct('ts', ts, 'tn', tn)) AS t FROM c",
 }

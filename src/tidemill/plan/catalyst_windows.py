@@ -316,7 +316,8 @@ def _range_bound(tree: JsonTree, orders: list[JsonTree], inputs: Mapping[int, in
         name = "DateAddYMInterval" if date else "TimestampAddInterval"
     else:
         name = "DateAdd" if date else "Add"
-    bound = translate(JsonTree(name, {"evalMode": "ANSI", "timeZoneId": zone}, (value, offset)), inputs)
+    of_zone = zone if name == "TimestampAddInterval" else None  # dates and numbers are the same in every zone
+    bound = translate(JsonTree(name, {"evalMode": "ANSI", "timeZoneId": of_zone}, (value, offset)), inputs)
     if pa.types.is_decimal(key.type) and bound.type.scale != key.type.scale:
         raise _refused("a RANGE frame over a decimal of this precision", "cast the ORDER BY value to fewer digits")
     return bound

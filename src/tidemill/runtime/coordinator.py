@@ -290,8 +290,8 @@ class Coordinator:
     def relation(self, name: str) -> DataFrame:
         """A table or view as a DataFrame to build queries of, which does not read. TM2012 when there is none."""
         with self._lock:
-            schema, uid = self.catalog.described(name)
-            return unreadable_frame(self.spark, name, struct(self.spark, schema), self.catalyst.mark(name, uid))
+            types, uid = self.catalog.described(name)
+            return pinning(unreadable_frame(self.spark, name, struct(self.spark, types), self.catalyst.mark(name, uid)))
 
     def view_frame(self, session: SparkSession, snapshot: Snapshot, name: str, epoch: int | None = None) -> DataFrame:
         """A view as a DataFrame that can be read and that queries of views can be built of. Errors as reading it."""

@@ -23,18 +23,21 @@ _FAILURES = (PySparkException, Py4JError)
 _UNCONVERTED = (ValueError, TypeError, NotImplementedError, pa.ArrowException)
 """What PySpark and Arrow raise for types that they do not convert."""
 _KEPT = "_tidemill_kept"
+_NUMBERED = "TidemillError: TM"  # a line of Python's trace that is the error, not the statement that raised it
+_WRAPPINGS = ("An error occurred while calling", "An exception was thrown from the Python worker")
 
 
 def query_failed(spark: SparkSession, error: Exception) -> TidemillError:
     """TM2016 for what Spark says of a query that failed while it ran; TM6003 where Java has ended."""
     if java_has_ended(spark.sparkContext):
         return java_ended("while a query ran")
-    lines = [line.strip() for line in str(error).splitlines()]
-    numbered = next((line for line in lines if "TidemillError" in line), None)
+    lines = [line.strip(": ") for line in str(error).splitlines()]
+    numbered = next((line for line in lines if _NUMBERED in line), None)
+    said = (line for line in lines if line and not line.startswith(_WRAPPINGS))
     return TidemillError(
         "TM2016",
         "the query failed while it ran",
-        got=numbered or next(iter(lines), repr(error)),
+        got=numbered or next(said, repr(error)),
         hint="the views are not affected",
     )
 

@@ -59,12 +59,12 @@ def _frame(
     return numbers.mapInArrow(reader.read, schema.all_nullable().to_ddl())
 
 
-def pinning(frame: DataFrame, snapshot: Snapshot) -> DataFrame:
-    """The frame, keeping a snapshot, and so the files that it reads, for as long as it is there itself.
+def pinning(frame: DataFrame, *kept: Snapshot) -> DataFrame:
+    """The frame, keeping snapshots, and so the files that it reads, for as long as it is there itself.
 
     So does every frame that is made of it. What fails when its rows are asked for is a numbered error.
     """
-    return adopted(frame, (snapshot,))
+    return adopted(frame, kept)
 
 
 def query_views(
