@@ -55,7 +55,8 @@ def test_nexmark(mill_factory: Callable[..., Mill], tmp_path: Path, seed: int, d
         mill._coordinator._jobs = LocalJobs()
     trial = ChangeTrial(mill, changes, tmp_path, deletes, sometimes=not _LONG)
     views = {name: query(name, modulus) for name in NAMES}
-    late = rng.sample([name for name in NAMES if name != "q13"], 4)  # the only one that reads side_input
+    others = [name for name in NAMES if name not in ("q03", "q13")]  # with these every table is read from the beginning
+    late = rng.sample(others, 4)
     trial.create({name: views[name] for name in NAMES if name not in late})
     trial.advance()
     trial.create({name: views[name] for name in late})

@@ -197,6 +197,8 @@ def test_older_epochs_and_dataframes(mill_factory: MillFactory, tmp_path: Path, 
         with pytest.raises(TidemillError, match="TM2016") as caught:
             getattr(failing, action)()
         assert "DIVIDE_BY_ZERO" in str(caught.value)
+    with pytest.raises(TidemillError, match="TM2016"):
+        trial.mill.query("SELECT array() AS a FROM agg").toArrow()  # PySpark does not convert it
     other = trial.mill.table("agg")
     derived = {
         "filter": failing.filter("r > 0"),

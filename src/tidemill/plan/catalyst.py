@@ -199,7 +199,8 @@ class Catalyst:
             raise analysis_error(error, text, at) from error
         except Py4JJavaError as error:
             message = str(error.java_exception.getMessage())
-            if not message.startswith("[") or message.startswith("[INTERNAL_ERROR"):
+            unresolved = error.java_exception.getClass().getSimpleName() == "UnresolvedException"
+            if not message.startswith("[") or (message.startswith("[INTERNAL_ERROR") and not unresolved):
                 raise
             got = message.split(" SQLSTATE: ")[0]
             raise TidemillError("TM2004", "the query does not resolve", got=got, hint="") from error

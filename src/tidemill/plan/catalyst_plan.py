@@ -387,9 +387,13 @@ class _PlanReader:
             others = [translate(g, rows.inputs) for g in groups if g is not session]
             node, merged = merge_sessions(rows.node, rows.inputs[_id(session)], others)
             rows = _Bound(node, rows.inputs)
-        child, arguments = self._with_subqueries(rows, inside)
+        child, replaced = self._with_subqueries(rows, [*inside, *groups])
+        arguments, keys = replaced[: len(inside)], replaced[len(inside) :]
         call_of = dict(zip(map(id, inside), arguments, strict=True))
-        columns = [merged[0] if merged and g is session else translate(g, child.inputs) for g in groups]
+        columns = [
+            merged[0] if merged and g is session else translate(key, child.inputs)
+            for g, key in zip(groups, keys, strict=True)
+        ]
         names = [str(g.fields.get("name", f"group{i}")) for i, g in enumerate(groups)]
         inputs = {_id(g): i for i, g in enumerate(groups) if "exprId" in g.fields}
         calls: list[AggregateCall] = []

@@ -8,6 +8,7 @@ from functools import wraps
 from inspect import isfunction
 from typing import Any
 
+import pyarrow as pa
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
@@ -19,6 +20,9 @@ from tidemill.runtime.session import java_ended, java_has_ended
 
 _ACTIONS = ("collect", "count", "first", "foreach", "foreachPartition", "head", "isEmpty", "show", "tail", "take")
 _CONVERSIONS = ("toArrow", "toPandas")
+_FAILURES = (PySparkException, Py4JError)
+_UNCONVERTED = (ValueError, TypeError, NotImplementedError, pa.ArrowException)
+"""What PySpark and Arrow raise for types that they do not convert."""
 _KEPT = "_tidemill_kept"
 _NUMBERED = re.compile(r"Error: TM\d{4}")  # a line of Python's trace that is the error, of any class
 _WRAPPINGS = ("An error occurred while calling", "An exception was thrown from the Python worker")
@@ -72,12 +76,12 @@ def _kept(given: Any) -> tuple[object, ...]:
     return kept
 
 
-def _numbered(method: Callable[..., Any]) -> Callable[..., Any]:
+def _numbered(method: Callable[..., Any], failures: tuple[type[Exception], ...]) -> Callable[..., Any]:
     @wraps(method)
     def call(self: DataFrame, *given: Any, **named: Any) -> Any:
         try:
             return method(self, *given, **named)
-        except (PySparkException, Py4JError) as error:
+        except failures as error:
             raise query_failed(self.sparkSession, error) from error
 
     return call
@@ -96,6 +100,7 @@ for _class, _base in ((NumberedFrame, DataFrame), (NumberedGroups, GroupedData))
     for _name in dir(_base):
         _method = getattr(_base, _name)
         if _class is NumberedFrame and _name in (*_ACTIONS, *_CONVERSIONS):
-            setattr(_class, _name, _numbered(_method))
+            failures = (*_FAILURES, *_UNCONVERTED) if _name in _CONVERSIONS else _FAILURES
+            setattr(_class, _name, _numbered(_method, failures))
         elif not _name.startswith("_") and isfunction(_method):
             setattr(_class, _name, _adopting(_method))

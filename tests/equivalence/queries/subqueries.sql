@@ -70,3 +70,9 @@ SELECT k, i FROM t WHERE i IS NOT NULL ORDER BY abs(i - (SELECT max(i) FROM a)),
 
 CREATE MATERIALIZED VIEW s_rollup AS
 SELECT k, g, count(DISTINCT i) - (SELECT count(*) FROM u) AS d FROM t GROUP BY ROLLUP (k, g);
+
+CREATE MATERIALIZED VIEW s_in_a_group AS
+SELECT k, count(*) AS c, sum(i) AS s, (SELECT max(l) FROM u WHERE w > 0) AS m FROM t GROUP BY ALL;
+
+CREATE MATERIALIZED VIEW s_alone_in_a_group AS
+SELECT (SELECT min(i) FROM t WHERE b) AS m, sum(l) AS s FROM u GROUP BY (SELECT min(i) FROM t WHERE b);
