@@ -22,6 +22,7 @@ REFUSED = {
     "unknown column": (VIEW + "SELECT k, nothing FROM t", "TM2004", "line 1, column 11 of the query: nothing"),
     "unknown column below": (VIEW + "SELECT k\nFROM t\nWHERE x1 > 2", "TM2004", "line 3, column 7 of the query: x1"),
     "unknown table": (VIEW + "SELECT k FROM nowhere", "TM2004", "nowhere"),
+    "nothing to explain": ("EXPLAIN INCREMENTAL", "TM2001", "EXPLAIN INCREMENTAL alone"),
     "what Spark's analyser fails for": (
         VIEW + "SELECT l.x FROM t, LATERAL (SELECT s AS x FROM t u WHERE u.k = t.k ORDER BY grouping(1).k LIMIT 1) l",
         "TM2004",

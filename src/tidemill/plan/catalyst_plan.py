@@ -411,8 +411,11 @@ class _PlanReader:
         reader = AggregateReader(child.inputs, argument, result, False, *rows_of_groups(arguments, child.inputs))
 
         def replaced_calls(node: JsonTree) -> JsonTree:
-            """The expression with each aggregate call replaced by one over the results of calls."""
+            """The expression with aggregate calls replaced by expressions over their results, and groups by columns."""
             if node.name != "AggregateExpression":
+                at = next((i for i, g in enumerate(groups) if _same(node, g)), None)
+                if at is not None:
+                    return translated(Ref(at, columns[at].type, columns[at].nullable), node.fields.get("java"))
                 return JsonTree(node.name, node.fields, tuple(replaced_calls(c) for c in node.children))
             with passing(node):
                 return translated(aggregate(call_of[id(node)], reader), node.fields.get("java"))
@@ -436,6 +439,13 @@ class _PlanReader:
 def _calls(tree: JsonTree) -> list[JsonTree]:
     """The aggregate calls in an expression."""
     return [tree] if tree.name == "AggregateExpression" else [c for child in tree.children for c in _calls(child)]
+
+
+def _same(node: JsonTree, group: JsonTree) -> bool:
+    """Whether an expression is what is grouped by, if that is more than a column: Spark leaves some in both places."""
+    if node.name != group.name or group.name == "AttributeReference":
+        return False
+    return bool(node.fields["java"].semanticEquals(group.fields["java"]))
 
 
 def _is_replicate(tree: JsonTree) -> bool:

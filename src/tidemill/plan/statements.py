@@ -220,7 +220,12 @@ def classify(source: Source) -> Statement | None:
     head = words(source.text, 5)
     names = [w for w, _ in head]
     if names[:2] == ["EXPLAIN", "INCREMENTAL"]:
-        return Explain(source.text[head[1][1] :].strip())
+        query = source.text[head[1][1] :].strip()
+        if not query:
+            raise TidemillError(
+                "TM2001", "the SQL cannot be parsed", got="EXPLAIN INCREMENTAL alone", hint="a SELECT goes behind it"
+            )
+        return Explain(query)
     if names[:2] in (["SHOW", "TABLES"], ["SHOW", "VIEWS"]):
         return Show(names[1].lower())
     if names[:1] in (["DESCRIBE"], ["DESC"]):

@@ -25,6 +25,8 @@ _UNCONVERTED = (ValueError, TypeError, NotImplementedError, pa.ArrowException)
 """What PySpark and Arrow raise for types that they do not convert."""
 _KEPT = "_tidemill_kept"
 _NUMBERED = re.compile(r"Error: TM\d{4}")  # a line of Python's trace that is the error, of any class
+_TRACE = re.compile(r"Traceback \(most recent call last\)")
+_RAISED = re.compile(r"(?!py4j|org\.|java\.)[A-Za-z_][\w.]*(Error|Exception)\b")
 _WRAPPINGS = ("An error occurred while calling", "An exception was thrown from the Python worker")
 
 
@@ -35,10 +37,11 @@ def query_failed(spark: SparkSession, error: Exception) -> TidemillError:
     lines = [line.strip(": ") for line in str(error).splitlines()]
     numbered = next((line for line in lines if _NUMBERED.search(line)), None)
     said = (line for line in lines if line and not line.startswith(_WRAPPINGS))
+    raised = next(filter(_RAISED.match, lines), None) if any(map(_TRACE.match, lines)) else None
     return TidemillError(
         "TM2016",
         "the query failed while it ran",
-        got=numbered or next(said, repr(error)),
+        got=numbered or raised or next(said, repr(error)),
         hint="the views are not affected",
     )
 

@@ -76,3 +76,10 @@ SELECT k, count(*) AS c, sum(i) AS s, (SELECT max(l) FROM u WHERE w > 0) AS m FR
 
 CREATE MATERIALIZED VIEW s_alone_in_a_group AS
 SELECT (SELECT min(i) FROM t WHERE b) AS m, sum(l) AS s FROM u GROUP BY (SELECT min(i) FROM t WHERE b);
+
+CREATE MATERIALIZED VIEW s_of_a_lambda AS
+SELECT o, k FROM (SELECT element_at(transform(array(t.i, t.l), x -> x + 1), 1) AS o, t.k FROM t) v
+WHERE o > (SELECT min(u.w) FROM u WHERE coalesce(v.o, v.o) % 7 = u.l % 7);
+
+CREATE MATERIALIZED VIEW s_of_a_sum AS
+SELECT o, k FROM (SELECT t.i + t.l AS o, t.k FROM t) v WHERE o > (SELECT min(u.w) FROM u WHERE coalesce(v.o, v.o) % 7 = u.l % 7);
