@@ -200,7 +200,7 @@ def test_older_epochs_and_dataframes(mill_factory: MillFactory, tmp_path: Path, 
     with pytest.raises(TidemillError, match="TM2016"):
         trial.mill.query("SELECT array() AS a FROM agg").toArrow()  # PySpark does not convert it
     other = trial.mill.table("agg")
-    with pytest.raises(TidemillError, match="TM2016.*\n.*ZeroDivisionError: "):
+    with pytest.raises(TidemillError, match=r"TM2016.*\n.*ZeroDivisionError: "):
         other.select(sf.udf(lambda k: 1 // 0, "int")("k")).collect()
     derived = {
         "filter": failing.filter("r > 0"),
