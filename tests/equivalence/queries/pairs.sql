@@ -25,7 +25,7 @@ WHERE x.k = y.k AND 0.75 * (SELECT SUM(ABS(t1.i)) FROM t t1) > (SELECT SUM(ABS(t
 GROUP BY x.k;
 
 CREATE MATERIALIZED VIEW p_kinds AS
-SELECT x.g, COUNT(*) AS c, COUNT(x.i) AS ci, COUNT(y.name) AS cn, SUM(x.i) AS si, SUM(x.l) AS sl, SUM(x.m) AS sm,
+SELECT x.g, COUNT(*) AS c, COUNT(x.i) AS ci, COUNT(y.name) AS cn, SUM(x.i) AS si, SUM(x.l % 1099511627776) AS sl, SUM(x.m) AS sm,
        AVG(x.d) AS ad, SUM(y.w) AS sw, AVG(y.l) AS al
 FROM t x JOIN u y ON x.k = y.k GROUP BY x.g;
 
