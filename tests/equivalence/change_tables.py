@@ -203,13 +203,18 @@ class BookRows:
 def books(
     rng: random.Random, directory: Path, count: int, files: int = 3, strange: float = 0.1, brokers: int | None = None
 ) -> list[ChangeTable]:
-    """``bids`` and ``asks`` over one generated trace; some messages have known ids, unknown ids or unknown letters."""
+    """``bids`` and ``asks`` over one generated trace; some messages have known ids, unknown ids or unknown letters.
+
+    Unless nothing is to be strange, at least one has an unknown letter.
+    """
     lines = generate(count, rng.randrange(10**6), resting=max(4, count // 12)).lines().splitlines()
+    unknown = rng.randrange(len(lines)) if strange else None
     for number, line in enumerate(lines):
-        if rng.random() < strange:
+        if number == unknown or rng.random() < strange:
             t, _, action, volume, price = line.split(",")
             known = rng.choice(lines[: number + 1]).split(",")[1]
-            lines[number] = ",".join((t, known, rng.choice((action, "B", "S", "E", "C", "Q")), volume, price))
+            letter = "Q" if number == unknown else rng.choice((action, "B", "S", "E", "C", "Q"))
+            lines[number] = ",".join((t, known, letter, volume, price))
     made = ChangeFiles.cut(rng, directory, lines, files)
     brokers = brokers or rng.choice((1, 3, 10))
 
