@@ -47,6 +47,14 @@ REFUSED = {
     "overflow of constants": (VIEW + "SELECT 2147483647 + 1 AS z, k FROM t", "TM2004", "OVERFLOW"),
     "cast of a constant": (VIEW + "SELECT cast('x' AS INT) AS z, k FROM t", "TM2004", "CAST"),
     # what is not maintained
+    "a plan that is too large": (
+        VIEW
+        + "SELECT k FROM t WHERE CASE "
+        + " ".join(f"WHEN (k, x) NOT IN (SELECT k + {i}, x FROM t) THEN s = '{i}'" for i in range(4))
+        + " END",
+        "TM2902",
+        "20,000 at most",
+    ),
     "limit": (VIEW + "SELECT k FROM t LIMIT 3", "TM2105", "LIMIT 3"),
     "offset": (VIEW + "SELECT k FROM t OFFSET 3", "TM2105", "OFFSET 3"),
     "map of several rows": (VIEW + "SELECT k, (SELECT map(1, s) FROM t) AS m FROM u", "TM2103", "several rows"),

@@ -24,6 +24,7 @@ from tidemill.plan.alter_table import AlterTable, parse_alter_table
 from tidemill.plan.catalyst_python import refused
 from tidemill.plan.catalyst_recursion import RecursionLimits
 from tidemill.plan.catalyst_zones import with_zone
+from tidemill.plan.plan_size import check_size
 from tidemill.plan.statements import CreateTable, CreateView, Query, Source, Statement
 from tidemill.schema import DAY_TIME, YEAR_MONTH, Field, Schema, check_storable, type_from_spark
 from tidemill.task.expressions import Ref
@@ -175,7 +176,8 @@ class Catalyst:
         TidemillError
             TM2001 for a syntax error, TM2004 when a name or type does not resolve, TM2105 for a function
             whose value is not decided by the rows, TM2107 for one of the user's own, TM2017 for a DataFrame
-            of another time zone than the mill, TM21xx for what is not supported yet.
+            of another time zone than the mill, TM21xx for what is not supported yet, TM2902 for a plan that is too
+            large.
         """
         text = query if isinstance(query, str) else ""
         try:
@@ -211,6 +213,7 @@ class Catalyst:
             node = catalyst_plan.read_plan(nodes, self._relations, self._marks, limits=limits)
         except TidemillError as error:
             raise catalyst_places.placed(error, text, at, *_CLAUSES) from error
+        check_size(node)
         fields = node.schema.fields
         for field in fields:
             check_storable(field.type, YEAR_MONTH)
