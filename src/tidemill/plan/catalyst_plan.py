@@ -40,6 +40,7 @@ from tidemill.plan.catalyst_subqueries import ONE_ROW, some_rows, with_subquerie
 from tidemill.plan.catalyst_tree import JsonTree, translated, trees
 from tidemill.plan.catalyst_tree import tree as read_tree
 from tidemill.plan.catalyst_windows import check_decided, follows_rows, read_window
+from tidemill.plan.field_names import columns_renamed
 from tidemill.schema import Field, type_from_spark
 from tidemill.task.expressions import Expression, Literal, Ref
 
@@ -240,14 +241,15 @@ class _PlanReader:
         width = len(first.node.schema)
         for other in children[1:]:
             assert len(other.node.schema) == width
-        return _Bound(Union(tuple(c.node for c in children)), first.inputs)
+        types = first.node.schema.types
+        return _Bound(Union(tuple(columns_renamed(c.node, types) for c in children)), first.inputs)
 
     def _loop(self, tree: JsonTree) -> _Bound:
         """WITH RECURSIVE. Its limit is that of a LIMIT above, which then stops the recursion; -1 is LIMIT ALL."""
         loop, depth, limit = int(tree.fields["id"]), tree.fields["maxDepth"], tree.fields["mostRows"]
         anchor = self.read(tree.children[0]).exact().node
         self._loops[loop] = reference(loop, anchor.schema)
-        step = self.read(tree.children[1]).exact().node
+        step = columns_renamed(self.read(tree.children[1]).exact().node, anchor.schema.types)
         levels = self._limits.levels if depth is None else int(depth)
         rows = self._limits.rows if limit is None else None
         node = recursion(loop, anchor, step, RecursionLimits(levels, rows))

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from tidemill.errors import TidemillError
 from tidemill.plan.catalyst_tree import JsonTree
+from tidemill.plan.field_names import named_alike
 from tidemill.schema import TIMESTAMP, TIMESTAMP_NTZ, type_from_spark, type_to_ddl
 from tidemill.task.expressions import Call, Expression, Literal
 from tidemill.task.functions.time_text import parse_date, parse_timestamp
@@ -90,6 +91,7 @@ def call(
     function: str, args: tuple[Expression, ...], type_: pa.DataType, nullable: bool | None = None, **options: Any
 ) -> Call:
     known = any(arg.nullable for arg in args) if nullable is None else nullable
+    args = named_alike(function, args, type_)
     return Call(function, args, type_, known, tuple(sorted(options.items())))
 
 

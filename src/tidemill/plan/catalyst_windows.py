@@ -24,6 +24,7 @@ from tidemill.plan.catalyst_places import passing
 from tidemill.plan.catalyst_single import single_for
 from tidemill.plan.catalyst_tree import JsonTree, trees
 from tidemill.plan.catalyst_zones import zone_of
+from tidemill.plan.field_names import renamed
 from tidemill.task.expressions import Expression, Literal, Ref, references
 from tidemill.task.window_calls import Bound, Frame, WindowCall
 
@@ -273,6 +274,7 @@ def _shift(function: JsonTree, frame: JsonTree, inputs: Mapping[int, int]) -> Wi
     default = translate(function.children[-1], inputs)
     if isinstance(default, Literal) and default.value is None:
         default = Literal(None, value.type)
+    default = renamed(default, value.type)
     if default.type != value.type:
         raise _refused(f"a default of another type in {function.name.lower()}", "cast it to the type of the value")
     number = _number(frame.children[0])

@@ -53,3 +53,44 @@ SELECT sort_array(array(k, i, NULL)) AS a, array_distinct(array(k, i, k)) AS b, 
 
 CREATE MATERIALIZED VIEW e_top AS
 SELECT array(k, i) AS a FROM t ORDER BY a DESC NULLS LAST LIMIT 5;
+
+-- structs whose fields have other names
+
+CREATE MATERIALIZED VIEW n_other_names AS
+SELECT k, i, coalesce(named_struct('A', nullif(i, 1)), named_struct('a', 2)) AS c,
+       if(i > 1, named_struct('A', i), named_struct('a', 0)) AS f,
+       CASE WHEN i > 5 THEN array(named_struct('A', i)) WHEN i > 2 THEN array(named_struct('a', k)) END AS w,
+       greatest(named_struct('A', i), named_struct('a', 2)) AS g, nvl2(i, named_struct('A', k), named_struct('a', i)) AS n,
+       array(named_struct('A', i), named_struct('a', k), NULL) AS a,
+       concat(array(named_struct('A', i)), array(named_struct('a', k))) AS cc,
+       map(1, named_struct('A', i), 2, named_struct('a', k)) AS m,
+       map_concat(map(1, named_struct('A', i)), map(2, named_struct('a', k))) AS mc
+FROM t;
+
+CREATE MATERIALIZED VIEW n_other_names_in_arrays AS
+SELECT k, i, array_append(array(named_struct('A', i)), named_struct('a', k)) AS aa,
+       array_prepend(array(named_struct('A', i)), named_struct('a', k)) AS ap,
+       array_insert(array(named_struct('A', i)), 1, named_struct('a', k)) AS ai,
+       array_union(array(named_struct('A', i)), array(named_struct('a', k))) AS au,
+       array_except(array(named_struct('A', i)), array(named_struct('a', k))) AS ae,
+       array_intersect(array(named_struct('A', i)), array(named_struct('a', k))) AS ac,
+       array_contains(array(named_struct('A', i)), named_struct('a', k)) AS has,
+       transform(array(1, 2), x -> if(x = k, named_struct('A', i), named_struct('a', x))) AS tr
+FROM t;
+
+CREATE MATERIALIZED VIEW n_other_names_of_a_state AS
+SELECT k, i, aggregate(array(i, k), (0 AS s, 0 AS n), (acc, y) -> (acc.s + y, acc.n + 1)) AS v,
+       aggregate(array(i, k), (0 AS s, 0 AS n), (acc, y) -> (acc.s + y, acc.n + 1), acc -> acc.s / acc.n) AS average
+FROM t;
+
+CREATE MATERIALIZED VIEW n_other_names_below AS
+SELECT named_struct('A', i) AS v FROM t UNION ALL SELECT named_struct('a', k) FROM t;
+
+CREATE MATERIALIZED VIEW n_other_names_once AS
+SELECT named_struct('A', i) AS v, array(named_struct('B', k)) AS w FROM t
+UNION SELECT named_struct('a', l), array(named_struct('b', k)) FROM u;
+
+CREATE MATERIALIZED VIEW n_other_names_compared AS
+SELECT x.k, named_struct('A', x.i) IN (named_struct('a', 2), named_struct('b', 3)) AS b,
+       lag(named_struct('A', x.i), 1, named_struct('a', 0)) OVER (PARTITION BY x.k ORDER BY x.i, x.l, x.d) AS before
+FROM t x WHERE named_struct('p', x.k) IN (SELECT named_struct('q', k) FROM u);
