@@ -7,11 +7,13 @@ import json
 import shutil
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from python_workers import kill_workers
 
+from local_jobs import local
 from tidemill.errors import TidemillError
 from tidemill.mill import Mill
 from tidemill.runtime.snapshot import Snapshot
@@ -20,6 +22,7 @@ from tidemill.state.manifest import ManifestLog
 from tidemill.state.objects import Objects
 from tidemill.state.sst import RunFile
 from tidemill.state.store import RunStore
+from tidemill.task.functions.registry import FUNCTIONS
 
 _SCRIPT = """
 CREATE TABLE t (k INT, v INT) USING csv OPTIONS (path '{data}', maxFilesPerTrigger 1);
@@ -269,3 +272,37 @@ def test_a_path_that_goes_away_for_a_while(mill: Mill, data: Path) -> None:
     assert "TM5042" in said
     data.with_name("away").rename(data)
     assert_goes_on(mill)
+
+
+def test_a_bug_of_a_function_ends_the_views_that_call_it(mill: Mill, monkeypatch: pytest.MonkeyPatch) -> None:
+    local(mill)
+    mill.sql("CREATE MATERIALIZED VIEW reversed AS SELECT k, reverse(CAST(v AS STRING)) AS r FROM t")
+    mill.sql(
+        "CREATE MATERIALIZED VIEW lengths AS SELECT length(r) AS n, COUNT(*) AS c FROM reversed GROUP BY length(r)"
+    )
+    while mill.status()[-1][1] == "filling":
+        assert mill.advance() is not None
+
+    def broken(*_: object) -> None:
+        raise TypeError("no text can be read backwards")
+
+    monkeypatch.setitem(FUNCTIONS, "reverse", replace(FUNCTIONS["reverse"], kernel=broken))
+    report = mill.advance()
+    assert report is not None and report.failed.keys() == {"reversed", "lengths"}
+    assert (
+        "TM3900" in report.failed["reversed"]
+        and "TypeError: no text can be read backwards" in report.failed["reversed"]
+    )
+    assert [s[1] for s in mill.status()] == ["fresh", "fresh", "failed", "failed"]
+    monkeypatch.undo()
+    while mill.advance() is not None:
+        pass
+    assert sums(mill) == after(6)
+    with pytest.raises(TidemillError, match="TM1033"):
+        mill.read("lengths")
+    mill.sql("CREATE OR REPLACE MATERIALIZED VIEW reversed AS SELECT k, reverse(CAST(v AS STRING)) AS r FROM t")
+    while mill.advance() is not None:
+        pass
+    assert [s[1] for s in mill.status()] == ["fresh"] * 4
+    assert mill.read("reversed").num_rows == 12
+    assert sum(mill.read("lengths")["c"].to_pylist()) == 12

@@ -7,12 +7,18 @@ hands out what it holds, and only when it has nothing left does the next one sta
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+import traceback
+from collections.abc import Callable, Iterator
 from enum import Enum
+from functools import partial
+from pathlib import Path
+from typing import TypeVar
 
-from tidemill.errors import EvaluationError
+from tidemill.errors import EvaluationError, TidemillError
 from tidemill.task.functions.sizes import out_of_memory
 from tidemill.task.operator import Context, Operator, Output, SourceOperator
+
+_T = TypeVar("_T")
 
 
 class Pause(Enum):
@@ -78,12 +84,7 @@ class Driver:
         if position in self._broken:
             return
         operator = self.operators[position]
-        started = time.perf_counter()
-        try:
-            operator.add_input(output.item, output.port)
-        except (EvaluationError, MemoryError) as error:
-            self._break(position, error)
-        operator.stats.milliseconds += (time.perf_counter() - started) * 1e3
+        self._call(position, partial(operator.add_input, output.item, output.port))
         operator.stats.rows_in += len(output.item)
         operator.stats.batches += 1
 
@@ -91,13 +92,7 @@ class Driver:
         if position in self._broken:
             return None
         operator = self.operators[position]
-        started = time.perf_counter()
-        output = None
-        try:
-            output = operator.get_output()
-        except (EvaluationError, MemoryError) as error:
-            self._break(position, error)
-        operator.stats.milliseconds += (time.perf_counter() - started) * 1e3
+        output = self._call(position, operator.get_output)
         if output is not None:
             operator.stats.rows_out += len(output.item)
         return output
@@ -105,15 +100,28 @@ class Driver:
     def _start_drain(self, position: int) -> bool:
         if position in self._broken:
             return False
-        operator = self.operators[position]
+        return bool(self._call(position, self.operators[position].start_drain))
+
+    def _call(self, position: int, function: Callable[[], _T]) -> _T | None:
+        """What an operator does; None when it fails there.
+
+        What fails for rows, or for no reason that anyone has thought of, stops the views behind the operator and no
+        others. What cannot be read or written fails the task, and so does every error of a source.
+        """
         started = time.perf_counter()
-        held = False
         try:
-            held = operator.start_drain()
+            return function()
         except (EvaluationError, MemoryError) as error:
             self._break(position, error)
-        operator.stats.milliseconds += (time.perf_counter() - started) * 1e3
-        return held
+        except (TidemillError, OSError, EOFError):
+            raise
+        except Exception as error:
+            if position == 0:
+                raise
+            self._break(position, _bug(error))
+        finally:
+            self.operators[position].stats.milliseconds += (time.perf_counter() - started) * 1e3
+        return None
 
     def _break(self, position: int, error: EvaluationError | MemoryError) -> None:
         """The views behind this operator stop; the rest of the task goes on, so the pipeline still drains."""
@@ -122,3 +130,13 @@ class Driver:
         if isinstance(error, MemoryError):
             error = out_of_memory(f"{type(operator).__name__}: {error}")
         operator.context.failed(operator.step, error)
+
+
+def _bug(error: Exception) -> EvaluationError:
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    return EvaluationError(
+        "TM3900",
+        "an operator met a bug in Tidemill",
+        got=f"{type(error).__name__}: {' '.join(str(error).split())[:300]} ({Path(last.filename).name}:{last.lineno})",
+        hint="please report the query of the view; other views are not affected",
+    )
