@@ -198,7 +198,8 @@ def survive(story: Story, points: Sequence[str], calls: Callable[[str], int]) ->
         mill.advance()
         story.add_files(story.chance.randrange(70, 110))
         lost = story.contents()
-        assert not [name for name, rows in before.items() if lost[name] == rows], "each table has rows to lose"
+        same = [name for name, rows in before.items() if lost[name] == rows]  # their file had no rows, by chance
+        assert len(same) <= len(before) // 10, "nearly each table has rows to lose"
         kill(mill, point, calls(point))
         story.die()
         mill = story.open()
@@ -278,7 +279,7 @@ def _one_codec_each(chance: random.Random) -> list[TableUnderTest]:
     return [t for t in tables if t.codec == "plain" or t in chosen]
 
 
-@pytest.mark.timeout(120 + 20 * KILLS)
+@pytest.mark.timeout(120 + 60 * KILLS)
 def test_killed_at_random(directories: Story) -> None:
     """Splits, partitions and merges of another kind after each kill, and epochs that end anywhere."""
     chance, story = directories.chance, directories

@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from pyspark import RDD
 from python_workers import kill_workers
 
 from local_jobs import local
@@ -306,3 +307,16 @@ def test_a_bug_of_a_function_ends_the_views_that_call_it(mill: Mill, monkeypatch
     assert [s[1] for s in mill.status()] == ["fresh"] * 4
     assert mill.read("reversed").num_rows == 12
     assert sum(mill.read("lengths")["c"].to_pylist()) == 12
+
+
+def test_results_that_do_not_arrive(mill: Mill, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As when Java ends while it hands them out: collect() gives a part of them, and no error."""
+    collect = RDD.collect
+    monkeypatch.setattr(RDD, "collect", lambda rdd: collect(rdd)[:-1])
+    with pytest.raises(TidemillError, match=r"TM1020.*\n.*the results of \d+ tasks of \d+"):
+        mill.advance()
+    assert mill.epoch == 2 and sums(mill) == after(2)
+    monkeypatch.undo()
+    while mill.advance() is not None:
+        pass
+    assert sums(mill) == after(6)

@@ -230,6 +230,8 @@ class Compactor:
         try:
             self._context.setLocalProperty("spark.scheduler.pool", POOL)
             found = self._context.parallelize(range(len(tasks)), len(tasks)).mapPartitionsWithIndex(work).collect()
+            if len(found) < len(tasks):  # Java has ended while it handed them out
+                raise EOFError(f"the results of {len(found)} tasks of {len(tasks)}")
         except Exception as error:  # told in the report of the next epoch; epochs go on with more runs
             return [[_failure(error)] * len(b.slices) for b in wave]
         return [outcomes for _, outcomes in sorted(found, key=lambda pair: pair[0])]

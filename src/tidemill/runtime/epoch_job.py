@@ -76,6 +76,8 @@ class EpochJobs:
             raise _failed(cause.strip(), _AGAIN) from error
         reports = [pickle.loads(data) for _, data in records]
         found = sorted((r for r in reports if isinstance(r, TaskReport)), key=lambda r: (r.depth, r.partition))
+        first = len(shares) if plan.partitions > 1 else 1
+        self._check_complete(len(found), first + (supersteps - 1) * plan.partitions)
         unreadable = []
         for report in found:
             if isinstance(report.error, UnreadableFilesError):
@@ -85,6 +87,13 @@ class EpochJobs:
         if unreadable:
             raise joined(unreadable)
         return found
+
+    def _check_complete(self, reports: int, tasks: int) -> None:
+        """TM1020 when tasks have no report: collect() gives what had come when Java ends while it hands out results."""
+        if reports < tasks and java_has_ended(self._context):
+            raise _failed("Java has ended: it was killed, or had too little memory", _AFTER_JAVA)
+        if reports < tasks:
+            raise _failed(f"the results of {reports} tasks of {tasks}", _AGAIN)
 
     def _start(self, partitions: int) -> RDD[int]:
         if partitions not in self._numbers:

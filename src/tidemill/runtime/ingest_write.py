@@ -76,8 +76,9 @@ class Ingest:
         folder = held.log.attempt()
         writer = BatchWriter(held.log.objects, folder, held.table.format, held.table.source().schema.to_arrow())
         try:
-            found = chosen.mapInArrow(writer, WRITTEN).collect()
-        except (PySparkException, Py4JError, OSError) as error:
+            # collect() would give a part of the names, without an error, when Java ends meanwhile
+            found = chosen.mapInArrow(writer, WRITTEN).toArrow().to_pylist()
+        except (PySparkException, Py4JError, OSError, EOFError) as error:
             _remove(held, folder)
             raise _not_written(held.table, error) from None  # Spark's trace, of hundreds of lines, says no more
         except BaseException:

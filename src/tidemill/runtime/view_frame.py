@@ -121,7 +121,7 @@ def fetch(frame: DataFrame) -> pa.Table:
     """
     try:
         return frame.toArrow()
-    except (PySparkException, Py4JError, OSError) as error:
+    except (PySparkException, Py4JError, OSError, EOFError) as error:
         raise query_failed(frame.sparkSession, error) from error
 
 
