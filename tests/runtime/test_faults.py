@@ -11,7 +11,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from pyspark import RDD
+from py4j.protocol import Py4JNetworkError
+from pyspark import RDD, Broadcast
 from python_workers import kill_workers
 
 from local_jobs import local
@@ -320,3 +321,14 @@ def test_results_that_do_not_arrive(mill: Mill, monkeypatch: pytest.MonkeyPatch)
     while mill.advance() is not None:
         pass
     assert sums(mill) == after(6)
+
+
+def test_tasks_name_their_program_without_java(mill: Mill, monkeypatch: pytest.MonkeyPatch) -> None:
+    """PySpark prints the trace of what fails while it pickles a function, so nothing there may ask a Java that ends."""
+
+    def ended(self: object) -> None:
+        raise Py4JNetworkError("Answer from Java side is empty")
+
+    monkeypatch.setattr(Broadcast, "__reduce__", ended)
+    assert mill.advance() is not None
+    assert sums(mill) == after(3)

@@ -10,6 +10,7 @@ from functools import partial
 
 from py4j.protocol import Py4JError
 from pyspark import RDD, Broadcast, SparkContext
+from pyspark.core.broadcast import _from_id
 from pyspark.errors import PySparkException
 
 from tidemill.errors import TidemillError
@@ -155,7 +156,20 @@ def run_certainly(
 
 def broadcast_program(context: SparkContext, program: Program) -> Broadcast[Program]:
     """Send a program to the workers once, for as many epochs as it lasts."""
-    return context.broadcast(program)
+    return _Sent(context, program)
+
+
+class _Sent(Broadcast[Program]):  # type: ignore[misc]
+    """A broadcast that functions name without a question to Java: one without an answer would print its trace."""
+
+    def __init__(self, context: SparkContext, program: Program) -> None:
+        self._registry = context._pickled_broadcast_vars
+        super().__init__(context, program, self._registry)
+        self._name = self._jbroadcast.id()
+
+    def __reduce__(self) -> tuple[Callable[[int], Broadcast[Program]], tuple[int]]:
+        self._registry.add(self)
+        return _from_id, (self._name,)
 
 
 def _first(plan: EpochPlan, shares: Sequence[bytes], index: int, numbers: Iterable[int]) -> Iterator[Record]:
