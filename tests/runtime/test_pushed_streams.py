@@ -320,7 +320,7 @@ MESSAGES: tuple[Callable[..., bytes], ...] = (
 """Of the three tables of ``stream_mill.py``."""
 
 
-@pytest.mark.timeout(200 + 30 * KILLS)
+@pytest.mark.timeout(200 + 90 * KILLS)
 def test_crash_at_any_moment(mill_factory: MillFactory, tmp_path: Path, seed: int) -> None:
     """Of each connection there is a beginning, each message once, and all that any sealed epoch had shown."""
     chance = random.Random(seed)
