@@ -24,7 +24,7 @@ import tidemill as tm
 from benchmarks.measuring import heading, run_side, table, verdict, workspace
 from benchmarks.number_files import DDL, write_files, write_numbers
 from benchmarks.tidemill_side import create_table
-from tidemill.runtime.report import EpochReport
+from tidemill.runtime.epoch.report import EpochReport
 
 GOAL_TIME = 1.3
 GOAL_EPOCHS = 1.2

@@ -23,14 +23,14 @@ import numpy as np
 import pyarrow as pa
 
 from benchmarks.measuring import heading, run_side, table, workspace
-from tidemill.runtime.uploads import buffered
-from tidemill.state.compaction import Policy, choose, conflict
-from tidemill.state.keys import KeyColumn, encode
-from tidemill.state.merge import MergeOp, consolidate
-from tidemill.state.objects import Objects
-from tidemill.state.rewriting import rewrite, rewrites
-from tidemill.state.store import RunStore
-from tidemill.state.version import Run, Version
+from tidemill.runtime.durability.uploads import buffered
+from tidemill.state.keys.keys import KeyColumn, encode
+from tidemill.state.merge.merge import MergeOp, consolidate
+from tidemill.state.store.compaction import Policy, choose, conflict
+from tidemill.state.store.rewriting import rewrite, rewrites
+from tidemill.state.store.store import RunStore
+from tidemill.state.versions.objects import Objects
+from tidemill.state.versions.version import Run, Version
 
 KEY = (KeyColumn(pa.int64()),)
 OPS = (MergeOp.SUM, MergeOp.LAST)

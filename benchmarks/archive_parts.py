@@ -19,7 +19,7 @@ from backports import zstd
 from benchmarks.measuring import heading, run_side, table, verdict, workspace
 from benchmarks.number_files import DDL, write_numbers
 from benchmarks.tidemill_side import open_mill
-from tidemill.runtime import progress
+from tidemill.runtime.files import progress
 
 ROWS = 1_000_000
 """Of each member or frame: 28 MB."""

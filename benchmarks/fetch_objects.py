@@ -17,7 +17,7 @@ import numpy as np
 
 from benchmarks.measuring import heading, table, verdict
 from benchmarks.slow_s3 import slow_s3
-from tidemill.sources.place import place_of, reader_of
+from tidemill.sources.location import place_of, reader_of
 from tidemill.sources.small_objects import SmallObjects
 from tidemill.sources.split import Split
 

@@ -21,8 +21,8 @@ from benchmarks.measuring import heading, run_side, table, verdict, workspace
 from benchmarks.tpch import queries
 from benchmarks.tpch.changes import OPERATION, Changes, ddl, generate, stream
 from benchmarks.tpch.more_views import MORE_VIEWS
-from tidemill.runtime.report import EpochReport
-from tidemill.runtime.session import create_session
+from tidemill.runtime.epoch.report import EpochReport
+from tidemill.runtime.spark.session import create_session
 
 GOAL = 10.0
 WARM_UP = 4

@@ -15,7 +15,7 @@ from benchmarks.measuring import heading, run_side, table, verdict, workspace
 from tidemill.config import Settings
 from tidemill.exchange.trace import main as write_trace
 from tidemill.mill import Mill
-from tidemill.runtime.session import create_session
+from tidemill.runtime.spark.session import create_session
 
 GOAL = 200_000.0
 QUERIES = {

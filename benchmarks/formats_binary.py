@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from benchmarks.measuring import heading, table
-from tidemill.formats.codecs import Decoded
+from tidemill.formats.reading.codecs import Decoded
 from tidemill.formats.registry import lookup
 from tidemill.schema import Field, Schema
 

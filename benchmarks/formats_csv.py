@@ -34,7 +34,7 @@ import tidemill.formats
 from benchmarks.measuring import heading, table, verdict, workspace
 from tidemill.formats.csv.format import CsvFormat
 from tidemill.formats.csv.rows import RowBuilder
-from tidemill.formats.line_ends import NO_BYTE, scan_row_ends
+from tidemill.formats.text.line_ends import NO_BYTE, scan_row_ends
 from tidemill.formats.values.field_text import TextRules
 from tidemill.schema import TIMESTAMP_NTZ, Field, Schema
 

@@ -20,13 +20,13 @@ import pyarrow as pa
 
 from benchmarks.formats_csv import cases
 from benchmarks.measuring import heading, table, verdict
-from tidemill.formats.byte_masks import load_word
 from tidemill.formats.csv.format import CsvFormat
 from tidemill.formats.csv.index import MARK_SLACK, find_marks
 from tidemill.formats.csv.rows import RowBuilder
-from tidemill.formats.line_ends import scan_row_ends
-from tidemill.formats.values.digits import digits_value, word_value
-from tidemill.formats.values.floats import _short_decimal
+from tidemill.formats.text.line_ends import scan_row_ends
+from tidemill.formats.values.numbers.digits import digits_value, word_value
+from tidemill.formats.values.numbers.floats import _short_decimal
+from tidemill.kernels.byte_masks import load_word
 
 BUFFER = 1 << 20
 

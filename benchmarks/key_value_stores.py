@@ -17,14 +17,14 @@ import numpy as np
 import pyarrow as pa
 
 from benchmarks.turns import Clock
-from tidemill.state import lookup
-from tidemill.state.compaction import Policy, choose
-from tidemill.state.keys import KeyColumn, Keys, encode, sort
-from tidemill.state.merge import MergeOp, consolidate
-from tidemill.state.objects import Objects
-from tidemill.state.rewriting import rewrite, rewrites
-from tidemill.state.store import RunStore
-from tidemill.state.version import Version
+from tidemill.state.keys.keys import KeyColumn, Keys, encode, sort
+from tidemill.state.lookup import lookup
+from tidemill.state.merge.merge import MergeOp, consolidate
+from tidemill.state.store.compaction import Policy, choose
+from tidemill.state.store.rewriting import rewrite, rewrites
+from tidemill.state.store.store import RunStore
+from tidemill.state.versions.objects import Objects
+from tidemill.state.versions.version import Version
 
 POLICY = Policy()
 _SPREAD = 0x9E3779B97F4A7C15

@@ -62,18 +62,18 @@ def _megabytes() -> float:
 def of_objects(names: int, latency: float, rounds: int, everything: bool) -> dict[str, Any]:
     """One side: what a refresh costs when so many names are new, and memory."""
     from tidemill.objectstore.connection import Connection
-    from tidemill.runtime.listed_files import FilePolicy, ListedFiles
-    from tidemill.runtime.listing import PlaceList
-    from tidemill.runtime.progress import Limits
-    from tidemill.runtime.sealed_tables import SealedTables
+    from tidemill.runtime.durability.sealed_tables import SealedTables
+    from tidemill.runtime.files.listed_files import FilePolicy, ListedFiles
+    from tidemill.runtime.files.progress import Limits
+    from tidemill.runtime.intake.listing import PlaceList
     from tidemill.sources import object_listing
-    from tidemill.sources.place import Place
+    from tidemill.sources.location import Place
     from tidemill.sources.split import SplitResult
-    from tidemill.state.merge import merge
-    from tidemill.state.objects import Objects
-    from tidemill.state.sst import Part
-    from tidemill.state.store import RunStore, default_buffer
-    from tidemill.state.version import Version
+    from tidemill.state.merge.merge import merge
+    from tidemill.state.runs.sst import Part
+    from tidemill.state.store.store import RunStore, default_buffer
+    from tidemill.state.versions.objects import Objects
+    from tidemill.state.versions.version import Version
 
     bucket = Bucket(0, 0.0)
     object_listing._chunks = lambda store, directory, start, connection: bucket.pages(start)

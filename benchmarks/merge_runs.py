@@ -21,8 +21,8 @@ import pyarrow.compute as pc
 
 from benchmarks.key_value_stores import key_bytes, key_words
 from benchmarks.measuring import heading, table, verdict
-from tidemill.state.keys import KeyColumn, encode
-from tidemill.state.merge import MergeOp, Rows, consolidate, merge
+from tidemill.state.keys.keys import KeyColumn, encode
+from tidemill.state.merge.merge import MergeOp, Rows, consolidate, merge
 
 GOAL = 3.0
 OPS = [MergeOp.SUM, MergeOp.SUM]

@@ -60,9 +60,9 @@ def epochs(size: int, changes: int, count: int, side: Side) -> dict[str, Any]:
 
 def tidemill(work: str, size: int, changes: int, count: int) -> dict[str, Any]:
     """The operator over run files: one of the loaded rows, and one more per epoch."""
-    from tidemill.state.keys import KeyColumn, encode
-    from tidemill.state.merge import Rows, consolidate
-    from tidemill.state.store import RunStore
+    from tidemill.state.keys.keys import KeyColumn, encode
+    from tidemill.state.merge.merge import Rows, consolidate
+    from tidemill.state.store.store import RunStore
     from tidemill.task.accumulators import Accumulator, AggregateLayout
     from tidemill.task.build import build
     from tidemill.task.program import Comparison, GroupPartial, PairSums, StateTable, Term

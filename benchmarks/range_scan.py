@@ -1,9 +1,9 @@
 """Scans of key ranges over several runs against RocksDB and LMDB, one core: ``python -m benchmarks.range_scan``.
 
 Keys are random; a range is what starts with given bytes. Few long ranges, and many short ones at once. The state table
-answers a batch of ranges with one call (:func:`tidemill.state.lookup.scan_prefix`) whose result is Arrow columns; the
-others walk an iterator or cursor and keep the values in a list. Stores take turns as in ``state_store``; answers must
-be equal. Load, then overwritten rows in several batches, so that there are several runs to merge.
+answers a batch of ranges with one call (:func:`tidemill.state.lookup.lookup.scan_prefix`) whose result is Arrow
+columns; the others walk an iterator or cursor and keep the values in a list. Stores take turns as in ``state_store``;
+answers must be equal. Load, then overwritten rows in several batches, so that there are several runs to merge.
 """
 
 from __future__ import annotations

@@ -18,10 +18,11 @@ import numpy as np
 import pyarrow as pa
 
 from benchmarks.measuring import heading, run_side, table, verdict, workspace
-from tidemill.state import lookup, sst
-from tidemill.state.keys import KeyColumn, encode
-from tidemill.state.merge import MergeOp, consolidate
-from tidemill.state.sst import RunFile
+from tidemill.state.keys.keys import KeyColumn, encode
+from tidemill.state.lookup import lookup
+from tidemill.state.merge.merge import MergeOp, consolidate
+from tidemill.state.runs import sst
+from tidemill.state.runs.sst import RunFile
 
 TABLES = 5
 SECTION_ROWS = 500_000

@@ -18,12 +18,12 @@ import numpy as np
 from benchmarks.formats_csv import Case, cases
 from benchmarks.measuring import heading, table, verdict
 from tidemill.formats.base import RowReader
-from tidemill.formats.feeding import feed, file_bytes, open_split
-from tidemill.formats.line_ends import OPEN, scan_row_ends
-from tidemill.formats.line_split import LineSplitReader
-from tidemill.formats.malformed import Mode
+from tidemill.formats.reading.feeding import feed, file_bytes, open_split
 from tidemill.formats.registry import lookup
-from tidemill.formats.unordered import BUFFER_BYTES, UnorderedReader, in_order, read_unordered
+from tidemill.formats.rows.malformed import Mode
+from tidemill.formats.text.line_ends import OPEN, scan_row_ends
+from tidemill.formats.text.line_split import LineSplitReader
+from tidemill.formats.unordered.reader import BUFFER_BYTES, UnorderedReader, in_order, read_unordered
 
 ROUNDS = 7
 SMALL_BUFFER = 64 * 1024
@@ -125,7 +125,7 @@ class SlowFile:
         self._position = 0
 
     def open(self, position: int) -> None:
-        """See :class:`tidemill.formats.range_reads.RangeFile`; so for the others."""
+        """See :class:`tidemill.formats.reading.range_reads.RangeFile`; so for the others."""
         self._position = position
 
     def fill(self) -> Any:

@@ -149,10 +149,10 @@ def connect_idle(port: str, connections: str) -> None:
 
 def idle(work: str, connections: int) -> dict[str, Any]:
     """Bytes for each idle socket, and processor seconds that they take in a second."""
-    from tidemill.sources.streams.endpoints import parse_endpoints
-    from tidemill.sources.streams.inlet import Inlet, InletOptions
-    from tidemill.sources.streams.reader import StreamReader
-    from tidemill.sources.streams.spool import Spool
+    from tidemill.sources.sockets.endpoints import parse_endpoints
+    from tidemill.sources.sockets.inlet import Inlet, InletOptions
+    from tidemill.sources.sockets.reader import StreamReader
+    from tidemill.sources.sockets.spool import Spool
 
     count = min(connections, _more_files() - _SPARE_FILES)
     reader = StreamReader()
@@ -178,8 +178,8 @@ def idle(work: str, connections: int) -> dict[str, Any]:
 
 def framers(rows: int) -> dict[str, float]:
     """Rows a second, by what they are written as; the best of several times."""
-    from tidemill.sources.streams.connections import READ_BYTES
-    from tidemill.sources.streams.framing import Framing, RecordFraming, RowFraming
+    from tidemill.sources.sockets.connections import READ_BYTES
+    from tidemill.sources.sockets.framing import Framing, RecordFraming, RowFraming
 
     values = [(n % 2000, n, 1_700_000_000_000_000_000 + 1000 * n) for n in range(rows)]
     packed = [struct.pack("<Biqq", 0, *v) for v in values]

@@ -16,9 +16,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidemill.state import accumulate, lookup
-from tidemill.state.keys import KeyColumn, Keys, decode, encode, group, hash64, prefix, sort
-from tidemill.state.merge import MergeOp, Rows, consolidate, merge
+from tidemill.state.folds import accumulate
+from tidemill.state.keys.keys import KeyColumn, Keys, decode, encode, group, hash64, prefix, sort
+from tidemill.state.lookup import lookup
+from tidemill.state.merge.merge import MergeOp, Rows, consolidate, merge
 
 SMALL = "--small" in sys.argv
 ROWS, RUN_ROWS, REPEATS = (20_000, 10_000, 2) if SMALL else (500_000, 250_000, 9)

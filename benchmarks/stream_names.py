@@ -17,11 +17,11 @@ from typing import Any
 from pyspark.sql.types import LongType, StructField, StructType
 
 from benchmarks.measuring import heading, run_side, table, verdict, workspace
-from tidemill.runtime.data_reader import Piece, TidemillReader
-from tidemill.runtime.data_source import TidemillSource
-from tidemill.runtime.data_stream import TidemillStreamReader
-from tidemill.runtime.stream_history import StreamHistory
 from tidemill.sources.file_info import FileInfo
+from tidemill.spark_source.data_reader import Piece, TidemillReader
+from tidemill.spark_source.data_source import TidemillSource
+from tidemill.spark_source.data_stream import TidemillStreamReader
+from tidemill.spark_source.stream_history import StreamHistory
 
 GOAL = 200.0
 SIDES = ("read before", "read before, all at once", "waiting")

@@ -79,7 +79,7 @@ def rows_of(count: int) -> pa.Table:
 
 def _expression(spark: SparkSession, sql: str, names: list[str], types: list[pa.DataType]) -> Expression:
     """Spark's optimised expression, as Tidemill evaluates it."""
-    from tidemill.plan.catalyst_expressions import read_plan, translate, tree
+    from tidemill.plan.catalyst.expressions.expressions import read_plan, translate, tree
     from tidemill.task.expressions import Ref, substitute
 
     *projects, leaf = read_plan(spark.sql(f"SELECT {sql} AS r FROM empty")._jdf.queryExecution().optimizedPlan())

@@ -18,7 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 import tidemill as tm
 from tidemill.config import Settings
-from tidemill.runtime.session import create_session
+from tidemill.runtime.spark.session import create_session
 
 SCRIPT = """
 CREATE TABLE readings (sensor INT, celsius DOUBLE, note STRING) USING arrow OPTIONS (path 'ingest://');

@@ -39,7 +39,7 @@ def tidemill(*arguments: str, environment: dict[str, str] | None = None) -> Fini
 
 def here(*arguments: str) -> Finished:
     """The command in this process: its output, and the exit code it would have."""
-    from tidemill import cli
+    from tidemill.cli import commands as cli
 
     out, err = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True) for _ in range(2))
     code: object = 0

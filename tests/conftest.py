@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 
 from tidemill.config import Settings
 from tidemill.mill import Mill
-from tidemill.runtime.session import create_session
+from tidemill.runtime.spark.session import create_session
 
 MillFactory = Callable[..., Mill]
 

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from tidemill.runtime.catalog import Catalog
-from tidemill.state.keys import KeyColumn, encode, sort
-from tidemill.state.manifest import ManifestLog
-from tidemill.state.merge import MergeOp, Rows
-from tidemill.state.objects import Objects
-from tidemill.state.store import RunStore, default_buffer
-from tidemill.state.version import Run, Version
+from tidemill.runtime.catalog.catalog import Catalog
+from tidemill.state.keys.keys import KeyColumn, encode, sort
+from tidemill.state.merge.merge import MergeOp, Rows
+from tidemill.state.store.store import RunStore, default_buffer
+from tidemill.state.versions.manifest import ManifestLog
+from tidemill.state.versions.objects import Objects
+from tidemill.state.versions.version import Run, Version
 
 PLACES = ("directory", "memory", "s3")
 CATALOG = {"catalog": Catalog().to_json(), "fresh": [], "history": [], "static": {}, "filling": {}}

@@ -24,10 +24,11 @@ import pytest
 from pyspark.sql import SparkSession
 
 from commands import Finished, tidemill
-from tidemill import cli, progress_display
+from tidemill.cli import commands as cli
+from tidemill.cli import progress_display
 from tidemill.errors import TidemillError
 from tidemill.mill import Mill
-from tidemill.runtime.snapshot import Snapshot
+from tidemill.runtime.read.snapshot import Snapshot
 
 SCRIPT = """
 CREATE TABLE prices (item STRING, price DOUBLE, day DATE) USING csv
@@ -519,7 +520,7 @@ def test_not_finite_numbers_are_valid_json(command: Callable[..., Finished], tmp
 def test_sigterm_finishes_the_epoch_and_checkpoints(script: Path, tmp_path: Path, to: str) -> None:
     """Also when Java gets it too, as from a shell or a service manager that stops a whole process group."""
     root = str(tmp_path / "root")
-    command = [sys.executable, "-m", "tidemill.cli", "run", str(script), "--root", root, "--master", "local[1]"]
+    command = [sys.executable, "-m", "tidemill", "run", str(script), "--root", root, "--master", "local[1]"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True)
     try:
         deadline = time.monotonic() + 200

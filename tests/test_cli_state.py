@@ -22,9 +22,9 @@ from local_jobs import local
 from state_root import contents, flip
 from tidemill.config import Settings
 from tidemill.mill import Mill
-from tidemill.runtime.snapshot import Snapshot
-from tidemill.state import store as run_store
-from tidemill.state.version import Run
+from tidemill.runtime.read.snapshot import Snapshot
+from tidemill.state.store import store as run_store
+from tidemill.state.versions.version import Run
 
 EPOCHS = 3
 

@@ -7,7 +7,7 @@ from dataclasses import fields, replace
 import pytest
 
 from commands import here
-from tidemill.command_settings import parse_setting, settings
+from tidemill.cli.settings import parse_setting, settings
 from tidemill.config import Settings, described_settings
 from tidemill.errors import TidemillError
 

@@ -10,10 +10,10 @@ import pytest
 from pyspark.sql import SparkSession
 
 from commands import Finished, here
-from tidemill import progress_display
+from tidemill.cli import progress_display
 from tidemill.errors import TidemillError
 from tidemill.mill import Mill
-from tidemill.runtime.snapshot import Snapshot
+from tidemill.runtime.read.snapshot import Snapshot
 
 Command = Callable[..., Finished]
 

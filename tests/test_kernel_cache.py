@@ -10,16 +10,16 @@ import sys
 from pathlib import Path
 
 import tidemill
-from tidemill import kernel_sources
-from tidemill.kernel_cache import KEPT_BYTES, KEPT_SECONDS, KernelCache
+from tidemill.kernels import sources as kernel_sources
+from tidemill.kernels.cache import KEPT_BYTES, KEPT_SECONDS, KernelCache
 
 PACKAGE = Path(tidemill.__file__).parent
 MODULES = sorted(PACKAGE.rglob("*.py"))
 
 NUMBERS = "{}\n\n\nTHREE = {}\n"
-CALLED = "from tidemill.kernel_cache import njit\n\n\n@njit\ndef called(x):\n    return x * {}\n"
+CALLED = "from tidemill.kernels.cache import njit\n\n\n@njit\ndef called(x):\n    return x * {}\n"
 KERNEL = """
-from tidemill.kernel_cache import njit
+from tidemill.kernels.cache import njit
 from tidemill.{room}.toy_called import called
 from tidemill.{room} import (  # a room (of the package)
     toy_numbers as numbers,
@@ -123,7 +123,7 @@ def test_files_of_a_kernel_in_another_package(tmp_path: Path) -> None:
         "__init__.py": "",
         "inner/__init__.py": "from mine.inner import late\nX = 1\n",
         "inner/late.py": "",
-        "inner/kernels.py": "from tidemill.state.words import kernel\nfrom .near import Y\nimport numpy\n",
+        "inner/kernels.py": "from tidemill.kernels.words import kernel\nfrom .near import Y\nimport numpy\n",
         "inner/near.py": "from . import X\n",
         "other.py": "",
     }.items():
@@ -172,7 +172,7 @@ def test_what_a_running_process_uses_is_not_deleted(tmp_path: Path) -> None:
     script = f"""
 import os, signal, sys
 from pathlib import Path
-from tidemill.kernel_cache import KernelCache
+from tidemill.kernels.cache import KernelCache
 cache = KernelCache(Path({str(tmp_path / "kernels")!r}))
 cache.claim("before")
 if os.fork():

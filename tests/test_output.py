@@ -15,7 +15,7 @@ from decimal import Decimal
 import pyarrow as pa
 import pytest
 
-from tidemill import output
+from tidemill.cli import output
 from tidemill.errors import TidemillError
 
 

@@ -174,11 +174,11 @@ def test_declarations_outside_of_a_pipeline() -> None:
 def test_the_command(data: Path, tmp_path: Path) -> None:
     path = tmp_path / "p.py"
     path.write_text(HEAD.replace("{data}", str(data)) + BODY)
-    command = [sys.executable, "-m", "tidemill.cli", "run", str(path), "--root", str(tmp_path / "r"), "--once"]
+    command = [sys.executable, "-m", "tidemill", "run", str(path), "--root", str(tmp_path / "r"), "--once"]
     done = subprocess.run([*command, "--master", "local[2]"], capture_output=True, timeout=240, check=False)
     assert done.returncode == 0, done.stderr.decode()
     assert "by_active" in done.stdout.decode()
-    command = [sys.executable, "-m", "tidemill.cli", "query", "SELECT n FROM by_active", "--root", str(tmp_path / "r")]
+    command = [sys.executable, "-m", "tidemill", "query", "SELECT n FROM by_active", "--root", str(tmp_path / "r")]
     done = subprocess.run([*command, "--format", "csv"], capture_output=True, timeout=120, check=False)
     assert done.stdout.split() == [b'"n"', b"2"], done.stderr.decode()
 

@@ -9,8 +9,8 @@ import time
 
 import pytest
 
-from tidemill.progress_display import Display
-from tidemill.runtime.report import EpochReport
+from tidemill.cli.progress_display import Display
+from tidemill.runtime.epoch.report import EpochReport
 
 DAY = datetime.timedelta(days=1)
 LONG = "TM1014: a checkpoint could not be written\n  got: [bold]/disk/root[/bold]: " + "x" * 200

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tidemill.runtime.snapshot import Snapshot
+from tidemill.runtime.read.snapshot import Snapshot
 
 SCRIPT = """
 CREATE TABLE t (k INT, v INT) USING csv OPTIONS (path 'stdin://', maxSpoolBytes '1m');

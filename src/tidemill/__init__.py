@@ -11,8 +11,8 @@ from tidemill.errors import EvaluationError, FormatError, TidemillError
 if TYPE_CHECKING:
     from tidemill.mill import Mill
     from tidemill.pipelines import create_table, materialized_view, read, sql, table, udf
-    from tidemill.runtime.data_source import register
-    from tidemill.runtime.snapshot import Snapshot
+    from tidemill.runtime.read.snapshot import Snapshot
+    from tidemill.spark_source.data_source import register
 
 __version__ = "0.1.0"
 

@@ -1,5 +1,5 @@
 """``python -m tidemill`` is the command ``tidemill``."""
 
-from tidemill.cli import main
+from tidemill.cli.commands import main
 
 main()

@@ -18,12 +18,12 @@ from pyspark.sql import DataFrame, SparkSession
 
 from tidemill.config import Settings
 from tidemill.errors import TidemillError
-from tidemill.plan import statements
-from tidemill.plan.alter_table import AlterTable
-from tidemill.plan.catalyst_frames import description
-from tidemill.plan.numbered import numbered
-from tidemill.plan.statement_words import parse_reading
-from tidemill.plan.statements import (
+from tidemill.plan.catalyst.frames import description
+from tidemill.plan.sql import statements
+from tidemill.plan.sql.alter_table import AlterTable
+from tidemill.plan.sql.numbered import numbered
+from tidemill.plan.sql.statement_words import parse_reading
+from tidemill.plan.sql.statements import (
     CreateTable,
     CreateView,
     Describe,
@@ -34,20 +34,20 @@ from tidemill.plan.statements import (
     Source,
     Statement,
 )
-from tidemill.runtime.awaited import is_awaited
-from tidemill.runtime.background import Background
-from tidemill.runtime.coordinator import Coordinator
-from tidemill.runtime.declaration import Declaration
-from tidemill.runtime.ingest import IngestedTable
-from tidemill.runtime.ingest_tables import not_ingested
-from tidemill.runtime.ingest_write import Ingest
-from tidemill.runtime.report import EpochReport
+from tidemill.runtime.catalog.declaration import Declaration
+from tidemill.runtime.epoch.awaited import is_awaited
+from tidemill.runtime.epoch.background import Background
+from tidemill.runtime.epoch.coordinator import Coordinator
+from tidemill.runtime.epoch.report import EpochReport
+from tidemill.runtime.ingest.batches import IngestedTable
+from tidemill.runtime.ingest.write import Ingest
+from tidemill.runtime.read.snapshot import Snapshot
+from tidemill.runtime.read.subscription import Subscription
+from tidemill.runtime.read.view_frame import query_views, view_frame
 from tidemill.runtime.root import Root
-from tidemill.runtime.session import create_session, java_ended, java_has_ended, needing_java, stop_session
-from tidemill.runtime.snapshot import Snapshot
-from tidemill.runtime.subscription import Subscription
-from tidemill.runtime.tables import changeable
-from tidemill.runtime.view_frame import query_views, view_frame
+from tidemill.runtime.spark.session import create_session, java_ended, java_has_ended, needing_java, stop_session
+from tidemill.runtime.tables.ingest_tables import not_ingested
+from tidemill.runtime.tables.table import changeable
 
 _COUNTED_HERE = 100_000
 
@@ -360,7 +360,7 @@ class Mill:
         -------
         callable
             Of a DataFrame and the number of a batch; it gives the rows that were added, see
-            :meth:`~tidemill.runtime.ingest_write.Ingest.__call__`.
+            :meth:`~tidemill.runtime.ingest.write.Ingest.__call__`.
 
         Raises
         ------

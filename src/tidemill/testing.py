@@ -18,11 +18,11 @@ import pyarrow as pa
 from tidemill.errors import EvaluationError
 from tidemill.schema import WEIGHT, nullable_type
 from tidemill.sources.split import SplitResult
-from tidemill.state.keys import decode
+from tidemill.state.keys.keys import decode
+from tidemill.state.lookup.memtable import Memtable
+from tidemill.state.lookup.reader import TableState
 from tidemill.state.memory import MemoryBudget
-from tidemill.state.memtable import Memtable
-from tidemill.state.merge import Rows
-from tidemill.state.reader import TableState
+from tidemill.state.merge.merge import Rows
 from tidemill.task.program import StateTable
 from tidemill.task.streams import Delta, Keyed, batch_of
 

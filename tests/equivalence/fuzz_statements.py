@@ -11,7 +11,7 @@ from fuzz_queries import QueryMaker
 from fuzz_tables import FuzzTable
 from queries import ALL
 
-from tidemill.task.functions.registry import FUNCTIONS
+from tidemill.task.functions.columns.registry import FUNCTIONS
 
 _TOKEN = re.compile(r"\s+|'(?:[^'\\]|\\.)*'|`[^`]*`|\w+|<=>|<=|>=|<>|->|::|.", re.DOTALL)
 _ODD = (

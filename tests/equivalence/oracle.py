@@ -19,8 +19,8 @@ from random_tables import COLUMNS, DIMENSION, RandomTable, random_table
 from sorted_lists import with_sorted_lists
 
 from tidemill.mill import Mill
-from tidemill.plan.statements import split_script
-from tidemill.runtime.report import EpochReport
+from tidemill.plan.sql.statements import split_script
+from tidemill.runtime.epoch.report import EpochReport
 from tidemill.schema import WEIGHT
 from tidemill.testing import assert_same_rows, weighted_rows
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from tidemill.plan.statements import split_script
+from tidemill.plan.sql.statements import split_script
 
 _DIRECTORY = Path(__file__).with_name("queries")
 _CREATE = re.compile(r"CREATE MATERIALIZED VIEW (\w+) AS\s(.*)", re.DOTALL)

@@ -16,7 +16,7 @@ from random_tables import record_starts
 
 from tidemill import pipelines
 from tidemill.mill import Mill
-from tidemill.plan.statements import split_script
+from tidemill.plan.sql.statements import split_script
 from tidemill.testing import assert_same_rows
 
 _EXAMPLE = Path(__file__).parents[2] / "examples" / "flights.sql"

@@ -20,7 +20,7 @@ from queries import read_views
 
 from tidemill.errors import TidemillError
 from tidemill.mill import Mill
-from tidemill.runtime.snapshot import Snapshot
+from tidemill.runtime.read.snapshot import Snapshot
 from tidemill.testing import assert_same_rows, weighted_rows
 
 VIEWS = read_views(Path(__file__).with_name("failing_rows.sql"))

@@ -10,7 +10,7 @@ import pytest
 from change_tables import KeyedTrial, books
 
 from tidemill.mill import Mill
-from tidemill.plan.statements import split_script
+from tidemill.plan.sql.statements import split_script
 
 _EXAMPLE = Path(__file__).parents[2] / "examples" / "finance.sql"
 _NAMES = ("vwap", "axfinder", "brokerspread", "brokervariance", "pricespread", "missedtrades", "chrissedtrades")

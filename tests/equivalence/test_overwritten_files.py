@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 
 from tidemill.config import Settings
 from tidemill.mill import Mill
-from tidemill.runtime.report import EpochReport
+from tidemill.runtime.epoch.report import EpochReport
 from tidemill.testing import assert_same_rows, weighted_rows
 
 MillFactory = Callable[..., Mill]

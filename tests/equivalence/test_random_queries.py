@@ -23,7 +23,7 @@ from fuzz_values import INTEGER
 from pyspark.sql import SparkSession
 from random_tables import Column
 
-from tidemill.task.functions.registry import FUNCTIONS
+from tidemill.task.functions.columns.registry import FUNCTIONS
 
 _QUERIES = int(os.environ.get("TIDEMILL_QUERIES", "12"))
 _BATCH = 20

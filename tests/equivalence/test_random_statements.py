@@ -23,7 +23,7 @@ from tests.local_jobs import LocalJobs
 from tidemill.config import Settings
 from tidemill.errors import TidemillError
 from tidemill.mill import Mill
-from tidemill.runtime.view_frame import fetch
+from tidemill.runtime.read.view_frame import fetch
 
 _STATEMENTS = int(os.environ.get("TIDEMILL_STATEMENTS", "60"))
 _EPOCH = 40

@@ -15,7 +15,7 @@ from queries import ALL, GROUPS
 
 from tidemill.errors import TidemillError
 from tidemill.mill import Mill
-from tidemill.plan.assemble import Assembler
+from tidemill.plan.lowering.assemble import Assembler
 from tidemill.task.program import Program
 from tidemill.testing import assert_same_rows, weighted_rows
 

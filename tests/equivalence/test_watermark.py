@@ -15,8 +15,8 @@ from random_tables import COLUMNS, RandomTable, random_table
 
 from tidemill.errors import TidemillError
 from tidemill.mill import Mill
-from tidemill.runtime.report import EpochReport
-from tidemill.state.keys import decode
+from tidemill.runtime.epoch.report import EpochReport
+from tidemill.state.keys.keys import decode
 
 DELAY = datetime.timedelta(days=30)
 VIEWS = {

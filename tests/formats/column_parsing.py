@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from tests.formats.value_reference import plain_value
 
-from tidemill.formats.values.columns import TimePatterns, parser_for
+from tidemill.formats.values.columns.columns import TimePatterns, parser_for
 from tidemill.formats.values.field_text import VALID, TextRules
-from tidemill.formats.values.reference import plain_value
-from tidemill.formats.values.time_pattern import NO_PATTERN, compile_pattern
+from tidemill.formats.values.times.time_pattern import NO_PATTERN, compile_pattern
 
 MALFORMED = "malformed"
 _RULES = TextRules(quote=-1, trim=0, null_text=np.frombuffer(b"\0NULL", np.uint8))

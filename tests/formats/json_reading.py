@@ -9,10 +9,10 @@ from itertools import pairwise
 from typing import Any
 
 from csv_reading import Table, as_table, feed_split
+from tests.formats.json_reference import PlainTable
 
 from tidemill.formats.base import RowError
 from tidemill.formats.json.format import JsonFormat
-from tidemill.formats.json.reference import PlainTable
 from tidemill.schema import Schema
 
 

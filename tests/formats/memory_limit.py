@@ -18,10 +18,10 @@ from pathlib import Path
 
 os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
 
-from tidemill.formats import standalone
 from tidemill.formats.base import RowReader, Rows
-from tidemill.formats.feeding import feed, file_bytes, open_split
-from tidemill.formats.malformed import Mode
+from tidemill.formats.reading.feeding import feed, file_bytes, open_split
+from tidemill.formats.rows.malformed import Mode
+from tidemill.formats.standalone import standalone
 
 MEGABYTE = 1 << 20
 COLUMNS = "id BIGINT, price DOUBLE, name STRING, day DATE"

@@ -12,12 +12,12 @@ from csv_reading import Table, as_table
 
 from tidemill.errors import FormatError
 from tidemill.formats.base import RowReader, Rows
-from tidemill.formats.feeding import FileBytes, feed, file_bytes, open_split
-from tidemill.formats.malformed import parse_mode
+from tidemill.formats.reading.feeding import FileBytes, feed, file_bytes, open_split
+from tidemill.formats.rows.malformed import parse_mode
 
 
 class RangedFile:
-    """See :class:`tidemill.formats.range_reads.RangeFile`; counts what is under way."""
+    """See :class:`tidemill.formats.reading.range_reads.RangeFile`; counts what is under way."""
 
     def __init__(self, data: bytes, buffer_bytes: int, latency: float = 0.0, rng: random.Random | None = None) -> None:
         self.data = data

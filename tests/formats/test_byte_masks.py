@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from long_form import examples
 
-from tidemill.formats import byte_masks as bm
+from tidemill.kernels import byte_masks as bm
 
 words = st.integers(0, 2**64 - 1)
 EXAMPLES = examples(100)

@@ -19,8 +19,8 @@ from test_csv_fuzz import assert_same
 import tidemill.formats
 from tidemill.errors import TidemillError
 from tidemill.formats.csv.format import CsvFormat
-from tidemill.formats.values import chosen
-from tidemill.formats.values.columns import ColumnParser
+from tidemill.formats.values.columns import chosen
+from tidemill.formats.values.columns.columns import ColumnParser
 from tidemill.schema import TIMESTAMP, TIMESTAMP_NTZ
 
 MALFORMED = "malformed"

@@ -13,8 +13,8 @@ import pyarrow as pa
 import pytest
 
 from tidemill.errors import TidemillError
-from tidemill.formats import codecs
-from tidemill.formats.codecs import Decoded, parse_codec_options
+from tidemill.formats.reading import codecs
+from tidemill.formats.reading.codecs import Decoded, parse_codec_options
 
 ENCODE: dict[str, Callable[[bytes], bytes]] = {
     "gzip": gzip.compress,

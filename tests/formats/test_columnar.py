@@ -21,7 +21,7 @@ from long_form import times
 from tidemill.errors import FormatError, TidemillError
 from tidemill.formats.columnar.lossless import lossless
 from tidemill.formats.registry import lookup
-from tidemill.formats.standalone import open_format
+from tidemill.formats.standalone.standalone import open_format
 from tidemill.schema import TIMESTAMP, TIMESTAMP_NTZ, Field, Schema
 
 FORMATS = ["parquet", "arrow"]

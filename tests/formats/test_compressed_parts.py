@@ -16,10 +16,10 @@ from backports import zstd
 
 from tidemill.errors import FormatError
 from tidemill.formats.base import RowReader
-from tidemill.formats.codecs import BUFFER_BYTES
-from tidemill.formats.feeding import feed, file_bytes, open_split
-from tidemill.formats.malformed import Mode
-from tidemill.formats.standalone import open_format
+from tidemill.formats.reading.codecs import BUFFER_BYTES
+from tidemill.formats.reading.feeding import feed, file_bytes, open_split
+from tidemill.formats.rows.malformed import Mode
+from tidemill.formats.standalone.standalone import open_format
 from tidemill.schema import Field, Schema
 from tidemill.sources.files import FileReader
 from tidemill.sources.split import Split

@@ -8,8 +8,8 @@ from collections.abc import Callable
 import pyarrow as pa
 import pytest
 from csv_reading import Table, columns, read
+from tests.formats.csv_plain_table import plain_table
 
-from tidemill.formats.csv.plain_table import plain_table
 from tidemill.schema import TIMESTAMP, TIMESTAMP_NTZ
 
 Cell = Callable[[random.Random], str]

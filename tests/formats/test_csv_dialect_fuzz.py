@@ -17,9 +17,9 @@ from test_csv_fuzz import assert_same
 from tidemill.errors import TidemillError
 from tidemill.formats.csv.format import CsvFormat
 from tidemill.formats.csv.options import parse_options
-from tidemill.formats.delimiters import Delimiters, delimiter_table, walk_rows
-from tidemill.formats.line_ends import OPEN, scan_row_ends
-from tidemill.formats.unordered import in_order, read_unordered
+from tidemill.formats.text.delimiters import Delimiters, delimiter_table, walk_rows
+from tidemill.formats.text.line_ends import OPEN, scan_row_ends
+from tidemill.formats.unordered.reader import in_order, read_unordered
 
 EXAMPLES = examples(250)
 SCHEMA = columns(A=pa.string(), N=pa.int32(), B=pa.string(), X=pa.float64())

@@ -11,8 +11,8 @@ from csv_reading import as_table, columns, feed_split, read, read_in_splits
 import tidemill.formats
 from tidemill.errors import TidemillError
 from tidemill.formats.csv.format import CsvFormat
-from tidemill.formats.quote_guess import guess_in_quotes
-from tidemill.runtime.progress import verify_quotes
+from tidemill.formats.text.quote_guess import guess_in_quotes
+from tidemill.runtime.files.progress import verify_quotes
 from tidemill.sources.split import Split, SplitResult
 
 SCHEMA = columns(a=pa.string(), b=pa.string())

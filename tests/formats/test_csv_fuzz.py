@@ -12,8 +12,8 @@ from csv_reading import Table, columns, read, read_in_splits
 from hypothesis import given
 from hypothesis import strategies as st
 from long_form import examples
+from tests.formats.csv_plain_table import plain_table
 
-from tidemill.formats.csv.plain_table import plain_table
 from tidemill.schema import TIMESTAMP, TIMESTAMP_NTZ, Field, Schema
 
 EXAMPLES = examples(250)

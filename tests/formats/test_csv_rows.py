@@ -143,7 +143,7 @@ def test_a_writable_buffer_may_be_used_again_after_the_call():
 
 
 def test_a_buffer_of_2_gib_is_refused(monkeypatch):
-    monkeypatch.setattr("tidemill.formats.malformed._MOST_BYTES", 3)
+    monkeypatch.setattr("tidemill.formats.rows.malformed._MOST_BYTES", 3)
     with pytest.raises(FormatError) as caught:
         read(b"1,2\n", TWO)
     assert caught.value.number == "TM4021"

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 from csv_reading import as_table, columns, feed_split, read, read_in_splits
+from tests.formats.csv_plain_table import plain_table
 
 from tidemill.formats.csv.format import CsvFormat
-from tidemill.formats.csv.plain_table import plain_table
-from tidemill.formats.quote_guess import WINDOW, guess_in_quotes
+from tidemill.formats.text.quote_guess import WINDOW, guess_in_quotes
 
 SCHEMA = columns(a=pa.string(), b=pa.string())
 DATA = b'1,x\r\n"2\n2",""""\n\n3,"a,b\n"\r\n4,'

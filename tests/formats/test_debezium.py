@@ -16,7 +16,7 @@ from tidemill.errors import FormatError, TidemillError
 from tidemill.formats.base import RowError
 from tidemill.formats.debezium.envelopes import Layout, read_message
 from tidemill.formats.debezium.format import KEY_OPTION, OPERATION, DebeziumFormat
-from tidemill.formats.malformed import Mode
+from tidemill.formats.rows.malformed import Mode
 from tidemill.schema import TIMESTAMP, TIMESTAMP_NTZ, Field, Schema
 
 FIELDS = (

@@ -11,6 +11,7 @@ from itertools import pairwise
 import numpy as np
 import pyarrow as pa
 import pytest
+from tests.formats.generator_reference import value_of
 
 import tidemill.formats
 from tidemill.connectors.generated import GeneratedPlace, parse_generated_place, parse_pace
@@ -18,7 +19,6 @@ from tidemill.ddl import parse_columns
 from tidemill.errors import TidemillError
 from tidemill.formats.generator.columns import column_of
 from tidemill.formats.generator.format import GeneratorFormat, row_bytes
-from tidemill.formats.generator.reference import value_of
 from tidemill.formats.generator.settings import shapes_of
 
 COLUMNS = """

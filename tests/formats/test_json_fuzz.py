@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from json_reading import assert_same, comparable, read
 from long_form import examples
+from tests.formats.json_reference import MalformedError, PlainJson, parse_record, plain_table
 
-from tidemill.formats.json.reference import MalformedError, PlainJson, parse_record, plain_table
 from tidemill.schema import TIMESTAMP, TIMESTAMP_NTZ, Field, Schema
 
 EXAMPLES = examples(100)

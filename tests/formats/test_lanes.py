@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 from column_parsing import parse, parse_plainly
 
-from tidemill.formats.values.columns import parser_for
+from tidemill.formats.values.columns.columns import parser_for
 from tidemill.formats.values.field_text import TextRules
 from tidemill.schema import TIMESTAMP, TIMESTAMP_NTZ
 

@@ -7,12 +7,12 @@ import random
 from typing import Any
 
 import pytest
+from tests.formats.csv_reference import plain_rows, plain_text
 
 import tidemill.formats
 from tidemill.ddl import parse_columns
 from tidemill.formats.base import RowError
 from tidemill.formats.csv.options import parse_options
-from tidemill.formats.csv.reference import plain_rows, plain_text
 from tidemill.formats.json import leftover_texts
 from tidemill.formats.json.known_keys import known_keys
 from tidemill.formats.json.leftovers import leftover

@@ -12,10 +12,10 @@ import pyarrow.parquet
 import pytest
 
 import tidemill.formats
-from tidemill.formats import line_numbers
 from tidemill.formats.base import RowError
-from tidemill.formats.feeding import FileBytes
-from tidemill.formats.line_numbers import LineNumbers
+from tidemill.formats.reading.feeding import FileBytes
+from tidemill.formats.text import line_numbers
+from tidemill.formats.text.line_numbers import LineNumbers
 from tidemill.sources.files import FileReader
 from tidemill.sources.split import Split
 

@@ -15,10 +15,10 @@ import pytest
 from binary_reading import read_binary
 from csv_reading import columns
 from long_form import times
+from tests.formats.native_reference import plain_native
 
 import tidemill.formats
 from tidemill.errors import FormatError, TidemillError
-from tidemill.formats.native.reference import plain_native
 from tidemill.formats.registry import lookup
 from tidemill.schema import TIMESTAMP, TIMESTAMP_NTZ, Field, Schema
 

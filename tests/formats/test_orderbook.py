@@ -7,11 +7,11 @@ from collections import Counter
 
 import numpy as np
 import pytest
+from tests.formats.orderbook_reference import Book, Message, Order
 
 from tidemill.errors import FormatError, TidemillError
 from tidemill.formats.base import RowError
 from tidemill.formats.orderbook.format import OrderBookFormat, row_order
-from tidemill.formats.orderbook.reference import Book, Message, Order
 from tidemill.formats.orderbook.replay import EXECUTE, INSERT, OTHER, REMOVE, replay
 from tidemill.formats.orderbook.rules import MESSAGES, ROWS, BookRules
 from tidemill.schema import Field, Schema

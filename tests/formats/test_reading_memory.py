@@ -12,12 +12,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from tidemill.formats.columnar import rows as columnar_rows
-from tidemill.formats.standalone import open_format
+from tidemill.formats.standalone.standalone import open_format
 
 LIMITED = """
 import resource, sys
 import pyarrow as pa
-from tidemill.formats.standalone import open_format
+from tidemill.formats.standalone.standalone import open_format
 
 def limit(more):
     with open("/proc/self/statm") as file:

@@ -10,7 +10,7 @@ import pytest
 from csv_reading import as_table, feed_split
 
 from tidemill.formats.csv.format import CsvFormat, CsvRowReader
-from tidemill.formats.row_filter import RowFilter
+from tidemill.formats.rows.row_filter import RowFilter
 from tidemill.schema import Field, Schema
 
 SCHEMA = Schema(

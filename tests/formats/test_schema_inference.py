@@ -16,8 +16,8 @@ from pyspark.sql import SparkSession
 import tidemill.formats
 from tidemill.errors import TidemillError
 from tidemill.formats import infer_schema
-from tidemill.formats.inference.json_shapes import DEEPEST, without_depths
 from tidemill.formats.inference.sampling import chosen
+from tidemill.formats.types.json_shapes import DEEPEST, without_depths
 from tidemill.schema import Schema, nullable_type, type_from_spark
 
 

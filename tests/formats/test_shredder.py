@@ -14,7 +14,7 @@ import pytest
 from long_form import times
 
 from tidemill.errors import FormatError
-from tidemill.formats.shredder import LARGEST, Claim, SequenceShredder, number_after
+from tidemill.formats.unordered.shredder import LARGEST, Claim, SequenceShredder, number_after
 
 SEEDS = int(os.environ.get("TIDEMILL_SHREDDER_SEEDS", "2"))
 BUFFERS = int(os.environ.get("TIDEMILL_SHREDDER_BUFFERS", "10000"))

@@ -17,7 +17,7 @@ from ranged_file import RangedFile, Split, outcome, read_cut
 
 from tidemill.errors import FormatError, TidemillError
 from tidemill.formats.base import RowReader
-from tidemill.formats.read_modes import check_read_mode, parse_read_mode
+from tidemill.formats.reading.read_modes import check_read_mode, parse_read_mode
 from tidemill.formats.registry import lookup
 from tidemill.schema import Field, Schema
 

@@ -13,8 +13,8 @@ import tidemill.formats
 from tidemill.ddl import parse_columns
 from tidemill.errors import FormatError
 from tidemill.formats.base import RowReader, Rows
+from tidemill.formats.records.spooled_records import RowWidth, records_of, spool_reader
 from tidemill.formats.registry import lookup
-from tidemill.formats.spooled_records import RowWidth, records_of, spool_reader
 
 HEAD = b"#tm\n"
 FIXED, SIZED = "k BIGINT, b BOOLEAN", "k BIGINT, s STRING"

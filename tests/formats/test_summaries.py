@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from long_form import examples
+from tests.formats.csv_reference import plain_rows
 
-from tidemill.formats.csv.reference import plain_rows
-from tidemill.formats.delimiters import Delimiters, delimiter_table
-from tidemill.formats.line_ends import NO_BYTE, OPEN, PLAIN_LINES, QUOTED, TEXT, LineRules
-from tidemill.formats.summaries import (
+from tidemill.formats.text.delimiters import Delimiters, delimiter_table
+from tidemill.formats.text.line_ends import NO_BYTE, OPEN, PLAIN_LINES, QUOTED, TEXT, LineRules
+from tidemill.formats.text.summaries import (
     Automaton,
     Frontier,
     Summary,

@@ -12,8 +12,8 @@ import pytest
 from column_parsing import MALFORMED, parse, parse_plainly
 from pattern_texts import pattern_of, text_of
 
-from tidemill.formats.values.time_pattern import compile_pattern
-from tidemill.formats.values.time_zones import spoken_zones, utc_of_local, zone_names
+from tidemill.formats.values.times.time_pattern import compile_pattern
+from tidemill.formats.values.times.time_zones import spoken_zones, utc_of_local, zone_names
 from tidemill.schema import TIMESTAMP, TIMESTAMP_NTZ
 
 TYPES = (TIMESTAMP, TIMESTAMP_NTZ, pa.date32())

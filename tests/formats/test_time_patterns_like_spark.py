@@ -12,7 +12,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession, functions
 
-from tidemill.formats.values.time_pattern import compile_pattern
+from tidemill.formats.values.times.time_pattern import compile_pattern
 from tidemill.schema import TIMESTAMP, TIMESTAMP_NTZ
 
 _EPOCH = dt.datetime(1970, 1, 1)

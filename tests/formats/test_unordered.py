@@ -21,11 +21,11 @@ from tidemill.errors import FormatError
 from tidemill.formats.base import RowReader, Rows
 from tidemill.formats.csv.format import CsvFormat
 from tidemill.formats.debezium.format import KEY_OPTION, OPERATION, DebeziumFormat
-from tidemill.formats.delimiters import Delimiters, delimiter_table
-from tidemill.formats.line_ends import NO_BYTE, PLAIN_LINES, LineRules
-from tidemill.formats.line_split import LineSplitReader
-from tidemill.formats.summaries import Automaton
-from tidemill.formats.unordered import Part, UnorderedReader, in_order, read_unordered
+from tidemill.formats.text.delimiters import Delimiters, delimiter_table
+from tidemill.formats.text.line_ends import NO_BYTE, PLAIN_LINES, LineRules
+from tidemill.formats.text.line_split import LineSplitReader
+from tidemill.formats.text.summaries import Automaton
+from tidemill.formats.unordered.reader import Part, UnorderedReader, in_order, read_unordered
 from tidemill.schema import Field, Schema
 
 EXAMPLES = examples(200)

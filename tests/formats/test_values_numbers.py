@@ -16,8 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from long_form import examples
 
-from tidemill.formats.values.eisel_lemire import nearest_double_of
-from tidemill.formats.values.floats import nearest_double
+from tidemill.formats.values.numbers.eisel_lemire import nearest_double_of
+from tidemill.formats.values.numbers.floats import nearest_double
 
 EXAMPLES = examples(300)
 INTEGERS = [pa.int8(), pa.int16(), pa.int32(), pa.int64()]

@@ -11,9 +11,9 @@ from column_parsing import MALFORMED, parse, parse_plainly
 from hypothesis import given
 from hypothesis import strategies as st
 from long_form import examples
+from tests.formats.csv_reference import plain_text
 
-from tidemill.formats.csv.reference import plain_text
-from tidemill.formats.values.columns import parser_for
+from tidemill.formats.values.columns.columns import parser_for
 from tidemill.formats.values.field_text import TextRules
 from tidemill.schema import TIMESTAMP, TIMESTAMP_NTZ
 

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 
 from tidemill.mill import Mill
-from tidemill.plan import codec
-from tidemill.plan.algebra import Aggregate, AggregateCall, Scan
+from tidemill.plan.algebra import codec
+from tidemill.plan.algebra.nodes import Aggregate, AggregateCall, Scan
 from tidemill.schema import Field
 
 PLAIN = AggregateCall("sum", 1, pa.int64(), True)

@@ -11,12 +11,12 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from tidemill.plan.assemble import Assembler, ViewDefinition, state_tables
-from tidemill.plan.catalyst import Catalyst
-from tidemill.plan.codec import decode, encode, fingerprint
-from tidemill.plan.explain import explain
-from tidemill.plan.identities import Identities
-from tidemill.plan.node_memo import NodeMemo
+from tidemill.plan.algebra.codec import decode, encode, fingerprint
+from tidemill.plan.algebra.identities import Identities
+from tidemill.plan.algebra.node_memo import NodeMemo
+from tidemill.plan.catalyst.analyser import Catalyst
+from tidemill.plan.explain.texts import explain
+from tidemill.plan.lowering.assemble import Assembler, ViewDefinition, state_tables
 from tidemill.plan.rules import rewrite
 from tidemill.schema import Field, Schema
 from tidemill.task.program import (

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from tidemill.errors import TidemillError
-from tidemill.plan.catalyst_expressions import translate, tree
+from tidemill.plan.catalyst.expressions.expressions import translate, tree
 from tidemill.task.expressions import Call, Literal, Ref
 
 PACKAGE = "org.apache.spark.sql.catalyst.expressions."

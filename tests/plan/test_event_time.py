@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from tidemill.plan.assemble import Assembler, ViewDefinition
-from tidemill.plan.catalyst import Catalyst
+from tidemill.plan.catalyst.analyser import Catalyst
+from tidemill.plan.lowering.assemble import Assembler, ViewDefinition
 from tidemill.plan.rules import rewrite
 from tidemill.schema import TIMESTAMP, Field, Schema
 from tidemill.task.program import ScanStep, TableSource, multiset_table

@@ -12,16 +12,16 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from tidemill.plan.algebra import Scan, SortKey, Window
-from tidemill.plan.assemble import ViewDefinition
-from tidemill.plan.catalyst import Catalyst
-from tidemill.plan.costs import cost
-from tidemill.plan.explain import QUERY, describe, explain
+from tidemill.plan.algebra.nodes import Scan, SortKey, Window
+from tidemill.plan.catalyst.analyser import Catalyst
+from tidemill.plan.explain.costs import cost
+from tidemill.plan.explain.texts import QUERY, describe, explain
+from tidemill.plan.lowering.assemble import ViewDefinition
+from tidemill.plan.lowering.windows import window_changes
 from tidemill.plan.rules import rewrite
-from tidemill.plan.windows import window_changes
 from tidemill.schema import Field, Schema
 from tidemill.task.program import FileVersions, TableSource, multiset_table
-from tidemill.task.window_calls import Frame, WindowCall
+from tidemill.task.windows.calls import Frame, WindowCall
 
 SCHEMA = Schema((Field("k", pa.int32()), Field("x", pa.float64()), Field("s", pa.string()), Field("n", pa.int64())))
 ERRORS = multiset_table("errors", (pa.string(), pa.int64(), pa.string(), pa.string(), pa.binary()), 2)

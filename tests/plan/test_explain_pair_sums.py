@@ -5,9 +5,9 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from tidemill.plan.costs import cost
-from tidemill.plan.explain import describe
-from tidemill.state.keys import KeyColumn
+from tidemill.plan.explain.costs import cost
+from tidemill.plan.explain.texts import describe
+from tidemill.state.keys.keys import KeyColumn
 from tidemill.task.accumulators import Accumulator, AggregateLayout
 from tidemill.task.program import Comparison, GroupPartial, PairSums, StateTable, Term
 

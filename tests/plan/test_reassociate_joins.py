@@ -7,7 +7,7 @@ from collections import Counter
 
 import pyarrow as pa
 
-from tidemill.plan.algebra import Filter, Join, Node, Project, Scan
+from tidemill.plan.algebra.nodes import Filter, Join, Node, Project, Scan
 from tidemill.plan.rules.reassociate_joins import _depth, reassociate_joins
 from tidemill.schema import Field
 from tidemill.task.expressions import Call, Literal, Ref

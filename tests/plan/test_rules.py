@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from tidemill.errors import TidemillError
-from tidemill.plan.algebra import (
+from tidemill.plan.algebra.nodes import (
     Aggregate,
     AggregateCall,
     Filter,
@@ -33,7 +33,7 @@ from tidemill.plan.rules.prune_columns import prune_columns
 from tidemill.schema import Field
 from tidemill.task.expressions import Call, Expression, Literal, Ref
 from tidemill.task.program import Comparison
-from tidemill.task.window_calls import Frame, WindowCall
+from tidemill.task.windows.calls import Frame, WindowCall
 
 INT = pa.int64()
 ABC = tuple(Field(name, INT) for name in "abc")

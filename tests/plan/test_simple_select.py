@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from tidemill.plan.simple_select import apply_select, parse_select
+from tidemill.plan.sql.simple_select import apply_select, parse_select
 
 TABLE = pa.table(
     {

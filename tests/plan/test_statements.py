@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tidemill.errors import TidemillError
-from tidemill.plan.statement_words import check_script
-from tidemill.plan.statements import Describe, Drop, Explain, Query, Show, Source, classify, split_script
+from tidemill.plan.sql.statement_words import check_script
+from tidemill.plan.sql.statements import Describe, Drop, Explain, Query, Show, Source, classify, split_script
 
 
 @pytest.mark.parametrize(

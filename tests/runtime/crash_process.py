@@ -17,7 +17,7 @@ from kill_points import killed_at
 
 from tidemill.config import Settings
 from tidemill.mill import Mill
-from tidemill.runtime import progress
+from tidemill.runtime.files import progress
 
 
 def main(root: str, script: str, point: str, calls: int, group: bool) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from tidemill.errors import TidemillError
-from tidemill.runtime.snapshot import Snapshot
+from tidemill.runtime.read.snapshot import Snapshot
 
 VIEWS = ("by_key", "named", "totals", "big")
 
@@ -56,7 +56,7 @@ def write_input(data: Path, seed: int, rows: int) -> Path:
 
 def start(script: Path, root: Path, epoch_bytes: int, *more: str) -> subprocess.Popen[str]:
     """``tidemill run`` in a process group of its own; its standard error has a line of JSON an epoch."""
-    command = [sys.executable, "-m", "tidemill.cli", "run", str(script), "--root", str(root), "--master", "local[2]"]
+    command = [sys.executable, "-m", "tidemill", "run", str(script), "--root", str(root), "--master", "local[2]"]
     options = ["--epoch-bytes", str(epoch_bytes), "--log", *more]
     return subprocess.Popen(
         [*command, *options], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True

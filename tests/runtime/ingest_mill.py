@@ -9,7 +9,7 @@ import sys
 
 from tidemill.config import Settings
 from tidemill.mill import Mill
-from tidemill.runtime.session import create_session
+from tidemill.runtime.spark.session import create_session
 
 ROWS = 50
 """Rows of a batch, whose values go on from those of the batch before."""

@@ -28,11 +28,11 @@ from unittest import mock
 from tests.local_jobs import LocalJobs
 
 from tidemill.errors import TidemillError
-from tidemill.runtime.checkpoints import Checkpoints
-from tidemill.runtime.epoch_job import EpochJobs
-from tidemill.runtime.intake import Intake
-from tidemill.state.manifest import ManifestLog
-from tidemill.state.version import Version
+from tidemill.runtime.durability.checkpoints import Checkpoints
+from tidemill.runtime.epoch.epoch_job import EpochJobs
+from tidemill.runtime.intake.intake import Intake
+from tidemill.state.versions.manifest import ManifestLog
+from tidemill.state.versions.version import Version
 from tidemill.task.operators.scan import ScanOperator
 
 _PLACES: dict[str, tuple[tuple[type, ...], str, bool]] = {

@@ -9,7 +9,7 @@ from pathlib import Path
 if __name__ == "__main__":
     from pyspark import daemon
 
-    from tidemill.runtime import worker_daemon
+    from tidemill.runtime.workers import worker_daemon
 
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     worker_daemon.preload()

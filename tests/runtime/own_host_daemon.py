@@ -8,4 +8,4 @@ from pathlib import Path
 
 if __name__ == "__main__":
     os.environ["TIDEMILL_HOST"] = str(Path.cwd())  # each executor of a local cluster has a directory
-    runpy.run_module("tidemill.runtime.worker_daemon", run_name="__main__")
+    runpy.run_module("tidemill.runtime.workers.worker_daemon", run_name="__main__")

@@ -14,13 +14,13 @@ import boto3
 from tidemill.ddl import parse_columns
 from tidemill.errors import TidemillError
 from tidemill.objectstore.object_file import ObjectFile
-from tidemill.plan.statements import CreateTable
-from tidemill.runtime.catalog import Catalog
-from tidemill.runtime.intake import Intake
+from tidemill.plan.sql.statements import CreateTable
+from tidemill.runtime.catalog.catalog import Catalog
+from tidemill.runtime.intake.intake import Intake
 from tidemill.sources.split import Split, SplitResult
-from tidemill.state.objects import Objects
-from tidemill.state.store import RunStore
-from tidemill.state.version import Version
+from tidemill.state.store.store import RunStore
+from tidemill.state.versions.objects import Objects
+from tidemill.state.versions.version import Version
 
 BUCKET = "told"
 

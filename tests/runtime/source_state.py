@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from tidemill.runtime.listed_files import FilePolicy, ListedFiles
-from tidemill.runtime.progress import Limits, Progress, Sealing
+from tidemill.runtime.files.listed_files import FilePolicy, ListedFiles
+from tidemill.runtime.files.progress import Limits, Progress, Sealing
 from tidemill.sources.split import Split, SplitResult
-from tidemill.state.merge import Rows
-from tidemill.state.reader import TableReader
+from tidemill.state.lookup.reader import TableReader
+from tidemill.state.merge.merge import Rows
 from tidemill.task.program import StateTable
 
 USUAL = FilePolicy()

@@ -12,8 +12,8 @@ from job_status import jobs_so_far
 
 from tidemill.errors import TidemillError
 from tidemill.mill import Mill
-from tidemill.runtime import file_progress
-from tidemill.state.manifest import ManifestLog
+from tidemill.runtime.files import file_progress
+from tidemill.state.versions.manifest import ManifestLog
 
 Opener = Callable[..., Mill]
 
@@ -345,7 +345,7 @@ def test_odd_files_do_not_hide_others(mill_factory: Opener, data: Path) -> None:
 def test_a_table_that_no_view_reads_does_not_hold_up_others(
     mill_factory: Opener, data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tidemill.runtime.listed_files.ROOM", 3)
+    monkeypatch.setattr("tidemill.runtime.files.listed_files.ROOM", 3)
     mill = create(mill_factory(), data)
     mill.sql(f"CREATE TABLE unused (k INT) USING csv OPTIONS (path '{data}')")
     for number in range(10):

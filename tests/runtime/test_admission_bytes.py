@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tidemill.runtime.admission import Admission
+from tidemill.runtime.epoch.admission import Admission
 
 
 def test_spilling_halves_what_was_admitted() -> None:

@@ -15,7 +15,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tidemill.mill import Mill
-from tidemill.runtime import progress
+from tidemill.runtime.files import progress
 
 Opener = Callable[..., Mill]
 TABLE = "CREATE TABLE t (k BIGINT, s STRING) USING csv OPTIONS (path '{}', header 'true', maxBytesPerTrigger '4000'{})"

@@ -25,12 +25,12 @@ from tidemill import mill as mill_module
 from tidemill.config import Settings
 from tidemill.errors import TidemillError
 from tidemill.mill import Mill
+from tidemill.runtime.read.snapshot import Snapshot
 from tidemill.runtime.root import Root
-from tidemill.runtime.snapshot import Snapshot
-from tidemill.state import sst
-from tidemill.state import store as run_store
-from tidemill.state.manifest import FORMAT_VERSION
-from tidemill.state.store import RunStore, this_host
+from tidemill.state.runs import sst
+from tidemill.state.store import store as run_store
+from tidemill.state.store.store import RunStore, this_host
+from tidemill.state.versions.manifest import FORMAT_VERSION
 
 Harm = Callable[[Path], None]
 

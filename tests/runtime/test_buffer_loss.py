@@ -12,8 +12,8 @@ from python_workers import kill_workers
 
 from tidemill.errors import TidemillError
 from tidemill.mill import Mill
-from tidemill.runtime.snapshot import Snapshot
-from tidemill.state import store as run_store
+from tidemill.runtime.read.snapshot import Snapshot
+from tidemill.state.store import store as run_store
 
 _SCRIPT = """
 CREATE TABLE t (k INT, v INT) USING csv OPTIONS (path '{data}', maxFilesPerTrigger 1);

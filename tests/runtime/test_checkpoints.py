@@ -11,17 +11,17 @@ import pyarrow as pa
 import pytest
 
 from tidemill.errors import TidemillError
-from tidemill.runtime.checkpoints import Checkpoints, Sealed
-from tidemill.runtime.collector import InUse
-from tidemill.runtime.uploads import buffered
-from tidemill.state.keys import KeyColumn, encode
-from tidemill.state.lease import Lease, make_readers_file
-from tidemill.state.manifest import ManifestLog
-from tidemill.state.merge import MergeOp, consolidate
-from tidemill.state.objects import Objects
-from tidemill.state.sst import Part
-from tidemill.state.store import RunStore
-from tidemill.state.version import Swap, Version
+from tidemill.runtime.durability.checkpoints import Checkpoints, Sealed
+from tidemill.runtime.durability.collector import InUse
+from tidemill.runtime.durability.uploads import buffered
+from tidemill.state.keys.keys import KeyColumn, encode
+from tidemill.state.merge.merge import MergeOp, consolidate
+from tidemill.state.runs.sst import Part
+from tidemill.state.store.store import RunStore
+from tidemill.state.versions.lease import Lease, make_readers_file
+from tidemill.state.versions.manifest import ManifestLog
+from tidemill.state.versions.objects import Objects
+from tidemill.state.versions.version import Swap, Version
 
 SUM = (MergeOp.SUM,)
 Opener = Callable[..., Checkpoints]
@@ -179,7 +179,7 @@ def test_a_flush_that_fails_is_tried_once(
         attempts.append(number)
         raise TidemillError("TM1017", "the Spark job of a checkpoint failed", got="a test", hint="-")
 
-    monkeypatch.setattr("tidemill.runtime.checkpoints._RETRY_SECONDS", 0.0)
+    monkeypatch.setattr("tidemill.runtime.durability.checkpoints._RETRY_SECONDS", 0.0)
     monkeypatch.setattr(root, "upload", upload)
     checkpoints = open_checkpoints()
     condition = checkpoints._condition
@@ -213,7 +213,7 @@ def test_manifest_that_cannot_be_written_is_tried_again(
     checkpoints = open_checkpoints()
     checkpoints.flush(root.seal())
     put = root.log.objects.put
-    monkeypatch.setattr("tidemill.runtime.checkpoints._RETRY_SECONDS", 0.01)
+    monkeypatch.setattr("tidemill.runtime.durability.checkpoints._RETRY_SECONDS", 0.01)
     monkeypatch.setattr(root.log.objects, "put", no_space)
     checkpoints.submit(root.seal())
     told: list[str] = []
@@ -234,7 +234,7 @@ def test_manifest_that_cannot_be_written_is_tried_again(
 def test_failed_checkpoint_is_repeated_without_a_new_epoch(
     root: Root, open_checkpoints: Opener, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tidemill.runtime.checkpoints._RETRY_SECONDS", 0.01)
+    monkeypatch.setattr("tidemill.runtime.durability.checkpoints._RETRY_SECONDS", 0.01)
     failures = iter([True, True, True])
     put = root.log.objects.put
 
@@ -253,7 +253,7 @@ def test_failed_checkpoint_is_repeated_without_a_new_epoch(
 def test_only_failures_in_a_row_stop_epochs(
     root: Root, open_checkpoints: Opener, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tidemill.runtime.checkpoints._RETRY_SECONDS", 0.001)
+    monkeypatch.setattr("tidemill.runtime.durability.checkpoints._RETRY_SECONDS", 0.001)
     put, failures = root.log.objects.put, iter([True] * 4 + [False] + [True] * 4)
     checked: list[bool] = []
 
@@ -314,7 +314,9 @@ def test_garbage_is_collected_by_bytes_when_idle_and_at_the_end(
     checkpoints = open_checkpoints()
     checkpoints.flush(root.seal())
     wait_until(lambda: checkpoints._collector.wait() > 1e9)  # the first time, after the first checkpoint
-    monkeypatch.setattr("tidemill.runtime.collector._COLLECT_BYTES", 3 * sum(r.bytes for r in root.version.every()))
+    monkeypatch.setattr(
+        "tidemill.runtime.durability.collector._COLLECT_BYTES", 3 * sum(r.bytes for r in root.version.every())
+    )
 
     def orphan() -> str:
         rows = root.store.open(root.version.runs("t")[0])
@@ -327,8 +329,8 @@ def test_garbage_is_collected_by_bytes_when_idle_and_at_the_end(
         checkpoints.flush(root.seal(forget=True))
     wait_until(lambda: first not in root.files())
     wait_until(lambda: checkpoints._collector.wait() > 1e9)
-    monkeypatch.setattr("tidemill.runtime.collector._COLLECT_BYTES", 1 << 40)
-    monkeypatch.setattr("tidemill.runtime.collector._IDLE_SECONDS", 0.02)
+    monkeypatch.setattr("tidemill.runtime.durability.collector._COLLECT_BYTES", 1 << 40)
+    monkeypatch.setattr("tidemill.runtime.durability.collector._IDLE_SECONDS", 0.02)
     second = orphan()
     checkpoints.flush(root.seal())
     wait_until(lambda: second not in root.files())

@@ -21,7 +21,7 @@ from pyspark.sql import SparkSession
 from s3_proxy import Answer, Request, S3Proxy, s3_error
 from tidemill.errors import TidemillError
 from tidemill.mill import Mill
-from tidemill.runtime import source_cleaning
+from tidemill.runtime.intake import source_cleaning
 
 Opener = Callable[..., Mill]
 

@@ -29,9 +29,9 @@ from tests.local_jobs import all_local
 from tidemill.config import Settings
 from tidemill.errors import TidemillError
 from tidemill.mill import Mill
-from tidemill.plan.catalyst import Catalyst
-from tidemill.runtime import progress
-from tidemill.runtime.snapshot import Snapshot
+from tidemill.plan.catalyst.analyser import Catalyst
+from tidemill.runtime.files import progress
+from tidemill.runtime.read.snapshot import Snapshot
 
 SETTINGS: dict[str, Any] = {
     "master": "local[2]",

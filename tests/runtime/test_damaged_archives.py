@@ -82,7 +82,7 @@ def test_files_that_are_still_written(mill_factory: Opener, tmp_path: Path, seed
 
 
 def test_a_wrong_byte_and_a_bomb(mill_factory: Opener, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tidemill.formats.codecs.SMALL", 1000)
+    monkeypatch.setattr("tidemill.formats.reading.codecs.SMALL", 1000)
     data = tmp_path / "in"
     data.mkdir()
     rows = b"".join(b"%d\n" % (n * 7919) for n in range(10_000))

@@ -22,9 +22,9 @@ from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 import tidemill as tm
 from tidemill.errors import TidemillError
-from tidemill.runtime import data_stream, stream_history
-from tidemill.runtime.data_source import TidemillSource
-from tidemill.runtime.data_stream import TidemillStreamReader
+from tidemill.spark_source import data_stream, stream_history
+from tidemill.spark_source.data_source import TidemillSource
+from tidemill.spark_source.data_stream import TidemillStreamReader
 
 COLUMNS = StructType([StructField("id", LongType()), StructField("s", StringType())])
 CSV = {"format": "csv", "header": "true"}

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from tidemill.mill import Mill
-from tidemill.runtime.intake import Intake
-from tidemill.runtime.snapshot import Snapshot
+from tidemill.runtime.intake.intake import Intake
+from tidemill.runtime.read.snapshot import Snapshot
 from tidemill.sources.split import Split, SplitResult
-from tidemill.state.version import Run
+from tidemill.state.versions.version import Run
 
 _SCRIPT = """
 CREATE TABLE t (k INT, v INT) USING csv OPTIONS (path '{data}');

@@ -10,9 +10,9 @@ import pytest
 from local_jobs import local
 from tidemill.errors import TidemillError
 from tidemill.mill import Mill
-from tidemill.runtime.error_budget import ErrorBudget, RowCounts, parse_budget
-from tidemill.runtime.report import EpochReport
-from tidemill.runtime.snapshot import Snapshot
+from tidemill.runtime.epoch.report import EpochReport
+from tidemill.runtime.read.snapshot import Snapshot
+from tidemill.runtime.tables.error_budget import ErrorBudget, RowCounts, parse_budget
 
 Opener = Callable[..., Mill]
 

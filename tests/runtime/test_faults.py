@@ -18,13 +18,13 @@ from python_workers import kill_workers
 from local_jobs import local
 from tidemill.errors import TidemillError
 from tidemill.mill import Mill
-from tidemill.runtime.snapshot import Snapshot
-from tidemill.state import store as run_store
-from tidemill.state.manifest import ManifestLog
-from tidemill.state.objects import Objects
-from tidemill.state.sst import RunFile
-from tidemill.state.store import RunStore
-from tidemill.task.functions.registry import FUNCTIONS
+from tidemill.runtime.read.snapshot import Snapshot
+from tidemill.state.runs.sst import RunFile
+from tidemill.state.store import store as run_store
+from tidemill.state.store.store import RunStore
+from tidemill.state.versions.manifest import ManifestLog
+from tidemill.state.versions.objects import Objects
+from tidemill.task.functions.columns.registry import FUNCTIONS
 
 _SCRIPT = """
 CREATE TABLE t (k INT, v INT) USING csv OPTIONS (path '{data}', maxFilesPerTrigger 1);

@@ -10,7 +10,7 @@ import pytest
 
 from tidemill.errors import TidemillError
 from tidemill.mill import Mill
-from tidemill.runtime.snapshot import Snapshot
+from tidemill.runtime.read.snapshot import Snapshot
 
 _TABLE = "CREATE TABLE t (k INT) USING csv OPTIONS (path '{data}', maxFilesPerTrigger 1)"
 _VIEW = "CREATE MATERIALIZED VIEW v AS SELECT k, COUNT(*) AS n FROM t GROUP BY k"
@@ -45,7 +45,7 @@ def test_second_mill_is_refused_while_the_first_lives(mill_factory, data: Path) 
 
 def test_second_process_is_refused(mill_factory, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
     mill_factory()
-    code = "import sys; from tidemill.state.manifest import *; ManifestLog(Objects(sys.argv[1]), True).lock()"
+    code = "import sys; from tidemill.state.versions.manifest import *; ManifestLog(Objects(sys.argv[1]), True).lock()"
     command = [sys.executable, "-c", code, str(tmp_path / "root")]
     other = subprocess.run(command, capture_output=True, text=True, check=False)
     assert other.returncode == 1

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from tidemill.mill import Mill
-from tidemill.runtime import file_progress
-from tidemill.runtime.snapshot import Snapshot
-from tidemill.runtime.view_frame import query_views
+from tidemill.runtime.files import file_progress
+from tidemill.runtime.read.snapshot import Snapshot
+from tidemill.runtime.read.view_frame import query_views
 
 Opener = Callable[..., Mill]
 

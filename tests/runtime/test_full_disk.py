@@ -13,11 +13,11 @@ from local_jobs import local
 from state_root import contents
 from tidemill.errors import TidemillError
 from tidemill.mill import Mill
-from tidemill.runtime.snapshot import Snapshot
-from tidemill.runtime.state_check import verify
-from tidemill.runtime.uploads import buffered
-from tidemill.state.store import RunStore
-from tidemill.state.version import Swap, Version
+from tidemill.runtime.durability.uploads import buffered
+from tidemill.runtime.read.snapshot import Snapshot
+from tidemill.runtime.read.state_check import verify
+from tidemill.state.store.store import RunStore
+from tidemill.state.versions.version import Swap, Version
 
 Opener = Callable[..., Mill]
 FILES = 6

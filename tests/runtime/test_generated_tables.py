@@ -15,7 +15,7 @@ from conftest import MillFactory
 from local_jobs import local
 from tidemill.errors import TidemillError
 from tidemill.mill import Mill
-from tidemill.runtime.snapshot import Snapshot
+from tidemill.runtime.read.snapshot import Snapshot
 
 COLUMNS = "id BIGINT, price DOUBLE, name STRING, at TIMESTAMP"
 FIELDS = {"seed": "9", "fields.id.kind": "sequence", "fields.name.length": "1", "fields.price.nullRate": "0.1"}

@@ -26,10 +26,10 @@ from pyspark.sql.streaming import StreamingQuery
 from tidemill.config import Settings
 from tidemill.errors import TidemillError
 from tidemill.mill import Mill
-from tidemill.runtime import ingest
-from tidemill.runtime.ingest_cleaning import Removal
-from tidemill.runtime.ingest_log import Given, IngestLog
-from tidemill.state.objects import Objects
+from tidemill.runtime.ingest import batches as ingest
+from tidemill.runtime.ingest.cleaning import Removal
+from tidemill.runtime.ingest.log import Given, IngestLog
+from tidemill.state.versions.objects import Objects
 
 MillFactory = Callable[..., Mill]
 KILLS = int(os.environ.get("TIDEMILL_CHAOS", "2"))

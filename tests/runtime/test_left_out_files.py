@@ -17,10 +17,10 @@ from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 import tidemill as tm
 from tidemill.errors import TidemillError
-from tidemill.runtime import left_out
-from tidemill.runtime.data_reader import TidemillReader
-from tidemill.runtime.data_source import TidemillSource
-from tidemill.runtime.data_stream import TidemillStreamReader
+from tidemill.spark_source import left_out
+from tidemill.spark_source.data_reader import TidemillReader
+from tidemill.spark_source.data_source import TidemillSource
+from tidemill.spark_source.data_stream import TidemillStreamReader
 
 COLUMNS = "id BIGINT, s STRING"
 STRUCT = StructType([StructField("id", LongType()), StructField("s", StringType())])

@@ -10,11 +10,11 @@ import pytest
 from source_state import SourceState, admit, result, spans
 
 from tidemill.errors import TidemillError
-from tidemill.runtime import file_progress
-from tidemill.runtime.file_progress import FileProgress
-from tidemill.runtime.history import History
-from tidemill.runtime.listed_files import FilePolicy, ListedFiles, PinnedFiles
-from tidemill.runtime.progress import Limits
+from tidemill.runtime.files import file_progress
+from tidemill.runtime.files.file_progress import FileProgress
+from tidemill.runtime.files.listed_files import FilePolicy, ListedFiles, PinnedFiles
+from tidemill.runtime.files.progress import Limits
+from tidemill.runtime.intake.history import History
 from tidemill.sources.file_info import FileInfo
 from tidemill.sources.split import GROWING, Split
 

@@ -9,9 +9,9 @@ from pyspark.sql import SparkSession
 from python_workers import workers
 
 from tidemill.mill import Mill
-from tidemill.runtime.snapshot import Snapshot
-from tidemill.state.manifest import ManifestLog
-from tidemill.state.objects import Objects
+from tidemill.runtime.read.snapshot import Snapshot
+from tidemill.state.versions.manifest import ManifestLog
+from tidemill.state.versions.objects import Objects
 
 _EPOCHS = 40
 

@@ -18,7 +18,8 @@ from queue_mill import BUCKET, QueueMill, Store
 from clock import Clock
 from s3_proxy import Answer, Request, S3Proxy
 from tidemill.errors import TidemillError
-from tidemill.runtime import file_progress, listed_files, listing, queue_listener
+from tidemill.runtime.files import file_progress, listed_files
+from tidemill.runtime.intake import listing, queue_listener
 
 SECRET = "wJalrXUtnFEMI-secret"
 

@@ -12,7 +12,7 @@ from queue_mill import BUCKET, Store
 
 from tidemill.errors import TidemillError
 from tidemill.mill import Mill
-from tidemill.runtime import queue_listener
+from tidemill.runtime.intake import queue_listener
 
 SECRET = "wJalrXUtnFEMI-secret"
 

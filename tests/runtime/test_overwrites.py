@@ -17,8 +17,8 @@ import pytest
 import tidemill.formats
 from tidemill.errors import TidemillError
 from tidemill.mill import Mill
-from tidemill.runtime.epoch_work import without_guesses
-from tidemill.runtime.stored_tables import stored_columns
+from tidemill.runtime.catalog.stored_tables import stored_columns
+from tidemill.runtime.epoch.epoch_work import without_guesses
 from tidemill.sources.split import Split
 from tidemill.testing import weighted_rows
 

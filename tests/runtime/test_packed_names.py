@@ -7,10 +7,10 @@ import random
 import numpy as np
 import pytest
 
-from tidemill.runtime import packed_names
-from tidemill.runtime.packed_names import PackedNames, PackedTexts
-from tidemill.runtime.stream_files import StreamFiles
+from tidemill.runtime.files import packed_names
+from tidemill.runtime.files.packed_names import PackedNames, PackedTexts
 from tidemill.sources.file_info import FileInfo
+from tidemill.spark_source.stream_files import StreamFiles
 
 
 @pytest.fixture(params=["own hashes", "many names of one hash"])
@@ -63,7 +63,7 @@ def test_files_come_in_their_order_without_those_that_are_read(seed: int, monkey
             plain.setdefault(file.path, file)
     files = StreamFiles(pages)
     left = sorted(plain.values(), key=lambda f: (f.modified, f.path))
-    monkeypatch.setattr("tidemill.runtime.stream_files._BLOCK", 16)
+    monkeypatch.setattr("tidemill.spark_source.stream_files._BLOCK", 16)
     while left:
         assert list(files) == left
         gone = [f.path for f in left[: chance.randrange(20)]] + chance.sample(

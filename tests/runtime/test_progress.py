@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 from source_state import SourceState, admit, result, spans
 
-from tidemill.formats.codecs import MOST_DECODED
-from tidemill.runtime.file_progress import FileProgress, read_part
-from tidemill.runtime.listed_files import FilePolicy, ListedFiles
-from tidemill.runtime.progress import Limits, Progress, SpoolProgress, verify_quotes
+from tidemill.formats.reading.codecs import MOST_DECODED
+from tidemill.runtime.files.file_progress import FileProgress, read_part
+from tidemill.runtime.files.listed_files import FilePolicy, ListedFiles
+from tidemill.runtime.files.progress import Limits, Progress, SpoolProgress, verify_quotes
 from tidemill.sources.files import FileInfo
 from tidemill.sources.split import GROWING, Split
 

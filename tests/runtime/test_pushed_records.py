@@ -18,8 +18,8 @@ from test_pushed_streams import LISTEN, connect, messages, rows, until
 import tidemill.formats
 from tidemill.errors import TidemillError
 from tidemill.mill import Mill
-from tidemill.runtime import streams
-from tidemill.sources.streams.spool import Spool
+from tidemill.runtime.sockets import sockets as streams
+from tidemill.sources.sockets.spool import Spool
 
 MillFactory = Callable[..., Mill]
 Row = tuple[int, str | None]

@@ -24,10 +24,10 @@ import pytest
 
 from tidemill.errors import TidemillError
 from tidemill.mill import Mill
-from tidemill.runtime import streams
-from tidemill.runtime.catalog import Catalog
-from tidemill.runtime.snapshot import Snapshot
-from tidemill.sources.streams.spool import Spool
+from tidemill.runtime.catalog.catalog import Catalog
+from tidemill.runtime.read.snapshot import Snapshot
+from tidemill.runtime.sockets import sockets as streams
+from tidemill.sources.sockets.spool import Spool
 
 MillFactory = Callable[..., Mill]
 KILLS = int(os.environ.get("TIDEMILL_CHAOS", "1"))

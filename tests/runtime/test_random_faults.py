@@ -15,8 +15,8 @@ from tests.state.buffer_under_test import LocalContext
 
 from tidemill.errors import TidemillError
 from tidemill.mill import Mill
-from tidemill.state.objects import Objects, UncertainError
-from tidemill.state.store import RunStore
+from tidemill.state.store.store import RunStore
+from tidemill.state.versions.objects import Objects, UncertainError
 
 _SCRIPT = """
 CREATE TABLE t (k INT, v INT) USING csv OPTIONS (path '{data}/t', header true, opColumn 'op', maxFilesPerTrigger 1);

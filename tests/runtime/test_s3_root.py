@@ -16,8 +16,8 @@ from python_workers import kill_workers
 from tidemill.config import Settings
 from tidemill.errors import TidemillError
 from tidemill.mill import Mill
-from tidemill.runtime.snapshot import Snapshot
-from tidemill.state import store as run_store
+from tidemill.runtime.read.snapshot import Snapshot
+from tidemill.state.store import store as run_store
 
 ROOT = "s3://mills/flights"
 

@@ -10,7 +10,7 @@ import pytest
 from local_jobs import LocalJobs
 from tidemill.errors import TidemillError
 from tidemill.mill import Mill
-from tidemill.runtime.report import EpochReport
+from tidemill.runtime.epoch.report import EpochReport
 
 Opener = Callable[..., Mill]
 JOIN = "SELECT t.k, u.name FROM t JOIN u ON t.k = u.k"

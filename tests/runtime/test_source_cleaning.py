@@ -12,16 +12,16 @@ import pytest
 from source_state import SourceState, admit, result
 
 from clock import Clock
-from tidemill.runtime import source_cleaning
-from tidemill.runtime.file_progress import clean_queue, cleaned_table, list_table
-from tidemill.runtime.listed_files import ListedFiles
-from tidemill.runtime.source_cleaning import SourceCleaning
-from tidemill.runtime.tables import Table
+from tidemill.runtime.files.file_progress import clean_queue, cleaned_table, list_table
+from tidemill.runtime.files.listed_files import ListedFiles
+from tidemill.runtime.intake import source_cleaning
+from tidemill.runtime.intake.source_cleaning import SourceCleaning
+from tidemill.runtime.tables.table import Table
 from tidemill.schema import Field, Schema
 from tidemill.sources.file_info import FileInfo
-from tidemill.sources.place import Place
-from tidemill.state.merge import Rows
-from tidemill.state.sst import Part
+from tidemill.sources.location import Place
+from tidemill.state.merge.merge import Rows
+from tidemill.state.runs.sst import Part
 
 COLUMNS = Schema((Field("k", pa.int32()),))
 

@@ -16,13 +16,13 @@ import pytest
 
 from state_root import CATALOG, PLACES, contents, flip, make_root, place, seal
 from tidemill.errors import TidemillError
-from tidemill.runtime.state_check import collect, verify
-from tidemill.state import sst
-from tidemill.state.garbage import Listing, garbage
-from tidemill.state.manifest import KEEP, ManifestLog
-from tidemill.state.objects import Objects
-from tidemill.state.store import OBJECTS, RunStore, default_buffer, epoch_of
-from tidemill.state.version import Version
+from tidemill.runtime.read.state_check import collect, verify
+from tidemill.state.runs import sst
+from tidemill.state.store.garbage import Listing, garbage
+from tidemill.state.store.store import OBJECTS, RunStore, default_buffer, epoch_of
+from tidemill.state.versions.manifest import KEEP, ManifestLog
+from tidemill.state.versions.objects import Objects
+from tidemill.state.versions.version import Version
 
 Made = tuple[ManifestLog, RunStore, Version]
 
@@ -324,7 +324,7 @@ def test_not_while_another_process_writes(local: Made) -> None:
     (root / "sst" / "c0000000009-x.sst").write_text("being written")
     log.lock()
     before = contents(root)
-    code = "import sys; from tidemill.runtime.state_check import collect; collect(sys.argv[1], grace=0)"
+    code = "import sys; from tidemill.runtime.read.state_check import collect; collect(sys.argv[1], grace=0)"
     done = subprocess.run([sys.executable, "-c", code, str(root)], capture_output=True, text=True, check=False)
     assert done.returncode == 1
     assert "TM1003: another process is writing to this root" in done.stderr

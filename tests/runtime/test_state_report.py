@@ -11,11 +11,11 @@ import pytest
 
 from state_root import PLACES, contents, flip, make_root, place, seal
 from tidemill.errors import TidemillError
-from tidemill.runtime.state_report import StateReport
-from tidemill.state.manifest import ManifestLog
-from tidemill.state.objects import Objects
-from tidemill.state.store import OBJECTS, RunStore
-from tidemill.state.version import Version
+from tidemill.runtime.read.state_report import StateReport
+from tidemill.state.store.store import OBJECTS, RunStore
+from tidemill.state.versions.manifest import ManifestLog
+from tidemill.state.versions.objects import Objects
+from tidemill.state.versions.version import Version
 
 Made = tuple[ManifestLog, RunStore, Version]
 

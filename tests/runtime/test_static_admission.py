@@ -11,8 +11,8 @@ import pytest
 from local_jobs import LocalJobs
 from tidemill.errors import TidemillError
 from tidemill.mill import Mill
-from tidemill.runtime.report import EpochReport
-from tidemill.state.manifest import ManifestLog
+from tidemill.runtime.epoch.report import EpochReport
+from tidemill.state.versions.manifest import ManifestLog
 
 Opener = Callable[..., Mill]
 JOIN = "SELECT t.k, s.name FROM t LEFT JOIN s ON t.k = s.k"

@@ -15,9 +15,9 @@ import pytest
 from conftest import MillFactory
 from local_jobs import local
 from tidemill.mill import Mill
-from tidemill.runtime import streams
-from tidemill.sources.streams.spool import Spool
-from tidemill.state import store as run_store
+from tidemill.runtime.sockets import sockets as streams
+from tidemill.sources.sockets.spool import Spool
+from tidemill.state.store import store as run_store
 
 SENDERS, ROWS = 3, 4000
 

@@ -76,7 +76,7 @@ def test_killed_worker_changes_nothing(mill_factory, tmp_path: Path, seed: int) 
 def test_a_worker_that_java_has_left_says_nothing(error: type[Exception]) -> None:
     """What a mill that stops leaves behind is quiet; anything else is told."""
     code = (
-        "from tidemill.runtime.worker_daemon import quiet\n"
+        "from tidemill.runtime.workers.worker_daemon import quiet\n"
         "def worker(socket, authenticated):\n"
         f"    raise {error.__name__}('gone')\n"
         "quiet(worker)(None, True)"

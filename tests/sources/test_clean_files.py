@@ -20,8 +20,8 @@ from tidemill.sources.clean_options import CleanSource, check_clean, parse_clean
 from tidemill.sources.extent import Extent
 from tidemill.sources.file_info import FileInfo
 from tidemill.sources.files import file_info
+from tidemill.sources.location import Place, place_of
 from tidemill.sources.object_listing import object_versions
-from tidemill.sources.place import Place, place_of
 
 DELETE = CleanSource()
 

@@ -24,10 +24,10 @@ from tidemill.connectors import GROWING, Connector, FileInfo, registry
 from tidemill.connectors.connected_file import ConnectedFile, pages
 from tidemill.connectors.registry import STREAM_SCHEMES, is_offered, lookup
 from tidemill.errors import TidemillError, without_secrets
-from tidemill.formats.feeding import feed, file_bytes, open_split
-from tidemill.formats.malformed import Mode
-from tidemill.formats.standalone import OpenFormat
-from tidemill.sources.place import place_of, reader_of
+from tidemill.formats.reading.feeding import feed, file_bytes, open_split
+from tidemill.formats.rows.malformed import Mode
+from tidemill.formats.standalone.standalone import OpenFormat
+from tidemill.sources.location import place_of, reader_of
 from tidemill.sources.split import Split
 
 COLUMNS = "id BIGINT, name STRING, price DOUBLE"

@@ -8,8 +8,8 @@ from typing import Literal
 
 import pytest
 
-from tidemill.sources.streams.framing import Framing, parse_seconds
-from tidemill.sources.streams.length_cut import cut_lengths, cut_lengths_plainly
+from tidemill.sources.sockets.framing import Framing, parse_seconds
+from tidemill.sources.sockets.length_cut import cut_lengths, cut_lengths_plainly
 
 
 def pieces(data: bytes, chance: random.Random) -> Iterator[bytes]:

@@ -18,11 +18,11 @@ from moto.s3.models import s3_backends
 import tidemill.formats
 from s3_proxy import Answer, Request, S3Proxy, failing, s3_error
 from tidemill.errors import TidemillError
-from tidemill.formats.feeding import file_bytes
+from tidemill.formats.reading.feeding import file_bytes
 from tidemill.objectstore.connection import parse_connection, split_url
 from tidemill.sources.file_info import FileInfo
+from tidemill.sources.location import Place, place_of, reader_of
 from tidemill.sources.object_listing import object_pages
-from tidemill.sources.place import Place, place_of, reader_of
 from tidemill.sources.small_objects import AHEAD, MOST_BYTES, SmallObjects
 from tidemill.sources.split import Split
 

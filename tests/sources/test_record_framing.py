@@ -8,8 +8,8 @@ from typing import Literal
 import pytest
 from test_message_framing import pieces
 
-from tidemill.sources.streams.framing import RecordFraming, RowFraming
-from tidemill.sources.streams.record_cut import cut_records, cut_records_plainly
+from tidemill.sources.sockets.framing import RecordFraming, RowFraming
+from tidemill.sources.sockets.record_cut import cut_records, cut_records_plainly
 
 Order = Literal["big", "little"]
 ORDERS: tuple[Order, ...] = ("big", "little")

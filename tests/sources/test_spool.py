@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tidemill.sources.streams.spool import HEAD, Spool
+from tidemill.sources.sockets.spool import HEAD, Spool
 
 
 def content(spool: Spool) -> bytes:

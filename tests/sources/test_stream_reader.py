@@ -19,12 +19,12 @@ from typing import Any
 import pytest
 
 from tidemill.errors import TidemillError
-from tidemill.sources.streams.connections import Connection, ConnectionStatus
-from tidemill.sources.streams.endpoints import is_stream, parse_endpoints
-from tidemill.sources.streams.framing import Framing, RecordFraming, RowFraming
-from tidemill.sources.streams.inlet import Inlet, InletOptions
-from tidemill.sources.streams.reader import StreamReader
-from tidemill.sources.streams.spool import HEAD, Spool
+from tidemill.sources.sockets.connections import Connection, ConnectionStatus
+from tidemill.sources.sockets.endpoints import is_stream, parse_endpoints
+from tidemill.sources.sockets.framing import Framing, RecordFraming, RowFraming
+from tidemill.sources.sockets.inlet import Inlet, InletOptions
+from tidemill.sources.sockets.reader import StreamReader
+from tidemill.sources.sockets.spool import HEAD, Spool
 
 
 class Place:

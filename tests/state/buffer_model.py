@@ -39,9 +39,9 @@ from model_tables import (
 )
 
 from tidemill.errors import TidemillError
-from tidemill.state.merge import Rows
-from tidemill.state.store import RunStore, partition_vnodes
-from tidemill.state.version import Version
+from tidemill.state.merge.merge import Rows
+from tidemill.state.store.store import RunStore, partition_vnodes
+from tidemill.state.versions.version import Version
 from tidemill.task.program import StateTable
 
 _GROUPS = 24

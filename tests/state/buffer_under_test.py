@@ -19,20 +19,20 @@ from typing import Any
 from unittest import mock
 
 from tidemill.errors import TidemillError
-from tidemill.runtime import checkpoints as checkpoints_module
-from tidemill.runtime.checkpoints import Checkpoints, Sealed
-from tidemill.runtime.collector import InUse
-from tidemill.runtime.compactor import Compactor
-from tidemill.runtime.uploads import Uploads
-from tidemill.state import lookup
-from tidemill.state import objects as objects_module
-from tidemill.state import store as store_module
-from tidemill.state.compaction import Policy
-from tidemill.state.manifest import Manifest, ManifestLog
-from tidemill.state.merge import Rows
-from tidemill.state.objects import Objects, Stored
-from tidemill.state.store import RunStore, partition_vnodes
-from tidemill.state.version import Run, Swap, Version
+from tidemill.runtime.durability import checkpoints as checkpoints_module
+from tidemill.runtime.durability.checkpoints import Checkpoints, Sealed
+from tidemill.runtime.durability.collector import InUse
+from tidemill.runtime.durability.compactor import Compactor
+from tidemill.runtime.durability.uploads import Uploads
+from tidemill.state.lookup import lookup
+from tidemill.state.merge.merge import Rows
+from tidemill.state.store import store as store_module
+from tidemill.state.store.compaction import Policy
+from tidemill.state.store.store import RunStore, partition_vnodes
+from tidemill.state.versions import objects as objects_module
+from tidemill.state.versions.manifest import Manifest, ManifestLog
+from tidemill.state.versions.objects import Objects, Stored
+from tidemill.state.versions.version import Run, Swap, Version
 from tidemill.task.program import StateTable
 
 GRACE = 100.0

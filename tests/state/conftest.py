@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tidemill.state.objects import Objects
+from tidemill.state.versions.objects import Objects
 
 
 @pytest.fixture(params=["directory", "memory", "s3"])

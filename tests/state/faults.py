@@ -13,9 +13,9 @@ from unittest import mock
 from buffer_under_test import Clock, ClockedObjects, ClockedStore, Place
 
 from tidemill.errors import TidemillError
-from tidemill.state import sst as run_files
-from tidemill.state.objects import Objects, Stored, UncertainError
-from tidemill.state.store import RunStore
+from tidemill.state.runs import sst as run_files
+from tidemill.state.store.store import RunStore
+from tidemill.state.versions.objects import Objects, Stored, UncertainError
 
 T = TypeVar("T")
 

@@ -8,11 +8,11 @@ from typing import Any, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from tidemill.state import lookup
-from tidemill.state.keys import KeyColumn, Keys, decode, encode, prefix, sort
-from tidemill.state.merge import MergeOp, Rows, consolidate, merge
-from tidemill.state.store import RunStore
-from tidemill.state.version import Run, Version
+from tidemill.state.keys.keys import KeyColumn, Keys, decode, encode, prefix, sort
+from tidemill.state.lookup import lookup
+from tidemill.state.merge.merge import MergeOp, Rows, consolidate, merge
+from tidemill.state.store.store import RunStore
+from tidemill.state.versions.version import Run, Version
 from tidemill.task.program import StateTable, multiset_table
 
 I64, F64, TEXT = pa.int64(), pa.float64(), pa.string()

@@ -9,8 +9,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from tidemill.state.keys import Keys, sort
-from tidemill.state.merge import MergeOp, Rows
+from tidemill.state.keys.keys import Keys, sort
+from tidemill.state.merge.merge import MergeOp, Rows
 
 OPS = (
     MergeOp.SUM,

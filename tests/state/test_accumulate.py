@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tidemill.errors import TidemillError
-from tidemill.state.accumulate import (
+from tidemill.state.folds.accumulate import (
     count_nonnull,
     count_special,
     extreme,

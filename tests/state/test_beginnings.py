@@ -9,10 +9,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from tidemill.state.beginnings import scan_beginnings
-from tidemill.state.columns import column, numbers
-from tidemill.state.keys import KeyColumn, decode, encode, prefix, sort
-from tidemill.state.merge import MergeOp, Rows, consolidate
+from tidemill.kernels.columns import column, numbers
+from tidemill.state.keys.keys import KeyColumn, decode, encode, prefix, sort
+from tidemill.state.lookup.beginnings import scan_beginnings
+from tidemill.state.merge.merge import MergeOp, Rows, consolidate
 
 INT = pa.int64()
 LAYOUT = (KeyColumn(INT), KeyColumn(INT))

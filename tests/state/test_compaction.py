@@ -9,11 +9,11 @@ from dataclasses import replace
 
 import pytest
 
-from tidemill.state.compaction import DEEPEST, HIGHEST, LOWEST, Compaction, Policy, Slice, choose, conflict
-from tidemill.state.expiry import Expiry
-from tidemill.state.keys import VNODES
-from tidemill.state.rewriting import separator
-from tidemill.state.version import Run, Span, Version
+from tidemill.state.keys.keys import VNODES
+from tidemill.state.store.compaction import DEEPEST, HIGHEST, LOWEST, Compaction, Policy, Slice, choose, conflict
+from tidemill.state.store.rewriting import separator
+from tidemill.state.versions.expiry import Expiry
+from tidemill.state.versions.version import Run, Span, Version
 
 TIERED = 1 << 90
 """A size of runs that nothing reaches: all stays in level 0."""

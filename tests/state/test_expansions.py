@@ -9,11 +9,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from tidemill.state.columns import column
-from tidemill.state.combining import MergeOp
-from tidemill.state.expansions import central_moments, limit, sum_powers
-from tidemill.state.keys import KeyColumn, encode
-from tidemill.state.merge import consolidate, merge
+from tidemill.kernels.columns import column
+from tidemill.state.folds.expansions import central_moments, limit, sum_powers
+from tidemill.state.keys.keys import KeyColumn, encode
+from tidemill.state.merge.combining import MergeOp
+from tidemill.state.merge.merge import consolidate, merge
 
 
 def _exact(values: list[float], power: int) -> Fraction:

@@ -7,9 +7,9 @@ import datetime
 import pyarrow as pa
 
 from tidemill.schema import TIMESTAMP
-from tidemill.state.expiry import Expiry, without_expired
-from tidemill.state.keys import KeyColumn, decode, encode
-from tidemill.state.merge import MergeOp, Rows, consolidate
+from tidemill.state.keys.keys import KeyColumn, decode, encode
+from tidemill.state.merge.merge import MergeOp, Rows, consolidate
+from tidemill.state.versions.expiry import Expiry, without_expired
 
 WINDOW = pa.struct([("start", TIMESTAMP), ("end", TIMESTAMP)])
 

@@ -6,9 +6,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from tidemill.state import filters
-from tidemill.state.keys import KeyColumn, encode, hash64
-from tidemill.state.words import Words
+from tidemill.kernels.words import Words
+from tidemill.state.keys.keys import KeyColumn, encode, hash64
+from tidemill.state.runs import filters
 
 WORD = 2**64
 

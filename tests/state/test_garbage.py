@@ -9,13 +9,13 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from tidemill.state.garbage import Garbage, Listing, garbage
-from tidemill.state.keys import KeyColumn, encode
-from tidemill.state.manifest import ManifestLog
-from tidemill.state.merge import MergeOp, consolidate
-from tidemill.state.objects import Objects
-from tidemill.state.sst import Part
-from tidemill.state.store import RunStore
+from tidemill.state.keys.keys import KeyColumn, encode
+from tidemill.state.merge.merge import MergeOp, consolidate
+from tidemill.state.runs.sst import Part
+from tidemill.state.store.garbage import Garbage, Listing, garbage
+from tidemill.state.store.store import RunStore
+from tidemill.state.versions.manifest import ManifestLog
+from tidemill.state.versions.objects import Objects
 
 SUM = (MergeOp.SUM,)
 NOTHING: frozenset[str] = frozenset()

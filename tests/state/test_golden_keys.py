@@ -12,7 +12,7 @@ import pytest
 from key_values import KEY_VALUES, MODES
 
 from tidemill.errors import TidemillError
-from tidemill.state.keys import KeyColumn, Keys, decode, encode
+from tidemill.state.keys.keys import KeyColumn, Keys, decode, encode
 
 GOLDEN = Path(__file__).with_name("golden_keys.txt")
 

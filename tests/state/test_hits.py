@@ -9,10 +9,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from tidemill.state import sst
-from tidemill.state.keys import Keys
-from tidemill.state.lookup import get
-from tidemill.state.merge import MergeOp, Rows, consolidate, merge
+from tidemill.state.keys.keys import Keys
+from tidemill.state.lookup.lookup import get
+from tidemill.state.merge.merge import MergeOp, Rows, consolidate, merge
+from tidemill.state.runs import sst
 
 Make = Callable[[np.random.Generator, int], list[bytes]]
 

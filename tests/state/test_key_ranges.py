@@ -11,9 +11,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from tidemill.state.key_ranges import FORMS, OPS, ByteBound, Probes, byte_ranges, number_ranges
-from tidemill.state.keys import KeyColumn, encode, sort
-from tidemill.state.merge import Rows
+from tidemill.state.keys.keys import KeyColumn, encode, sort
+from tidemill.state.lookup.key_ranges import FORMS, OPS, ByteBound, Probes, byte_ranges, number_ranges
+from tidemill.state.merge.merge import Rows
 
 INF, NAN = math.inf, math.nan
 EDGES = [

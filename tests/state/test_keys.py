@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from key_values import KEY_VALUES
 
 from tidemill.errors import TidemillError
-from tidemill.state.keys import (
+from tidemill.state.keys.keys import (
     VNODES,
     KeyColumn,
     Keys,

@@ -14,10 +14,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tidemill.state import mapped, pages, sst
-from tidemill.state.keys import KeyColumn, Keys, decode, encode, prefix
-from tidemill.state.lookup import first_with_prefix, get, scan_prefix, vnode_range
-from tidemill.state.merge import MergeOp, Rows, consolidate
+from tidemill.state.keys.keys import KeyColumn, Keys, decode, encode, prefix
+from tidemill.state.lookup.lookup import first_with_prefix, get, scan_prefix, vnode_range
+from tidemill.state.merge.merge import MergeOp, Rows, consolidate
+from tidemill.state.runs import mapped, pages, sst
 
 OPS = [MergeOp.SUM, MergeOp.SUM_I128, MergeOp.MAX, MergeOp.LAST]
 TYPES = [pa.int64(), pa.int64(), pa.int64(), pa.string(), pa.float64()]

@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 from tidemill.errors import TidemillError
-from tidemill.state.manifest import FORMAT_VERSION, ManifestLog
-from tidemill.state.objects import Objects, local_directory
-from tidemill.state.version import Run, Version
+from tidemill.state.versions.manifest import FORMAT_VERSION, ManifestLog
+from tidemill.state.versions.objects import Objects, local_directory
+from tidemill.state.versions.version import Run, Version
 
 VERSION = Version.empty().seal(1, [Run("t", "a", 0, 3, 100, 1, 1, 1)])
 

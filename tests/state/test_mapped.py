@@ -15,12 +15,12 @@ import pyarrow as pa
 import pytest
 
 from tidemill.errors import TidemillError
-from tidemill.state import mapped, pages, sst
-from tidemill.state.keys import KeyColumn, Keys, encode, hash64, prefix
-from tidemill.state.lookup import first_with_prefix, get, rows_with, scan_prefix, vnode_range, vnode_rows
-from tidemill.state.mapped import Mapped
-from tidemill.state.merge import MergeOp, Rows, consolidate
-from tidemill.state.sst import RunFile
+from tidemill.state.keys.keys import KeyColumn, Keys, encode, hash64, prefix
+from tidemill.state.lookup.lookup import first_with_prefix, get, rows_with, scan_prefix, vnode_range, vnode_rows
+from tidemill.state.merge.merge import MergeOp, Rows, consolidate
+from tidemill.state.runs import mapped, pages, sst
+from tidemill.state.runs.mapped import Mapped
+from tidemill.state.runs.sst import RunFile
 
 LAYOUT = (KeyColumn(pa.int64()), KeyColumn(pa.int64()))
 MEGABYTES = int(os.environ.get("TIDEMILL_STATE_MB", "20"))

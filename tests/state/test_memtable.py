@@ -26,13 +26,13 @@ from table_model import (
 )
 
 from tidemill.errors import TidemillError
+from tidemill.state.lookup.memtable import Memtable, Spill
+from tidemill.state.lookup.reader import TableReader, TableState
 from tidemill.state.memory import MemoryBudget, share_of_task
-from tidemill.state.memtable import Memtable, Spill
-from tidemill.state.merge import Rows
-from tidemill.state.objects import Objects
-from tidemill.state.reader import TableReader, TableState
-from tidemill.state.sst import Part
-from tidemill.state.store import RunStore
+from tidemill.state.merge.merge import Rows
+from tidemill.state.runs.sst import Part
+from tidemill.state.store.store import RunStore
+from tidemill.state.versions.objects import Objects
 
 
 @pytest.fixture
@@ -72,7 +72,7 @@ def test_reads_see_all_writes(limit: int, spill: Spill, tmp_path: Path, seed: in
 
 
 def test_sealed_in_parts(spill: Spill, monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
-    monkeypatch.setattr("tidemill.state.memtable.BLOCK_BYTES", 500)
+    monkeypatch.setattr("tidemill.state.lookup.memtable.BLOCK_BYTES", 500)
     rng = random.Random(seed)
     memtable, model = Memtable(MULTISET, TYPES[:1], True, MemoryBudget(1000), spill), Model(MULTISET)
     for _ in range(40):
@@ -140,7 +140,7 @@ def test_the_largest_spills_first(spill: Spill) -> None:
 
 def test_alternating_reads_merge_little(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """A read after each of n writes costs O(n log n) merged rows, not O(n * n)."""
-    from tidemill.state import memtable as module
+    from tidemill.state.lookup import memtable as module
 
     merged = 0
     true_merge = module.merge

@@ -14,8 +14,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tidemill.state.keys import KeyColumn, Keys, encode
-from tidemill.state.merge import MergeOp, Rows, consolidate, merge
+from tidemill.state.keys.keys import KeyColumn, Keys, encode
+from tidemill.state.merge.merge import MergeOp, Rows, consolidate, merge
 
 SUM, MIN, MAX, LAST = MergeOp.SUM, MergeOp.MIN, MergeOp.MAX, MergeOp.LAST
 

@@ -10,14 +10,15 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from tidemill.state import sst, store
-from tidemill.state.keys import KeyColumn, encode
-from tidemill.state.mapped import Mapped
-from tidemill.state.merge import MergeOp, Rows, consolidate, merge
-from tidemill.state.merge_chunks import merge_chunks
-from tidemill.state.objects import Objects
-from tidemill.state.store import RunStore
-from tidemill.state.version import Version
+from tidemill.state.keys.keys import KeyColumn, encode
+from tidemill.state.lookup.merge_chunks import merge_chunks
+from tidemill.state.merge.merge import MergeOp, Rows, consolidate, merge
+from tidemill.state.runs import sst
+from tidemill.state.runs.mapped import Mapped
+from tidemill.state.store import store
+from tidemill.state.store.store import RunStore
+from tidemill.state.versions.objects import Objects
+from tidemill.state.versions.version import Version
 
 OPS = (MergeOp.SUM, MergeOp.LAST)
 

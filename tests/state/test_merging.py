@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tidemill.state.keys import Keys
-from tidemill.state.merge import MergeOp, Rows, merge
-from tidemill.state.merging import address, interleave, locate_near
+from tidemill.state.keys.keys import Keys
+from tidemill.state.merge.merge import MergeOp, Rows, merge
+from tidemill.state.merge.merging import address, interleave, locate_near
 
 shape = st.tuples(st.binary(max_size=6), st.integers(0, 3), st.binary(max_size=12), st.integers(0, 9))
 
@@ -83,7 +83,7 @@ def test_many_blocks(seed: int) -> None:
 
 def test_more_runs_than_a_merge_takes(monkeypatch: pytest.MonkeyPatch) -> None:
     """The oldest are merged first."""
-    monkeypatch.setattr("tidemill.state.merge.MOST_RUNS", 3)
+    monkeypatch.setattr("tidemill.state.merge.merge.MOST_RUNS", 3)
     runs = [Rows(keys_of([b"a", b"b%d" % i], 0), (pa.array([1, 1]), pa.array([i, i]))) for i in range(8)]
     merged = merge(runs, [MergeOp.SUM, MergeOp.LAST], True)
     assert merged.keys.to_arrow().to_pylist() == [b"a", *(b"b%d" % i for i in range(8))]

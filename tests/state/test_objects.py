@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tidemill.errors import TidemillError
-from tidemill.state.objects import Objects, UncertainError, advice
+from tidemill.state.versions.objects import Objects, UncertainError, advice
 
 
 def test_what_is_put_is_there(objects: Objects) -> None:

@@ -12,10 +12,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from tidemill.state import derived
-from tidemill.state.keys import KeyColumn, encode
-from tidemill.state.merge import MergeOp, Rows
-from tidemill.state.prefix_sums import RangeTotals
+from tidemill.state.keys.keys import KeyColumn, encode
+from tidemill.state.merge.merge import MergeOp, Rows
+from tidemill.state.runs import derived
+from tidemill.state.runs.prefix_sums import RangeTotals
 
 TYPES = [pa.int64(), pa.float64(), pa.float64(), pa.int64(), pa.int64(), pa.float64()]
 COLUMNS = [(MergeOp.SUM, 0), (MergeOp.SUM_DD, 1), (MergeOp.SUM_I128, 3), (MergeOp.SUM, 5)]

@@ -8,7 +8,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from tidemill.state.products import add_product_dd, add_product_wide, ints_as_dd, wide_as_dd
+from tidemill.state.folds.products import add_product_dd, add_product_wide, ints_as_dd, wide_as_dd
 
 INTS = [0, 1, -1, 2**53 + 1, -(2**53) - 1, 2**62 + 3, 2**63 - 1, -(2**63), 0xFFFFFFFF, -(2**32)]
 

@@ -26,15 +26,15 @@ from table_model import (
     wide_values,
 )
 
-from tidemill.state import merge_iterator
-from tidemill.state.columns import numbers
+from tidemill.kernels.columns import numbers
+from tidemill.state.lookup import merge_iterator
+from tidemill.state.lookup.memtable import Memtable
+from tidemill.state.lookup.reader import TableReader, TableState
 from tidemill.state.memory import MemoryBudget
-from tidemill.state.memtable import Memtable
-from tidemill.state.merge import Rows
-from tidemill.state.objects import Objects
-from tidemill.state.reader import TableReader, TableState
-from tidemill.state.sst import Part
-from tidemill.state.store import RunStore
+from tidemill.state.merge.merge import Rows
+from tidemill.state.runs.sst import Part
+from tidemill.state.store.store import RunStore
+from tidemill.state.versions.objects import Objects
 
 
 def check(reader: TableReader, model: Model, rng: random.Random) -> None:

@@ -12,15 +12,15 @@ import pytest
 
 from tidemill.errors import TidemillError
 from tidemill.schema import TIMESTAMP
-from tidemill.state import merge_chunks
-from tidemill.state.compaction import HIGHEST, LOWEST, Compaction, Policy, Slice, choose, conflict
-from tidemill.state.expiry import Expiry
-from tidemill.state.keys import KeyColumn, decode, encode
-from tidemill.state.merge import MergeOp, Rows, consolidate, merge
-from tidemill.state.objects import Objects
-from tidemill.state.rewriting import rewrite, rewrites
-from tidemill.state.store import RunStore
-from tidemill.state.version import Run, Version
+from tidemill.state.keys.keys import KeyColumn, decode, encode
+from tidemill.state.lookup import merge_chunks
+from tidemill.state.merge.merge import MergeOp, Rows, consolidate, merge
+from tidemill.state.store.compaction import HIGHEST, LOWEST, Compaction, Policy, Slice, choose, conflict
+from tidemill.state.store.rewriting import rewrite, rewrites
+from tidemill.state.store.store import RunStore
+from tidemill.state.versions.expiry import Expiry
+from tidemill.state.versions.objects import Objects
+from tidemill.state.versions.version import Run, Version
 
 KEY = (KeyColumn(pa.int64()), KeyColumn(pa.string()))
 LAST = (MergeOp.SUM, MergeOp.LAST)
@@ -135,7 +135,7 @@ def test_expired_rows_go_and_what_is_left_is_noted(store: RunStore) -> None:
 
 
 def test_large_merges_of_young_runs_are_durable_at_once(store: RunStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tidemill.state.rewriting.DIRECT_BYTES", 100)
+    monkeypatch.setattr("tidemill.state.store.rewriting.DIRECT_BYTES", 100)
     runs = [store.write(e, [("t", rows_at(*range(e, e + 50)), SUM)], "0-0")[0] for e in (1, 2)]
     small = store.write(2, [("u", rows_at(1), SUM)], "0-0")[0]
     work = [

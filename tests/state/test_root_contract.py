@@ -9,8 +9,8 @@ from buffer_under_test import GRACE, Buffer, Clock, Options, Place, forget_open_
 from model_tables import MULTISET, TABLES, UPSERT, Content, Key, Values, add, read_all, same, stored, to_rows
 
 from tidemill.errors import TidemillError
-from tidemill.state.manifest import ManifestLog
-from tidemill.state.objects import Objects
+from tidemill.state.versions.manifest import ManifestLog
+from tidemill.state.versions.objects import Objects
 
 OPTIONS = Options(partitions=3, hosts=2, history=2, most=3)
 

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pytest
 
 from tidemill.schema import TIMESTAMP
-from tidemill.state.sliding import (
+from tidemill.state.folds.sliding import (
     order_words,
     range_ends,
     range_starts,
@@ -25,7 +25,7 @@ from tidemill.state.sliding import (
     slide_ints,
     slide_wide,
 )
-from tidemill.state.sliding_quads import slide_quads
+from tidemill.state.folds.sliding_quads import slide_quads
 
 Bounds = list[tuple[int, int]]
 

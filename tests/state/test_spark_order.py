@@ -7,7 +7,7 @@ import pytest
 from key_values import KEY_VALUES, MODES
 from pyspark.sql import SparkSession
 
-from tidemill.state.keys import KeyColumn, encode
+from tidemill.state.keys.keys import KeyColumn, encode
 
 Ranks = dict[tuple[str, str], list[int]]
 

@@ -14,9 +14,9 @@ import pyarrow as pa
 import pytest
 
 from tidemill.errors import TidemillError
-from tidemill.state import sst
-from tidemill.state.keys import KeyColumn, encode
-from tidemill.state.merge import MergeOp, Rows, consolidate
+from tidemill.state.keys.keys import KeyColumn, encode
+from tidemill.state.merge.merge import MergeOp, Rows, consolidate
+from tidemill.state.runs import sst
 
 SUM = (MergeOp.SUM,)
 INT_KEY = (KeyColumn(pa.int64()),)

@@ -11,12 +11,12 @@ import pyarrow as pa
 import pytest
 
 from tidemill.errors import TidemillError
-from tidemill.state import derived
-from tidemill.state.keys import VNODES, KeyColumn, Keys, encode
-from tidemill.state.merge import MergeOp, Rows, consolidate, merge
-from tidemill.state.objects import Objects
-from tidemill.state.store import RunStore, epoch_of, partition_vnodes
-from tidemill.state.version import Run
+from tidemill.state.keys.keys import VNODES, KeyColumn, Keys, encode
+from tidemill.state.merge.merge import MergeOp, Rows, consolidate, merge
+from tidemill.state.runs import derived
+from tidemill.state.store.store import RunStore, epoch_of, partition_vnodes
+from tidemill.state.versions.objects import Objects
+from tidemill.state.versions.version import Run
 
 SUM = (MergeOp.SUM,)
 
@@ -200,7 +200,7 @@ def test_files_that_no_version_names_are_unmapped_when_they_are_many(
     for run in runs:
         store.open(run)
     size = store.path(runs[0].file).stat().st_size
-    monkeypatch.setattr("tidemill.state.store.UNNEEDED_BYTES", 4 * size + size // 2)
+    monkeypatch.setattr("tidemill.state.store.store.UNNEEDED_BYTES", 4 * size + size // 2)
 
     def mapped() -> set[int]:
         maps = Path("/proc/self/maps").read_text()
@@ -211,6 +211,6 @@ def test_files_that_no_version_names_are_unmapped_when_they_are_many(
     assert len(mapped()) == 11, "nothing was deleted, and nobody says what is needed"
     store.let_go([runs[0].file])
     assert mapped() == {1, 8, 9, 10, 11}, "what is needed, and of the others the newest"
-    monkeypatch.setattr("tidemill.state.store.UNNEEDED_FILES", 1)
+    monkeypatch.setattr("tidemill.state.store.store.UNNEEDED_FILES", 1)
     store.let_go([])
     assert mapped() == {11}

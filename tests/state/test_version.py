@@ -7,8 +7,8 @@ import random
 from collections import Counter
 from dataclasses import replace
 
-from tidemill.state.compaction import Policy, choose
-from tidemill.state.version import Run, Span, Version
+from tidemill.state.store.compaction import Policy, choose
+from tidemill.state.versions.version import Run, Span, Version
 
 
 def run(file: str, epoch: int, table: str = "t", low: int | None = None, size: int = 100) -> Run:

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 
 import pyarrow as pa
 
-from tidemill.state.keys import KeyColumn
-from tidemill.state.merge import merge
+from tidemill.state.keys.keys import KeyColumn
+from tidemill.state.merge.merge import merge
 from tidemill.task.accumulators import Accumulator, AggregateLayout, Result
 from tidemill.task.build import build
 from tidemill.task.operator import Operator, Output

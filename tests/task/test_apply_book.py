@@ -8,10 +8,10 @@ from collections import Counter
 import pyarrow as pa
 import pytest
 from operator_runs import INT, TEXT, changes, keyed, run
+from tests.formats.orderbook_reference import Book, Message, Order
 
-from tidemill.formats.orderbook.reference import Book, Message, Order
 from tidemill.formats.orderbook.rules import MESSAGES, ROWS, BookRules
-from tidemill.plan.keyed_tables import append_only, contents_plan, message_steps
+from tidemill.plan.lowering.keyed_tables import append_only, contents_plan, message_steps
 from tidemill.schema import Schema
 from tidemill.task.build import build
 from tidemill.task.program import Changelog, TableSource, multiset_table

@@ -11,9 +11,9 @@ import pyarrow as pa
 import pytest
 from operator_runs import INT, TEXT, changes, keyed, run
 
-from tidemill.plan.keyed_tables import contents_plan, message_steps
+from tidemill.plan.lowering.keyed_tables import contents_plan, message_steps
 from tidemill.schema import Field, Schema
-from tidemill.state.merge import merge
+from tidemill.state.merge.merge import merge
 from tidemill.task.build import build
 from tidemill.task.changed_rows import changed_rows
 from tidemill.task.program import ApplyChangelog, Changelog, ReadPlan, TableSource, multiset_table

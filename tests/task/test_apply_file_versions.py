@@ -11,13 +11,13 @@ from typing import Any
 import pyarrow as pa
 from operator_runs import INT, TEXT, keyed, run
 
-from tidemill.plan.file_versions import file_rows_plan, version_steps
+from tidemill.plan.lowering.file_versions import file_rows_plan, version_steps
 from tidemill.schema import Field, Schema
 from tidemill.sources.split import file_digest
-from tidemill.state.keys import VNODES, in_vnodes, prefix
-from tidemill.state.lookup import vnode_range
-from tidemill.state.merge import merge
-from tidemill.state.store import partition_vnodes
+from tidemill.state.keys.keys import VNODES, in_vnodes, prefix
+from tidemill.state.lookup.lookup import vnode_range
+from tidemill.state.merge.merge import merge
+from tidemill.state.store.store import partition_vnodes
 from tidemill.task.build import build
 from tidemill.task.operator import Output
 from tidemill.task.program import FileVersions, TableSource, multiset_table

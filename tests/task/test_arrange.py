@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from operator_runs import INT, TEXT, arranged, run
 
-from tidemill.state.lookup import vnode_range
+from tidemill.state.lookup.lookup import vnode_range
 from tidemill.task.build import build
 from tidemill.task.streams import Keyed
 from tidemill.testing import MemoryContext, delta, keyed_rows

@@ -11,10 +11,10 @@ import pyarrow as pa
 import pytest
 
 from tidemill.errors import EvaluationError
-from tidemill.state.columns import column
-from tidemill.state.comoments import sum_products
-from tidemill.state.keys import Keys
-from tidemill.state.merge import Rows, merge
+from tidemill.kernels.columns import column
+from tidemill.state.folds.comoments import sum_products
+from tidemill.state.keys.keys import Keys
+from tidemill.state.merge.merge import Rows, merge
 from tidemill.task.accumulators import COMOMENTS, Accumulator
 from tidemill.task.comoments import COMOMENT_FUNCTIONS, finish_comoments
 

@@ -132,7 +132,7 @@ def test_positions_count_decoded_bytes(tmp_path: Path) -> None:
 
 
 def test_a_bomb(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tidemill.formats.codecs.SMALL", 1000)
+    monkeypatch.setattr("tidemill.formats.reading.codecs.SMALL", 1000)
     path = tmp_path / "a.csv.gz"
     path.write_bytes(gzip.compress(b"1,a\n" * 100_000))
     limit = path.stat().st_size * 10

@@ -6,7 +6,7 @@ import pickle
 
 import pyarrow as pa
 
-from tidemill.plan.codec import decode, encode
+from tidemill.plan.algebra.codec import decode, encode
 from tidemill.task.expressions import Call, Literal, Ref, Variable, bind, references, remap
 
 DOUBLE = pa.float64()

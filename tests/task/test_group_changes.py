@@ -12,7 +12,7 @@ from operator_runs import INT, changes, grouping, keyed, merged, pairs, run
 
 from tidemill.task.accumulators import Accumulator, Result
 from tidemill.task.build import build
-from tidemill.task.functions import sizes
+from tidemill.task.functions.columns import sizes
 from tidemill.task.program import GroupChanges
 from tidemill.testing import MemoryContext, weighted_rows
 
@@ -121,7 +121,7 @@ def test_groups_cut_into_slices(monkeypatch: pytest.MonkeyPatch, seed: int) -> N
     """Large groups are read part by part, and small ones some at a time; blocks of groups are small, too."""
     for name in ("matching", "group_changes"):
         monkeypatch.setattr(f"tidemill.task.operators.{name}.SLICE_ROWS", 3)
-    monkeypatch.setattr("tidemill.state.memtable.BLOCK_BYTES", 100)
+    monkeypatch.setattr("tidemill.state.lookup.memtable.BLOCK_BYTES", 100)
     options = (("descending", False), ("many", False), ("percentages", (0.5,)))
     several = grouping(
         Accumulator("percentile", 1, False, True, (), options),

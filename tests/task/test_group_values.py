@@ -14,7 +14,7 @@ import pytest
 
 from tidemill.errors import EvaluationError
 from tidemill.task.accumulators import Accumulator
-from tidemill.task.functions import sizes
+from tidemill.task.functions.columns import sizes
 from tidemill.task.group_values import of_group, scalar
 from tidemill.task.large_groups import Part, of_large_group
 

@@ -29,20 +29,20 @@ os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
 from operator_runs import INT, TEXT, arranged, grouping, keyed
 
 from tidemill.errors import EvaluationError
-from tidemill.plan.algebra import Scan, SortKey, Window
-from tidemill.plan.windows import window_changes
+from tidemill.plan.algebra.nodes import Scan, SortKey, Window
+from tidemill.plan.lowering.windows import window_changes
 from tidemill.schema import Field
-from tidemill.state.keys import KeyColumn, decode
-from tidemill.state.memtable import Memtable
-from tidemill.state.merge import Rows, merge
-from tidemill.state.objects import Objects
-from tidemill.state.reader import TableState
-from tidemill.state.sst import Part
-from tidemill.state.store import RunStore
+from tidemill.state.keys.keys import KeyColumn, decode
+from tidemill.state.lookup.memtable import Memtable
+from tidemill.state.lookup.reader import TableState
+from tidemill.state.merge.merge import Rows, merge
+from tidemill.state.runs.sst import Part
+from tidemill.state.store.store import RunStore
+from tidemill.state.versions.objects import Objects
 from tidemill.task.accumulators import Accumulator, Result
 from tidemill.task.build import build
 from tidemill.task.expressions import Call, Expression, Literal, Ref
-from tidemill.task.functions import sizes
+from tidemill.task.functions.columns import sizes
 from tidemill.task.operators.arrange import key_prefixes
 from tidemill.task.program import (
     Arrange,
@@ -61,7 +61,7 @@ from tidemill.task.program import (
     multiset_table,
 )
 from tidemill.task.streams import Delta, Item, Keyed, batch_of
-from tidemill.task.window_calls import Frame, WindowCall
+from tidemill.task.windows.calls import Frame, WindowCall
 from tidemill.testing import MemoryContext
 
 COUNTED = {"ARROW_DEFAULT_MEMORY_POOL": "system", "MALLOC_MMAP_THRESHOLD_": "262144"}

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from operator_runs import changes, keyed, run
 
-from tidemill.state.keys import KeyColumn
+from tidemill.state.keys.keys import KeyColumn
 from tidemill.task.accumulators import Accumulator, AggregateLayout, Result
 from tidemill.task.build import build
 from tidemill.task.program import GroupChanges, GroupPartial, StateTable

@@ -15,12 +15,12 @@ import pyarrow as pa
 import pytest
 from operator_runs import keyed, run
 
-from tidemill.state import derived
-from tidemill.state.keys import KeyColumn, decode
-from tidemill.state.lookup import vnode_range
-from tidemill.state.merge import Rows
-from tidemill.state.objects import Objects
-from tidemill.state.store import RunStore, partition_vnodes
+from tidemill.state.keys.keys import KeyColumn, decode
+from tidemill.state.lookup.lookup import vnode_range
+from tidemill.state.merge.merge import Rows
+from tidemill.state.runs import derived
+from tidemill.state.store.store import RunStore, partition_vnodes
+from tidemill.state.versions.objects import Objects
 from tidemill.task.accumulators import Accumulator, AggregateLayout
 from tidemill.task.operators.pair_sums import PairSumsOperator
 from tidemill.task.program import Comparison, GroupPartial, PairSums, StateTable, Term, changes_probe_left

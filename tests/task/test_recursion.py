@@ -11,8 +11,8 @@ import pytest
 from operator_runs import INT, changes, keyed, run_stored
 
 from tidemill.errors import EvaluationError
-from tidemill.state.keys import KeyColumn
-from tidemill.state.merge import MergeOp
+from tidemill.state.keys.keys import KeyColumn
+from tidemill.state.merge.merge import MergeOp
 from tidemill.task.build import build
 from tidemill.task.expressions import Call, Expression, Literal, Ref
 from tidemill.task.operator import Operator

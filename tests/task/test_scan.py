@@ -8,7 +8,7 @@ import pytest
 from operator_runs import INT, TEXT, changes
 
 from tidemill.errors import TidemillError
-from tidemill.runtime.tables import STORED_ERRORS
+from tidemill.runtime.tables.table import STORED_ERRORS
 from tidemill.schema import Field, Schema
 from tidemill.sources.split import Split
 from tidemill.task.build import build

@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 from operator_runs import INT, TEXT, merged
 
-from tidemill.runtime.tables import STORED_ERRORS
+from tidemill.runtime.tables.table import STORED_ERRORS
 from tidemill.schema import Field, Schema
 from tidemill.sources.split import Split, SplitResult, file_digest
 from tidemill.task.build import build

@@ -8,8 +8,8 @@ from collections import Counter
 import pytest
 from operator_runs import INT, TEXT, changes, keyed, run_stored
 
-from tidemill.state.keys import KeyColumn
-from tidemill.state.merge import MergeOp
+from tidemill.state.keys.keys import KeyColumn
+from tidemill.state.merge.merge import MergeOp
 from tidemill.task.build import build
 from tidemill.task.program import Arrange, StateTable, TopChanges
 from tidemill.testing import MemoryContext, delta, weighted_rows

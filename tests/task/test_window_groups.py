@@ -11,7 +11,7 @@ import pytest
 
 from tidemill.task.accumulators import Accumulator
 from tidemill.task.group_values import scalar
-from tidemill.task.window_groups import of_frames
+from tidemill.task.windows.groups import of_frames
 
 PERCENTAGES = (("descending", False), ("many", False), ("percentages", (0.4,)))
 MANY = (("descending", True), ("many", True), ("percentages", (0.0, 0.3, 1.0)))

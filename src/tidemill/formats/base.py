@@ -77,7 +77,7 @@ class Rows:
     raw : callable
         The row of a number as it stands in the file; valid until the next buffer is fed.
     passed_over : int
-        Rows that are left out because nobody wants them, see :mod:`tidemill.formats.row_filter`.
+        Rows that are left out because nobody wants them, see :mod:`tidemill.formats.rows.row_filter`.
     new_within : int
         Rows with fields within structs that no column has, where the table's ``schemaEvolutionMode`` minds new columns.
     """

@@ -6,9 +6,9 @@ from collections.abc import Collection, Iterable, Mapping
 
 from tidemill.connectors.registry import options_of_all
 from tidemill.errors import TidemillError, nearest
-from tidemill.formats.values.columns import TimePatterns
-from tidemill.formats.values.time_pattern import NO_PATTERN, TimePattern, compile_pattern
-from tidemill.formats.values.time_zones import zone_names
+from tidemill.formats.values.columns.columns import TimePatterns
+from tidemill.formats.values.times.time_pattern import NO_PATTERN, TimePattern, compile_pattern
+from tidemill.formats.values.times.time_zones import zone_names
 from tidemill.objectstore.connection import SPELT_CONNECTION
 from tidemill.objectstore.queue_options import NOTIFICATION_OPTIONS, SPELT_NOTIFICATIONS
 from tidemill.zones import UTC, is_utc

@@ -10,14 +10,14 @@ from pathlib import Path
 
 from tidemill.config import Settings
 from tidemill.errors import TidemillError
-from tidemill.runtime.catalog import Catalog
-from tidemill.runtime.intake import Intake
-from tidemill.sources.within import Within
-from tidemill.state.lease import make_readers_file
-from tidemill.state.manifest import Manifest, ManifestLog, begun, no_root
-from tidemill.state.objects import Objects
-from tidemill.state.store import RunStore, checkpoint_of, default_buffer
-from tidemill.state.version import Version
+from tidemill.runtime.catalog.catalog import Catalog
+from tidemill.runtime.intake.intake import Intake
+from tidemill.sources.allowed_paths import Within
+from tidemill.state.store.store import RunStore, checkpoint_of, default_buffer
+from tidemill.state.versions.lease import make_readers_file
+from tidemill.state.versions.manifest import Manifest, ManifestLog, begun, no_root
+from tidemill.state.versions.objects import Objects
+from tidemill.state.versions.version import Version
 
 
 @dataclass(frozen=True)

@@ -27,8 +27,8 @@ from tidemill.sources.clean_options import CleanSource
 from tidemill.sources.extent import Extent
 from tidemill.sources.file_info import FileInfo
 from tidemill.sources.files import file_info
+from tidemill.sources.location import Place
 from tidemill.sources.object_listing import PAGE_KEYS, object_versions
-from tidemill.sources.place import Place
 
 _AT_ONCE = 8
 """Requests of one object each that are on their way at a time."""

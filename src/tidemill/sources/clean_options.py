@@ -12,7 +12,7 @@ from tidemill.errors import TidemillError
 from tidemill.objectstore.connection import is_object_url, split_url
 from tidemill.sources.extent import Extent
 from tidemill.sources.files import local_pattern
-from tidemill.sources.place import Place
+from tidemill.sources.location import Place
 
 SPELT_CLEAN = ("cleanSource", "cleanSource.retentionDuration", "sourceArchiveDir")
 CLEAN_OPTIONS = frozenset(name.lower() for name in SPELT_CLEAN)

@@ -19,9 +19,9 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from tidemill.state.comoments import SUMS
-from tidemill.state.expansions import TERMS
-from tidemill.state.merge import MergeOp
+from tidemill.state.folds.comoments import SUMS
+from tidemill.state.folds.expansions import TERMS
+from tidemill.state.merge.merge import MergeOp
 
 _INT64 = pa.int64()
 _FLOAT64 = pa.float64()

@@ -11,12 +11,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidemill.errors import EvaluationError
-from tidemill.state.columns import column, numbers
-from tidemill.state.keys import decode
-from tidemill.state.merge import Rows, merge
-from tidemill.state.nested import is_nested
-from tidemill.state.ordering import compare_rows
-from tidemill.state.reader import TableReader
+from tidemill.kernels.columns import column, numbers
+from tidemill.state.keys.keys import decode
+from tidemill.state.keys.nested import is_nested
+from tidemill.state.keys.ordering import compare_rows
+from tidemill.state.lookup.reader import TableReader
+from tidemill.state.merge.merge import Rows, merge
 from tidemill.task.accumulators import AggregateLayout
 from tidemill.task.failing_row import failing_rows
 from tidemill.task.finish import finish

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tidemill.state.columns import column
-from tidemill.state.merge import Rows
-from tidemill.state.reader import TableReader
+from tidemill.kernels.columns import column
+from tidemill.state.lookup.reader import TableReader
+from tidemill.state.merge.merge import Rows
 from tidemill.task.program import ReadPlan
 from tidemill.task.read_view import empty_rows, finish_rows
 from tidemill.task.streams import Delta, concat

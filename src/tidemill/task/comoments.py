@@ -9,9 +9,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tidemill.errors import EvaluationError
-from tidemill.state.columns import column, numbers
-from tidemill.state.comoments import SUMS, central_products
-from tidemill.state.expansions import TERMS
+from tidemill.kernels.columns import column, numbers
+from tidemill.state.folds.comoments import SUMS, central_products
+from tidemill.state.folds.expansions import TERMS
 
 COMOMENT_FUNCTIONS = frozenset(
     {"covar_pop", "covar_samp", "corr", "regr_sxy", "regr_slope", "regr_intercept", "regr_r2"}

@@ -11,12 +11,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidemill.errors import EvaluationError
-from tidemill.state.columns import column, numbers
-from tidemill.state.words import HUGE_UNIT
+from tidemill.kernels.columns import column, numbers
+from tidemill.kernels.words import HUGE_UNIT
 from tidemill.task.accumulators import COMOMENTS, LISTS, ONLY, POWERS, AggregateLayout, Result
 from tidemill.task.comoments import finish_comoments
-from tidemill.task.functions.failures import several_rows
-from tidemill.task.functions.sizes import list_too_large
+from tidemill.task.functions.columns.failures import several_rows
+from tidemill.task.functions.columns.sizes import list_too_large
 from tidemill.task.moments import finish_moments
 
 _TWO64 = 2.0**64

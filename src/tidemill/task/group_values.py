@@ -16,10 +16,10 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tidemill.errors import EvaluationError
-from tidemill.state.columns import column
-from tidemill.state.keys import KeyColumn, encode, sort
+from tidemill.kernels.columns import column
+from tidemill.state.keys.keys import KeyColumn, encode, sort
 from tidemill.task.accumulators import LISTS, Accumulator
-from tidemill.task.functions.sizes import LIST_COPIES, check_size
+from tidemill.task.functions.columns.sizes import LIST_COPIES, check_size
 
 _Ints = npt.NDArray[np.int64]
 _Floats = npt.NDArray[np.float64]

@@ -16,9 +16,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from tidemill.state.columns import column
+from tidemill.kernels.columns import column
 from tidemill.task.accumulators import LISTS, PERCENTILES, Accumulator
-from tidemill.task.functions.sizes import LIST_COPIES, check_size
+from tidemill.task.functions.columns.sizes import LIST_COPIES, check_size
 from tidemill.task.group_values import first_of_order, of_group, ranks, with_frequencies
 
 _Ints = npt.NDArray[np.int64]

@@ -9,9 +9,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from tidemill.state.keys import Keys, decode, encode, group
-from tidemill.state.merge import Rows, merge
-from tidemill.state.reader import TableState
+from tidemill.state.keys.keys import Keys, decode, encode, group
+from tidemill.state.lookup.reader import TableState
+from tidemill.state.merge.merge import Rows, merge
 from tidemill.task.program import ArrangeMessages, StateTable
 
 

@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from tidemill.state.columns import column, numbers
-from tidemill.state.expansions import TERMS, central_moments
+from tidemill.kernels.columns import column, numbers
+from tidemill.state.folds.expansions import TERMS, central_moments
 from tidemill.task.accumulators import POWERS
 
 MOMENT_FUNCTIONS = {

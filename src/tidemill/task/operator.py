@@ -17,8 +17,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 from tidemill.errors import EvaluationError
+from tidemill.state.lookup.reader import TableState
 from tidemill.state.memory import MemoryBudget
-from tidemill.state.reader import TableState
 from tidemill.task.streams import Item
 
 if TYPE_CHECKING:

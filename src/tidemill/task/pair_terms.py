@@ -23,10 +23,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from tidemill.state.columns import column
-from tidemill.state.combining import MergeOp, summable
-from tidemill.state.prefix_sums import split_specials
-from tidemill.state.products import add_product_dd, add_product_wide, ints_as_dd, wide_as_dd
+from tidemill.kernels.columns import column
+from tidemill.state.folds.products import add_product_dd, add_product_wide, ints_as_dd, wide_as_dd
+from tidemill.state.merge.combining import MergeOp, summable
+from tidemill.state.runs.prefix_sums import split_specials
 from tidemill.task.program import GroupPartial, PairSums, Term
 
 Ints = npt.NDArray[np.int64]
@@ -34,7 +34,7 @@ Floats = npt.NDArray[np.float64]
 
 Factors: TypeAlias = dict[int, tuple[npt.NDArray[Any], ...]]
 """By accumulator position: (n,) for a count or 64-bit sum, (low, high) for a 128-bit one; for a sum of doubles what
-:func:`tidemill.state.prefix_sums.split_specials` gives."""
+:func:`tidemill.state.runs.prefix_sums.split_specials` gives."""
 
 COUNTS = ("rows", "count")
 DOUBLES = ("sum_f64", "sum_exact")

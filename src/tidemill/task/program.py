@@ -3,7 +3,7 @@
 A program serves all views of a mill together. Its steps are numbered in topological order; step s
 runs in superstep ``depth``, after every step it reads from. A stream between steps of one depth is
 an in-process queue; between depths it is Spark's shuffle, routed by vnode. Only keyed streams
-(:class:`~tidemill.state.merge.Rows`) cross depths.
+(:class:`~tidemill.state.merge.merge.Rows`) cross depths.
 
 Program objects are immutable and picklable: plain data, no Spark, no open files.
 """
@@ -17,11 +17,11 @@ import pyarrow as pa
 
 from tidemill.formats.orderbook.rules import BookRules
 from tidemill.schema import Schema
-from tidemill.state.keys import KeyColumn
-from tidemill.state.merge import MergeOp
+from tidemill.state.keys.keys import KeyColumn
+from tidemill.state.merge.merge import MergeOp
 from tidemill.task.accumulators import LISTS, AggregateLayout
 from tidemill.task.expressions import Expression
-from tidemill.task.window_calls import WindowCall
+from tidemill.task.windows.calls import WindowCall
 
 
 @dataclass(frozen=True)

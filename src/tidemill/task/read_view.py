@@ -9,10 +9,10 @@ import numpy as np
 import pyarrow as pa
 
 from tidemill.errors import EvaluationError
-from tidemill.state.columns import column, numbers
-from tidemill.state.keys import Keys, decode
-from tidemill.state.merge import Rows
-from tidemill.state.reader import TableReader
+from tidemill.kernels.columns import column, numbers
+from tidemill.state.keys.keys import Keys, decode
+from tidemill.state.lookup.reader import TableReader
+from tidemill.state.merge.merge import Rows
 from tidemill.task.accumulators import AggregateLayout
 from tidemill.task.failing_row import with_row
 from tidemill.task.finish import finish

@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from tidemill.state.columns import column
-from tidemill.state.merge import Rows
+from tidemill.kernels.columns import column
+from tidemill.state.merge.merge import Rows
 
 
 @dataclass(frozen=True)

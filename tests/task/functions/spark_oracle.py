@@ -15,7 +15,7 @@ import pyspark
 from pyspark.sql import SparkSession
 from pyspark.sql.functions import col
 
-from tidemill.plan.catalyst_expressions import read_plan, translate, tree
+from tidemill.plan.catalyst.expressions.expressions import read_plan, translate, tree
 from tidemill.schema import TIMESTAMP, TIMESTAMP_NTZ, nullable_type, type_to_ddl
 from tidemill.task.expressions import Expression, Ref, substitute
 from tidemill.task.functions.evaluate import evaluate

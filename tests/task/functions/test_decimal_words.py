@@ -10,9 +10,9 @@ import pytest
 
 from tidemill.errors import EvaluationError
 from tidemill.task.expressions import Call, Ref
-from tidemill.task.functions.decimal_types import arithmetic_type
-from tidemill.task.functions.decimal_words import combine_words
-from tidemill.task.functions.decimals import _combine_wide, combine
+from tidemill.task.functions.numbers.decimal_types import arithmetic_type
+from tidemill.task.functions.numbers.decimal_words import combine_words
+from tidemill.task.functions.numbers.decimals import _combine_wide, combine
 
 OPERATIONS = {"add": int.__add__, "subtract": int.__sub__, "multiply": int.__mul__}
 TYPES = [(1, 0), (5, 5), (15, 2), (16, 2), (18, 0), (19, 4), (32, 4), (38, 0), (38, 6), (38, 18), (38, 38)]

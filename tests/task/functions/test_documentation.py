@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tidemill.plan.aggregate_documentation import aggregates_table
+from tidemill.plan.documentation.aggregates import aggregates_table
 from tidemill.task.functions.documentation import functions_table
 
 PAGE = Path(__file__).parents[3] / "docs" / "functions.md"

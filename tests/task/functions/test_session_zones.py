@@ -12,10 +12,10 @@ from pyspark.sql import SparkSession
 from spark_oracle import comparable, same
 
 from tidemill.errors import TidemillError
-from tidemill.plan.catalyst_expressions import read_plan, translate, tree
-from tidemill.plan.catalyst_rules import call
-from tidemill.plan.catalyst_tree import JsonTree
-from tidemill.plan.catalyst_zones import CLASSES, in_zone
+from tidemill.plan.catalyst.expressions.expressions import read_plan, translate, tree
+from tidemill.plan.catalyst.expressions.rules import call
+from tidemill.plan.catalyst.expressions.zones import CLASSES, in_zone
+from tidemill.plan.catalyst.trees.tree import JsonTree
 from tidemill.schema import TIMESTAMP, TIMESTAMP_NTZ, nullable_type, type_to_ddl
 from tidemill.task.expressions import Expression, Ref, substitute
 from tidemill.task.functions.evaluate import evaluate

@@ -11,7 +11,12 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from tidemill.errors import EvaluationError
-from tidemill.plan.function_examples import PlannedExample, SparkFunction, functions_of_spark, plan_examples
+from tidemill.plan.documentation.function_examples import (
+    PlannedExample,
+    SparkFunction,
+    functions_of_spark,
+    plan_examples,
+)
 from tidemill.schema import YEAR_MONTH, nullable_type
 from tidemill.task.functions.evaluate import evaluate
 

@@ -14,7 +14,7 @@ import text_twins as twins
 
 from tidemill.errors import EvaluationError
 from tidemill.task.expressions import Call, Expression, Literal, Ref
-from tidemill.task.functions import sizes
+from tidemill.task.functions.columns import sizes
 from tidemill.task.functions.evaluate import evaluate
 
 S, B, N, L, D = pa.string(), pa.binary(), pa.int32(), pa.int64(), pa.float64()

@@ -13,10 +13,10 @@ import pyarrow.compute as pc
 
 from tidemill.errors import FormatError, TidemillError
 from tidemill.formats.base import RowError, Rows
-from tidemill.formats.checked_columns import make_batch
 from tidemill.formats.columnar.lossless import Cast, lossless, matching
-from tidemill.formats.inference.columnar import held_type
-from tidemill.formats.malformed import Mode, fail_fast, parse_mode
+from tidemill.formats.columnar.types import held_type
+from tidemill.formats.rows.checked_columns import make_batch
+from tidemill.formats.rows.malformed import Mode, fail_fast, parse_mode
 from tidemill.schema import Field, Schema, type_to_ddl
 
 COLUMNAR_OPTIONS = frozenset({"mode"})

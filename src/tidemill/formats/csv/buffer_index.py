@@ -9,8 +9,8 @@ from tidemill.formats.csv.general_index import index_delimited
 from tidemill.formats.csv.index import MARK_SLACK, find_marks, regular_rows, walk_fields
 from tidemill.formats.csv.one_line import without_open_quotes
 from tidemill.formats.csv.options import CsvOptions
-from tidemill.formats.field_index import FieldOffsets, MarkedFields, Offsets
-from tidemill.formats.line_ends import NO_BYTE, Bytes
+from tidemill.formats.rows.field_index import FieldOffsets, MarkedFields, Offsets
+from tidemill.formats.text.line_ends import NO_BYTE, Bytes
 from tidemill.formats.values.field_text import TRIM_LEADING
 
 

@@ -7,18 +7,18 @@ from copy import copy
 
 from tidemill.errors import FormatError, TidemillError
 from tidemill.formats.base import RowReader
-from tidemill.formats.checked_columns import CheckedColumn
-from tidemill.formats.csv.changes import DeleteRule, change_builder, parse_delete_rule
+from tidemill.formats.changes import DeleteRule, change_builder, parse_delete_rule
 from tidemill.formats.csv.header import Layout, layout_by_header, layout_by_position
 from tidemill.formats.csv.options import OPTION_NAMES, CsvOptions, parse_options
 from tidemill.formats.csv.rows import RowBuilder, Taker
-from tidemill.formats.delimiter_split import DelimiterSplitReader, line_reader
-from tidemill.formats.line_split import LineSplitReader
-from tidemill.formats.malformed import Mode
 from tidemill.formats.rescue.options import RESCUE_OPTIONS, parse_rules
-from tidemill.formats.row_filter import RowFilter
-from tidemill.formats.values.chosen import column_parsers
-from tidemill.formats.values.columns import ColumnParser
+from tidemill.formats.rows.checked_columns import CheckedColumn
+from tidemill.formats.rows.malformed import Mode
+from tidemill.formats.rows.row_filter import RowFilter
+from tidemill.formats.text.delimiter_split import DelimiterSplitReader, line_reader
+from tidemill.formats.text.line_split import LineSplitReader
+from tidemill.formats.values.columns.chosen import column_parsers
+from tidemill.formats.values.columns.columns import ColumnParser
 from tidemill.schema import Schema, type_to_ddl
 
 
@@ -45,7 +45,7 @@ class CsvFormat:
     ``yyyy-MM-dd[ T]HH:mm[:ss[.ffffff]][Z|+hh:mm|+hhmm]`` or a date, of ``timeZone`` without a zone; digits beyond
     microseconds are cut off. timestamp_ntz: the same without zone. string: UTF-8. Spaces around a value are
     part of it, unless ``ignoreLeadingWhiteSpace`` or ``ignoreTrailingWhiteSpace`` says otherwise. A column may have
-    a parser or pattern of its own: ``parser.<column>``, see :mod:`tidemill.formats.values.chosen`,
+    a parser or pattern of its own: ``parser.<column>``, see :mod:`tidemill.formats.values.columns.chosen`,
     ``dateFormat.<column>``, ``timestampFormat.<column>``.
 
     **Malformed rows.** Reasons: ``too_few_fields`` (the missing ones are NULL), ``too_many_fields`` (the
@@ -108,7 +108,7 @@ class CsvRowReader:
         self._rescue: Taker | None = None
 
     def filtered(self, condition: RowFilter) -> CsvRowReader:
-        """See :class:`tidemill.formats.row_filter.FilteringReader`: only where malformed rows are kept anyway."""
+        """See :class:`tidemill.formats.rows.row_filter.FilteringReader`: only where malformed rows are kept anyway."""
         if self._options.mode is not Mode.PERMISSIVE or self._deletes is not None:
             return self
         reader = copy(self)

@@ -1,7 +1,7 @@
 """Phase 1 of CSV with separators or line ends of several bytes, or an escape character: where fields lie in a buffer of
 complete rows, and their texts without escapes.
 
-Plain twin: :mod:`tidemill.formats.csv.reference`.
+Plain twin: :mod:`tests.formats.csv_reference`.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tidemill.formats.byte_masks import byte_at, kernel
-from tidemill.formats.delimiters import FIELD_END, Delimiters, delimiter_table, next_of, walk_row_end
-from tidemill.formats.line_ends import CARRIAGE_RETURN, Bytes
+from tidemill.formats.text.delimiters import FIELD_END, Delimiters, delimiter_table, next_of, walk_row_end
+from tidemill.formats.text.line_ends import CARRIAGE_RETURN, Bytes
 from tidemill.formats.values.field_text import TRIM_LEADING, TRIM_TRAILING
+from tidemill.kernels.byte_masks import byte_at, kernel
 
 
 def index_delimited(
@@ -73,7 +73,7 @@ def index_delimited_fields(
     begin, comment, skip_before, slot_of, starts, ends, row_starts, counts, broken
         As in :func:`tidemill.formats.csv.index.index_fields`.
     following, actions, guide
-        Of a :class:`tidemill.formats.delimiters.DelimiterTable`; its state 0 is that at the beginning of a field.
+        Of a :class:`tidemill.formats.text.delimiters.DelimiterTable`; its state 0 is that at the beginning of a field.
     separator_size : int
         Bytes of a separator.
     row_end : ndarray of uint8

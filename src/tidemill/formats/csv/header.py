@@ -13,9 +13,9 @@ from tidemill.formats.csv.buffer_index import index_buffer
 from tidemill.formats.csv.options import CsvOptions
 from tidemill.formats.csv.row_ends import bare_return, row_end
 from tidemill.formats.csv.spellings import plain_texts
-from tidemill.formats.inference.naming import header_columns
-from tidemill.formats.line_ends import BYTE_ORDER_MARK, UTF16_MARKS
-from tidemill.formats.values.columns import parser_for
+from tidemill.formats.text.line_ends import BYTE_ORDER_MARK, UTF16_MARKS
+from tidemill.formats.types.naming import header_columns
+from tidemill.formats.values.columns.columns import parser_for
 from tidemill.formats.values.field_text import NULL, TextRules
 from tidemill.schema import Schema
 
@@ -62,7 +62,7 @@ def layout_by_header(schema: Schema, options: CsvOptions, header: bytes, file_si
     """Match the columns with the header line by name, in any case and order; other fields are ignored.
 
     Fields without a name, or with one that occurs more than once, can be had by the names that Spark gives them
-    (:func:`tidemill.formats.inference.naming.header_columns`). The header is the first line that is neither empty nor
+    (:func:`tidemill.formats.types.naming.header_columns`). The header is the first line that is neither empty nor
     a comment.
 
     Parameters

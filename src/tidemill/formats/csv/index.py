@@ -1,11 +1,11 @@
 """Phase 1 of CSV: where fields lie in a buffer of complete rows; where these end is told by
-:mod:`tidemill.formats.line_ends`.
+:mod:`tidemill.formats.text.line_ends`.
 
 First every separator and line end outside quotes is found, 64 bytes at a time, and noted as a flat list of marks. Where
 all rows have as many fields as the file has columns, the ends of a field are every ``width``-th mark, and phase 2 reads
-them off the list (:class:`~tidemill.formats.field_index.MarkedFields`); else the marks are walked row by row.
+them off the list (:class:`~tidemill.formats.rows.field_index.MarkedFields`); else the marks are walked row by row.
 
-Plain twin: :mod:`tidemill.formats.csv.reference`.
+Plain twin: :mod:`tests.formats.csv_reference`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from __future__ import annotations
 # mypy: allow-untyped-defs
 import numpy as np
 
-from tidemill.formats.byte_masks import (
+from tidemill.formats.text.line_ends import CARRIAGE_RETURN, NEWLINE, OPEN, QUOTED, careful_block
+from tidemill.kernels.byte_masks import (
     COMPRESSES,
     block_mask,
     byte_at,
@@ -26,7 +27,6 @@ from tidemill.formats.byte_masks import (
     put_64_places,
     trailing_zeros,
 )
-from tidemill.formats.line_ends import CARRIAGE_RETURN, NEWLINE, OPEN, QUOTED, careful_block
 
 _ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
 _ONE = np.uint64(1)
@@ -47,7 +47,7 @@ def find_marks(buf, begin, separator, quote, leading, marks, line_ends):
     separator, quote : int
         Bytes; the quote may be ``NO_BYTE``.
     leading : int
-        As in :func:`~tidemill.formats.line_ends.scan_row_ends`.
+        As in :func:`~tidemill.formats.text.line_ends.scan_row_ends`.
     marks, line_ends : ndarray of int32
         Receive offsets, ascending: of all, and of line ends; the size of the buffer stands for the end of a row without
         a newline. Each has ``MARK_SLACK`` more room than it needs.
@@ -182,11 +182,11 @@ def walk_fields(buf, begin, marks, comment, skip_before, slot_of, starts, ends, 
     ----------
     buf, begin, marks, comment, slot_of, starts, ends, row_starts
         As for :func:`find_marks`, which left the marks; the others as in
-        :class:`~tidemill.formats.field_index.FieldOffsets`, large enough for every line end.
+        :class:`~tidemill.formats.rows.field_index.FieldOffsets`, large enough for every line end.
     skip_before : int
         Rows that start before this offset are skipped (the header).
     counts, broken : ndarray of int32
-        Outputs, see :class:`~tidemill.formats.field_index.FieldOffsets`; large enough for every line end.
+        Outputs, see :class:`~tidemill.formats.rows.field_index.FieldOffsets`; large enough for every line end.
 
     Returns
     -------

@@ -5,7 +5,7 @@ lines, since the two differ in nothing but a line that leaves a quote open: ther
 of the line is covered with a byte that means nothing, in a copy in which phase 1 looks for separators. Phase 2 reads
 the text itself, whose quote is not closed.
 
-Plain twin: :mod:`tidemill.formats.csv.reference`.
+Plain twin: :mod:`tests.formats.csv_reference`.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from __future__ import annotations
 # mypy: allow-untyped-defs
 import numpy as np
 
-from tidemill.formats.byte_masks import byte_at, kernel
 from tidemill.formats.csv.options import CsvOptions
-from tidemill.formats.delimiters import ROW_END, delimiter_table, walk_rows
-from tidemill.formats.line_ends import CARRIAGE_RETURN, NEWLINE, OPEN, QUOTED, Bytes, next_state, scan_row_ends
+from tidemill.formats.text.delimiters import ROW_END, delimiter_table, walk_rows
+from tidemill.formats.text.line_ends import CARRIAGE_RETURN, NEWLINE, OPEN, QUOTED, Bytes, next_state, scan_row_ends
 from tidemill.formats.values.field_text import TRIM_LEADING
+from tidemill.kernels.byte_masks import byte_at, kernel
 
 
 def without_open_quotes(data: Bytes, begin: int, options: CsvOptions) -> Bytes:

@@ -7,12 +7,12 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from tidemill.formats.delimiters import Delimiters
-from tidemill.formats.line_ends import NO_BYTE, PLAIN_LINES, LineRules
-from tidemill.formats.malformed import Mode, parse_mode
 from tidemill.formats.options import ZONE_OPTION, bad_option, flag, positive, time_patterns
-from tidemill.formats.values.chosen import OVERRIDE_OPTIONS
-from tidemill.formats.values.columns import TimePatterns
+from tidemill.formats.rows.malformed import Mode, parse_mode
+from tidemill.formats.text.delimiters import Delimiters
+from tidemill.formats.text.line_ends import NO_BYTE, PLAIN_LINES, LineRules
+from tidemill.formats.values.columns.chosen import OVERRIDE_OPTIONS
+from tidemill.formats.values.columns.columns import TimePatterns
 from tidemill.formats.values.field_text import TRIM_LEADING, TRIM_TRAILING
 
 _ONLY = {

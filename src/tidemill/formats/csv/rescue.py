@@ -12,26 +12,26 @@ import pyarrow as pa
 
 from tidemill.errors import FormatError, nearest
 from tidemill.formats.base import SplitReader
-from tidemill.formats.byte_masks import kernel
+from tidemill.formats.changes import parse_delete_rule
 from tidemill.formats.csv.buffer_index import index_buffer
-from tidemill.formats.csv.changes import parse_delete_rule
 from tidemill.formats.csv.format import CsvRowReader, checked_columns
 from tidemill.formats.csv.general_index import delimited_row_end
 from tidemill.formats.csv.header import Header, Layout, layout_by_position, read_header
 from tidemill.formats.csv.options import parse_options
 from tidemill.formats.csv.rows import ReadRows, RowBuilder
 from tidemill.formats.csv.spellings import plain_texts
-from tidemill.formats.inference.naming import header_columns
 from tidemill.formats.json.leftovers import json_text
-from tidemill.formats.line_ends import BYTE_ORDER_MARK, NO_BYTE, OPEN, Bytes, LineRules, find_row_end
-from tidemill.formats.malformed import Flaws, Mode
 from tidemill.formats.rescue.new_columns import NewColumnsError, new_names
 from tidemill.formats.rescue.object_texts import Pieces, pieces_of, pieces_of_bytes, write_objects
 from tidemill.formats.rescue.options import RescueRules
 from tidemill.formats.rescue.parting import Rescue
-from tidemill.formats.values.chosen import column_parsers
-from tidemill.formats.values.columns import ColumnParser, parser_for
+from tidemill.formats.rows.malformed import Flaws, Mode
+from tidemill.formats.text.line_ends import BYTE_ORDER_MARK, NO_BYTE, OPEN, Bytes, LineRules, find_row_end
+from tidemill.formats.types.naming import header_columns
+from tidemill.formats.values.columns.chosen import column_parsers
+from tidemill.formats.values.columns.columns import ColumnParser, parser_for
 from tidemill.formats.values.field_text import NULL, VALID
+from tidemill.kernels.byte_masks import kernel
 from tidemill.schema import Field, Schema
 
 Texts: TypeAlias = "pa.Array[Any]"

@@ -5,12 +5,11 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from tidemill.formats.byte_masks import block_mask, byte_at, kernel, trailing_zeros
 from tidemill.formats.csv.general_index import delimited_row_end
 from tidemill.formats.csv.options import CsvOptions
-from tidemill.formats.delimiters import Delimiters, delimiter_table
-from tidemill.formats.field_index import FieldOffsets, MarkedFields
-from tidemill.formats.line_ends import (
+from tidemill.formats.rows.field_index import FieldOffsets, MarkedFields
+from tidemill.formats.text.delimiters import Delimiters, delimiter_table
+from tidemill.formats.text.line_ends import (
     BYTE_ORDER_MARK,
     CARRIAGE_RETURN,
     NEWLINE,
@@ -21,6 +20,7 @@ from tidemill.formats.line_ends import (
     LineRules,
     find_row_end,
 )
+from tidemill.kernels.byte_masks import block_mask, byte_at, kernel, trailing_zeros
 
 
 def row_end(data: Bytes, begin: int, lines: LineRules | Delimiters) -> tuple[int, bool]:

@@ -12,15 +12,17 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tidemill.formats.base import RowError, Rows
-from tidemill.formats.checked_columns import CheckedColumn, make_batch
 from tidemill.formats.csv.buffer_index import index_buffer
 from tidemill.formats.csv.header import Layout
 from tidemill.formats.csv.options import CsvOptions
 from tidemill.formats.csv.row_ends import bare_return, holds, row_end, rows_with_returns
 from tidemill.formats.csv.spellings import plain_texts
-from tidemill.formats.delimiters import Delimiters
-from tidemill.formats.field_index import FieldOffsets, MarkedFields
-from tidemill.formats.line_ends import (
+from tidemill.formats.rows.checked_columns import CheckedColumn, make_batch
+from tidemill.formats.rows.field_index import FieldOffsets, MarkedFields
+from tidemill.formats.rows.malformed import Flaw, Flaws, Mode, check_size, fail_fast, first_bad_byte
+from tidemill.formats.rows.row_filter import WORTHWHILE, RowFilter
+from tidemill.formats.text.delimiters import Delimiters
+from tidemill.formats.text.line_ends import (
     BYTE_ORDER_MARK,
     CARRIAGE_RETURN,
     NO_BYTE,
@@ -28,9 +30,7 @@ from tidemill.formats.line_ends import (
     Bytes,
     LineRules,
 )
-from tidemill.formats.malformed import Flaw, Flaws, Mode, check_size, fail_fast, first_bad_byte
-from tidemill.formats.row_filter import WORTHWHILE, RowFilter
-from tidemill.formats.values.columns import ColumnParser, ParsedColumn, parse_marked
+from tidemill.formats.values.columns.columns import ColumnParser, ParsedColumn, parse_marked
 from tidemill.formats.values.field_text import NULL, VALID, TextRules
 from tidemill.schema import Field
 
@@ -120,11 +120,11 @@ class RowBuilder:
 
     @property
     def lines(self) -> LineRules | Delimiters:
-        """See :class:`tidemill.formats.line_split.LineBuilder`."""
+        """See :class:`tidemill.formats.text.line_split.LineBuilder`."""
         return self.options.lines
 
     def build(self, data: Bytes, position: int, row_ends: int, quotes: bool, unterminated: bool) -> Rows:
-        """See :meth:`tidemill.formats.line_split.LineBuilder.build`."""
+        """See :meth:`tidemill.formats.text.line_split.LineBuilder.build`."""
         check_size(data.size, position)
         if not self.options.multi_line and self.options.quote != NO_BYTE:
             quotes = bool(holds(data, self.options.quote))  # who finds lines does not look for quotes

@@ -16,12 +16,12 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from tidemill.formats.byte_masks import byte_at, kernel
 from tidemill.formats.csv.general_index import double_quotes
 from tidemill.formats.csv.options import CsvOptions
-from tidemill.formats.field_index import FieldOffsets, MarkedFields
-from tidemill.formats.line_ends import NO_BYTE, Bytes
+from tidemill.formats.rows.field_index import FieldOffsets, MarkedFields
+from tidemill.formats.text.line_ends import NO_BYTE, Bytes
 from tidemill.formats.values.field_text import text_bounds
+from tidemill.kernels.byte_masks import byte_at, kernel
 
 _LONGEST_TOLD = 63
 """Lengths from here on have one bit together."""

@@ -15,7 +15,8 @@ import pyarrow.compute as pc
 from tidemill.formats.base import RowError, Rows
 from tidemill.formats.debezium.columns import flatten, known_operations, read_envelopes, to_type
 from tidemill.formats.debezium.values import convert, written_number
-from tidemill.formats.line_ends import (
+from tidemill.formats.rows.malformed import Mode, fail_fast, first_bad_byte
+from tidemill.formats.text.line_ends import (
     BYTE_ORDER_MARK,
     CARRIAGE_RETURN,
     NEWLINE,
@@ -24,7 +25,6 @@ from tidemill.formats.line_ends import (
     Bytes,
     LineRules,
 )
-from tidemill.formats.malformed import Mode, fail_fast, first_bad_byte
 from tidemill.schema import Field
 
 _ONE_BY_ONE = 16
@@ -69,7 +69,7 @@ class _Part:
 
 @dataclass(frozen=True)
 class EnvelopeBuilder:
-    """Makes rows of complete lines; see :class:`tidemill.formats.line_split.LineBuilder`.
+    """Makes rows of complete lines; see :class:`tidemill.formats.text.line_split.LineBuilder`.
 
     ``needed`` are the columns to give; the one called ``operation`` is ``I`` or ``D``.
     """

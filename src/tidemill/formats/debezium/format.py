@@ -9,9 +9,9 @@ import pyarrow as pa
 
 from tidemill.errors import TidemillError
 from tidemill.formats.debezium.envelopes import EnvelopeBuilder, Layout
-from tidemill.formats.line_split import LineSplitReader
-from tidemill.formats.malformed import parse_mode
 from tidemill.formats.options import bad_option
+from tidemill.formats.rows.malformed import parse_mode
+from tidemill.formats.text.line_split import LineSplitReader
 from tidemill.schema import Schema, type_to_ddl
 
 KEY_OPTION = "__key"

@@ -7,14 +7,14 @@ from collections.abc import Mapping, Sequence
 from tidemill.connectors.registry import options_of_all
 from tidemill.formats import registry
 from tidemill.formats.base import Format, RowReader
-from tidemill.formats.codecs import CODEC_OPTIONS
-from tidemill.formats.delimiter_split import DelimiterSplitReader
 from tidemill.formats.frames.rows import FrameBuilder
-from tidemill.formats.malformed import Mode, parse_mode
 from tidemill.formats.native.layout import is_big
 from tidemill.formats.options import bad_option, check_options, positive
-from tidemill.formats.read_modes import READ_OPTIONS
-from tidemill.formats.sized_records import SizedSplitReader, SizeRules
+from tidemill.formats.reading.codecs import CODEC_OPTIONS
+from tidemill.formats.reading.read_modes import READ_OPTIONS
+from tidemill.formats.records.sized_records import SizedSplitReader, SizeRules
+from tidemill.formats.rows.malformed import Mode, parse_mode
+from tidemill.formats.text.delimiter_split import DelimiterSplitReader
 from tidemill.objectstore.connection import CONNECTION_OPTIONS
 from tidemill.schema import Schema
 
@@ -65,7 +65,7 @@ class FramesFormat:
         return True
 
     def records(self, schema: Schema, options: Mapping[str, str]) -> SizeRules:
-        """See :class:`tidemill.formats.spooled_records.RecordFormat`."""
+        """See :class:`tidemill.formats.records.spooled_records.RecordFormat`."""
         return parse_sizes(options)
 
     def reader(self, schema: Schema, options: Mapping[str, str], needed: Sequence[str]) -> FramesReader:

@@ -14,12 +14,12 @@ import numpy as np
 import numpy.typing as npt
 
 from tidemill.formats.base import RowReader, Rows
-from tidemill.formats.byte_masks import kernel
 from tidemill.formats.csv.row_ends import find_bare_returns
-from tidemill.formats.line_ends import BYTE_ORDER_MARK, CARRIAGE_RETURN
-from tidemill.formats.malformed import Mode, fail_fast
-from tidemill.formats.several_feeds import concatenated
-from tidemill.formats.sized_records import Bytes, Places
+from tidemill.formats.reading.several_feeds import concatenated
+from tidemill.formats.records.sized_records import Bytes, Places
+from tidemill.formats.rows.malformed import Mode, fail_fast
+from tidemill.formats.text.line_ends import BYTE_ORDER_MARK, CARRIAGE_RETURN
+from tidemill.kernels.byte_masks import kernel
 
 _NO_PLACES = np.empty(0, np.int64)
 
@@ -43,7 +43,7 @@ def join_frames(buf, starts, sizes, separator, out, places):
 
 @dataclass(frozen=True)
 class FrameBuilder:
-    """Makes rows of frames; see :class:`tidemill.formats.sized_records.RecordBuilder`.
+    """Makes rows of frames; see :class:`tidemill.formats.records.sized_records.RecordBuilder`.
 
     Attributes
     ----------
@@ -58,7 +58,7 @@ class FrameBuilder:
     mode: Mode
 
     def build(self, data: Bytes, position: int, starts: Places, sizes: Places) -> Rows:
-        """See :meth:`tidemill.formats.sized_records.RecordBuilder.build`."""
+        """See :meth:`tidemill.formats.records.sized_records.RecordBuilder.build`."""
         # What ends a frame can be a part of a line end of several bytes.
         rows = self._together(data, position, starts, sizes) if len(self.separator) < 2 else None
         if rows is None:

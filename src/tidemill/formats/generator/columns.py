@@ -1,4 +1,4 @@
-"""Generated values, a column at a time. ``reference.py`` says the same of single values."""
+"""Generated values, a column at a time. ``tests/formats/generator_reference.py`` says the same of single values."""
 
 from __future__ import annotations
 

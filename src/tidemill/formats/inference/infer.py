@@ -11,20 +11,20 @@ import pyarrow as pa
 from tidemill.errors import FormatError, TidemillError
 from tidemill.formats.arrow.format import file_schema as arrow_schema
 from tidemill.formats.base import RowReader, Rows
-from tidemill.formats.codecs import parse_codec_options
+from tidemill.formats.columnar.types import merged_schema
 from tidemill.formats.csv.format import CsvFormat
 from tidemill.formats.csv.header import Header, read_header
 from tidemill.formats.csv.options import parse_options as parse_csv_options
-from tidemill.formats.inference.columnar import merged_schema
-from tidemill.formats.inference.field_types import type_of_fields
-from tidemill.formats.inference.json_shapes import Seen, seen_of
-from tidemill.formats.inference.naming import header_columns, spelling
 from tidemill.formats.inference.options import InferenceOptions, parse_inference, with_hints
 from tidemill.formats.inference.sampling import chosen, sample_texts
 from tidemill.formats.json.format import JsonFormat
 from tidemill.formats.parquet.format import file_schema as parquet_schema
+from tidemill.formats.reading.codecs import parse_codec_options
+from tidemill.formats.reading.whole_source import Source, seekable
 from tidemill.formats.rescue.options import RESCUE_OPTIONS
-from tidemill.formats.whole_source import Source, seekable
+from tidemill.formats.types.field_types import type_of_fields
+from tidemill.formats.types.json_shapes import Seen, seen_of
+from tidemill.formats.types.naming import header_columns, spelling
 from tidemill.schema import Field, Schema
 
 

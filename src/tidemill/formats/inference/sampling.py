@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from tidemill.formats.feeding import FileBytes
 from tidemill.formats.inference.options import InferenceOptions
-from tidemill.formats.whole_source import Source, WholeSource
+from tidemill.formats.reading.feeding import FileBytes
+from tidemill.formats.reading.whole_source import Source, WholeSource
 
 _GROWTH = 4
 _BUFFER_BYTES = 1 << 18

@@ -13,8 +13,8 @@ from tidemill.formats.base import BEGINNING_BYTES, RowError, Rows
 from tidemill.formats.json.elements import OUTSIDE, scan_elements
 from tidemill.formats.json.index import Bytes
 from tidemill.formats.json.rows import RecordBuilder
-from tidemill.formats.line_ends import BYTE_ORDER_MARK
-from tidemill.formats.malformed import check_size
+from tidemill.formats.rows.malformed import check_size
+from tidemill.formats.text.line_ends import BYTE_ORDER_MARK
 
 _NOTHING = np.empty(0, np.uint8)
 _NOTHING.flags.writeable = False

@@ -15,16 +15,16 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidemill.formats.byte_masks import byte_at, kernel
 from tidemill.formats.json.index import Ints, ValueIndex, Values
-from tidemill.formats.json.scalars import ARRAY, INTEGER, NULL, OBJECT, READ, TEXT
 from tidemill.formats.json.texts import SLACK, copy_values
 from tidemill.formats.json.tree import Node
-from tidemill.formats.values.columns import DEFAULT_PATTERNS, ParsedColumn, TimePatterns, parser_for
-from tidemill.formats.values.encoded import decode_base64
+from tidemill.formats.json_tokens.scalars import ARRAY, INTEGER, NULL, OBJECT, READ, TEXT
+from tidemill.formats.values.columns.columns import DEFAULT_PATTERNS, ParsedColumn, TimePatterns, parser_for
 from tidemill.formats.values.field_text import BAD_VALUE, VALID, TextRules
 from tidemill.formats.values.field_text import NULL as NULL_FIELD
-from tidemill.formats.values.times import FIRST_MICROS, LAST_MICROS, MICROS_PER_SECOND
+from tidemill.formats.values.texts.encoded import decode_base64
+from tidemill.formats.values.times.times import FIRST_MICROS, LAST_MICROS, MICROS_PER_SECOND
+from tidemill.kernels.byte_masks import byte_at, kernel
 from tidemill.schema import TIMESTAMP
 
 Chosen = npt.NDArray[np.int64] | None

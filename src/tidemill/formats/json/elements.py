@@ -5,7 +5,7 @@ from __future__ import annotations
 # mypy: allow-untyped-defs
 import numpy as np
 
-from tidemill.formats.byte_masks import byte_at, inlined, kernel
+from tidemill.kernels.byte_masks import byte_at, inlined, kernel
 
 OUTSIDE, FRESH, OWED = 0, 1, 2
 """Where in a file of arrays: outside of them; inside one, behind its bracket or behind a comma."""

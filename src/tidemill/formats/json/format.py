@@ -8,17 +8,17 @@ import pyarrow as pa
 
 from tidemill.errors import FormatError, TidemillError
 from tidemill.formats.base import SplitReader
-from tidemill.formats.csv.changes import DeleteRule, parse_delete_rule
+from tidemill.formats.changes import DeleteRule, parse_delete_rule
 from tidemill.formats.json.array_split import ArraySplitReader, begins_array, first_line_goes_on
 from tidemill.formats.json.columns import builder_of
 from tidemill.formats.json.long_line import LongLineReader
 from tidemill.formats.json.options import OPTION_NAMES, JsonOptions, parse_options
 from tidemill.formats.json.rows import JsonColumn, RecordBuilder
 from tidemill.formats.json.tree import Node, build_tree, number_nodes
-from tidemill.formats.line_split import LineSplitReader
-from tidemill.formats.malformed import Mode
 from tidemill.formats.options import bad_option
 from tidemill.formats.rescue.options import RESCUE_OPTIONS, parse_rules
+from tidemill.formats.rows.malformed import Mode
+from tidemill.formats.text.line_split import LineSplitReader
 from tidemill.schema import Schema, type_to_ddl
 
 

@@ -11,9 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from tidemill.formats.json.elements import part_elements
-from tidemill.formats.json.scalars import ARRAY, OBJECT
 from tidemill.formats.json.tree import Node, Tree
 from tidemill.formats.json.walk import Room, walk_records
+from tidemill.formats.json_tokens.scalars import ARRAY, OBJECT
 
 Ints = npt.NDArray[np.int32]
 Bytes = npt.NDArray[np.uint8]
@@ -28,7 +28,7 @@ class Values:
     starts, ends : ndarray of int32
         Equal where a value is missing or NULL.
     kinds : ndarray of uint8
-        See :mod:`tidemill.formats.json.scalars`.
+        See :mod:`tidemill.formats.json_tokens.scalars`.
     numbers : ndarray of int64
         What is ``READ``: integers, or the bits of doubles. Set nowhere else.
     """

@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from tidemill.formats.byte_masks import byte_at, equal_mask, inlined, kernel, load_word, store_word, trailing_zeros
 from tidemill.formats.json.texts import unescape
 from tidemill.formats.json.tree import Tree, find_field
-from tidemill.formats.values.texts import is_utf8
+from tidemill.formats.values.texts.texts import is_utf8
+from tidemill.kernels.byte_masks import byte_at, equal_mask, inlined, kernel, load_word, store_word, trailing_zeros
 
 _QUOTE, _BACKSLASH, _COMMA, _COLON = 0x22, 0x5C, 0x2C, 0x3A
 _OPEN_BRACE, _CLOSE_BRACE, _OPEN_BRACKET, _CLOSE_BRACKET = 0x7B, 0x7D, 0x5B, 0x5D

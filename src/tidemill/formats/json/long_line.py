@@ -5,9 +5,9 @@ from __future__ import annotations
 from tidemill.formats.base import Rows
 from tidemill.formats.json.array_split import ArraySplitReader
 from tidemill.formats.json.rows import RecordBuilder
-from tidemill.formats.line_ends import BYTE_ORDER_MARK
-from tidemill.formats.line_split import LineSplitReader
-from tidemill.formats.several_feeds import concatenated
+from tidemill.formats.reading.several_feeds import concatenated
+from tidemill.formats.text.line_ends import BYTE_ORDER_MARK
+from tidemill.formats.text.line_split import LineSplitReader
 
 _BLANK = b" \t\r\n" + BYTE_ORDER_MARK
 

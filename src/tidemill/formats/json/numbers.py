@@ -5,9 +5,9 @@ from __future__ import annotations
 # mypy: allow-untyped-defs
 import numpy as np
 
-from tidemill.formats.byte_masks import byte_at, inlined, kernel, load_word, trailing_zeros
-from tidemill.formats.json.scalars import FRACTION, INTEGER
-from tidemill.formats.values.digits import MAX_DIGITS, TENS
+from tidemill.formats.json_tokens.scalars import FRACTION, INTEGER
+from tidemill.formats.values.numbers.digits import MAX_DIGITS, TENS
+from tidemill.kernels.byte_masks import byte_at, inlined, kernel, load_word, trailing_zeros
 
 _ZEROS = np.uint64(0x3030303030303030)
 _ABOVE_NINE = np.uint64(0x7676767676767676)

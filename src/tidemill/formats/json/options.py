@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tidemill.errors import nearest
-from tidemill.formats.malformed import Mode, parse_mode
 from tidemill.formats.options import ZONE_OPTION, bad_option, flag, positive, time_patterns
-from tidemill.formats.values.columns import TimePatterns
+from tidemill.formats.rows.malformed import Mode, parse_mode
+from tidemill.formats.values.columns.columns import TimePatterns
 from tidemill.schema import Schema
 
 FIELD_PREFIX = "field."

@@ -11,8 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidemill.formats.csv.changes import parse_delete_rule
-from tidemill.formats.inference.json_shapes import seen_of
+from tidemill.formats.changes import parse_delete_rule
 from tidemill.formats.json.format import JsonReader
 from tidemill.formats.json.index import Bytes, Ints, ValueIndex
 from tidemill.formats.json.known_keys import NEW_COLUMN, NEW_WITHIN, known_keys, known_of, noting_all
@@ -20,11 +19,12 @@ from tidemill.formats.json.leftover_texts import LEFT, NOT_UTF8, SLACK, UNDECIDE
 from tidemill.formats.json.leftovers import leftover, top_keys
 from tidemill.formats.json.options import parse_options
 from tidemill.formats.json.tree import Node
-from tidemill.formats.line_ends import BYTE_ORDER_MARK
-from tidemill.formats.malformed import Flaws, Mode, parse_mode
 from tidemill.formats.rescue.new_columns import NewColumnsError, new_names
 from tidemill.formats.rescue.options import RescueRules
 from tidemill.formats.rescue.parting import Rescue
+from tidemill.formats.rows.malformed import Flaws, Mode, parse_mode
+from tidemill.formats.text.line_ends import BYTE_ORDER_MARK
+from tidemill.formats.types.json_shapes import seen_of
 from tidemill.schema import Schema
 
 Texts: TypeAlias = "pa.Array[Any]"

@@ -11,14 +11,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidemill.formats.base import RowError, Rows
-from tidemill.formats.checked_columns import CheckedColumn, make_batch
-from tidemill.formats.csv.changes import DeleteRule
+from tidemill.formats.changes import DeleteRule
 from tidemill.formats.json.columns import Build, Built
 from tidemill.formats.json.index import Bytes, ValueIndex, index_values
 from tidemill.formats.json.options import JsonOptions
 from tidemill.formats.json.tree import Node, Tree
-from tidemill.formats.line_ends import BYTE_ORDER_MARK, PLAIN_LINES, UTF16_MARKS, LineRules
-from tidemill.formats.malformed import Flaw, Flaws, Mode, check_size, fail_fast, first_bad_byte
+from tidemill.formats.rows.checked_columns import CheckedColumn, make_batch
+from tidemill.formats.rows.malformed import Flaw, Flaws, Mode, check_size, fail_fast, first_bad_byte
+from tidemill.formats.text.line_ends import BYTE_ORDER_MARK, PLAIN_LINES, UTF16_MARKS, LineRules
 from tidemill.schema import Field
 
 
@@ -58,7 +58,7 @@ class Taker(Protocol):
 
 @dataclass(frozen=True)
 class RecordBuilder:
-    """Parses buffers of complete records; see :class:`tidemill.formats.line_split.LineBuilder`.
+    """Parses buffers of complete records; see :class:`tidemill.formats.text.line_split.LineBuilder`.
 
     Attributes
     ----------
@@ -88,7 +88,7 @@ class RecordBuilder:
         return PLAIN_LINES
 
     def build(self, data: Bytes, position: int, row_ends: int, quotes: bool, unterminated: bool) -> Rows:
-        """See :meth:`tidemill.formats.line_split.LineBuilder.build`."""
+        """See :meth:`tidemill.formats.text.line_split.LineBuilder.build`."""
         return self.build_records(data, position, row_ends, None)[0]
 
     def build_records(

@@ -5,11 +5,11 @@ from __future__ import annotations
 # mypy: allow-untyped-defs
 import numpy as np
 
-from tidemill.formats.byte_masks import byte_at, inlined, item_at, kernel, load_word, put_item, store_word
-from tidemill.formats.json.scalars import NULL as NULL_VALUE
-from tidemill.formats.json.scalars import TEXT
+from tidemill.formats.json_tokens.scalars import NULL as NULL_VALUE
+from tidemill.formats.json_tokens.scalars import TEXT
 from tidemill.formats.values.field_text import BAD_UTF8, NULL, VALID
-from tidemill.formats.values.texts import is_utf8
+from tidemill.formats.values.texts.texts import is_utf8
+from tidemill.kernels.byte_masks import byte_at, inlined, item_at, kernel, load_word, put_item, store_word
 
 SLACK = 16
 """Bytes that the output of :func:`copy_values` must have beyond the sum of the lengths."""

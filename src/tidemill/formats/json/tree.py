@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from tidemill.formats.byte_masks import byte_at, inlined, kernel, load_word
+from tidemill.kernels.byte_masks import byte_at, inlined, kernel, load_word
 
 NO_NUMBER, WHOLE, DOUBLE = 0, 1, 2
 """What is read at once where it is found: nothing, integers, or doubles."""

@@ -16,7 +16,24 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from tidemill.formats.byte_masks import (
+from tidemill.formats.json.numbers import digit_count, digits_of, read_number
+from tidemill.formats.json.texts import is_escape, unescape
+from tidemill.formats.json.tree import NO_NUMBER, WHOLE, find_field
+from tidemill.formats.json_tokens.scalars import (
+    ARRAY,
+    FRACTION,
+    INTEGER,
+    MISSING,
+    NOT_FINITE,
+    NULL,
+    OBJECT,
+    READ,
+    TEXT,
+    read_word,
+)
+from tidemill.formats.values.numbers.digits import TENS
+from tidemill.formats.values.numbers.eisel_lemire import nearest_double_of
+from tidemill.kernels.byte_masks import (
     below_mask,
     bits_of_float,
     block_mask,
@@ -29,23 +46,6 @@ from tidemill.formats.byte_masks import (
     put_item,
     trailing_zeros,
 )
-from tidemill.formats.json.numbers import digit_count, digits_of, read_number
-from tidemill.formats.json.scalars import (
-    ARRAY,
-    FRACTION,
-    INTEGER,
-    MISSING,
-    NOT_FINITE,
-    NULL,
-    OBJECT,
-    READ,
-    TEXT,
-    read_word,
-)
-from tidemill.formats.json.texts import is_escape, unescape
-from tidemill.formats.json.tree import NO_NUMBER, WHOLE, find_field
-from tidemill.formats.values.digits import TENS
-from tidemill.formats.values.eisel_lemire import nearest_double_of
 
 QUOTE, COMMA, COLON, BACKSLASH = 0x22, 0x2C, 0x3A, 0x5C
 OPEN_BRACKET, CLOSE_BRACKET, OPEN_BRACE, CLOSE_BRACE = 0x5B, 0x5D, 0x7B, 0x7D
@@ -78,7 +78,7 @@ class Room(NamedTuple):
     starts, ends : int32
         Equal where a value is missing or NULL.
     kinds : uint8
-        See :mod:`tidemill.formats.json.scalars`.
+        See :mod:`tidemill.formats.json_tokens.scalars`.
     numbers : int64
         The values of what is ``READ``: integers, and the bits of floats.
     list_base : int64, shape (nodes,)

@@ -7,9 +7,9 @@ from dataclasses import replace
 import numpy as np
 
 from tidemill.formats.base import RowError, Rows
-from tidemill.formats.malformed import fail_fast
 from tidemill.formats.native.rows import NativeBuilder
-from tidemill.formats.sized_records import Bytes, read_only
+from tidemill.formats.records.sized_records import Bytes, read_only
+from tidemill.formats.rows.malformed import fail_fast
 
 _NOTHING = read_only(np.empty(0, np.uint8))
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from tidemill.formats.base import SplitReader
-from tidemill.formats.malformed import Mode
 from tidemill.formats.native.fixed_split import FixedSplitReader
 from tidemill.formats.native.layout import NATIVE_OPTIONS, SIZE_BYTES, Layout, layout_of
 from tidemill.formats.native.rows import NativeBuilder
-from tidemill.formats.sized_records import SizedSplitReader, SizeRules
-from tidemill.formats.spooled_records import Records, RowWidth
+from tidemill.formats.records.sized_records import SizedSplitReader, SizeRules
+from tidemill.formats.records.spooled_records import Records, RowWidth
+from tidemill.formats.rows.malformed import Mode
 from tidemill.schema import Schema
 
 
@@ -56,7 +56,7 @@ class NativeFormat:
         return layout_of(schema, options).sized
 
     def records(self, schema: Schema, options: Mapping[str, str]) -> Records:
-        """See :class:`tidemill.formats.spooled_records.RecordFormat`."""
+        """See :class:`tidemill.formats.records.spooled_records.RecordFormat`."""
         layout = layout_of(schema, options)
         return _sizes(layout) if layout.sized else RowWidth(layout.fixed)
 

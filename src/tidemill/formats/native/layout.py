@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from tidemill.errors import TidemillError, nearest
-from tidemill.formats.malformed import Mode, parse_mode
 from tidemill.formats.options import bad_option, flag, positive
+from tidemill.formats.rows.malformed import Mode, parse_mode
 from tidemill.schema import TIMESTAMP, TIMESTAMP_NTZ, Field, Schema, type_to_ddl
 
 NATIVE_OPTIONS = frozenset({"mode", "endianness", "nullbitmap", "widths", "maxrowbytes"})

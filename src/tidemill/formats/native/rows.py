@@ -12,15 +12,15 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tidemill.formats.base import RowError, Rows
-from tidemill.formats.byte_masks import kernel
-from tidemill.formats.checked_columns import make_batch
-from tidemill.formats.line_ends import NO_BYTE
-from tidemill.formats.malformed import Flaw, Mode, check_size, fail_fast, first_bad_byte
 from tidemill.formats.native.layout import SIZE_BYTES, Layout, Place
-from tidemill.formats.sized_records import Bytes, Places
+from tidemill.formats.records.sized_records import Bytes, Places
+from tidemill.formats.rows.checked_columns import make_batch
+from tidemill.formats.rows.malformed import Flaw, Mode, check_size, fail_fast, first_bad_byte
+from tidemill.formats.text.line_ends import NO_BYTE
 from tidemill.formats.values.field_text import BAD_UTF8, BAD_VALUE, NULL, VALID
-from tidemill.formats.values.texts import SLACK, copy_texts
-from tidemill.formats.values.times import FIRST_MICROS, LAST_MICROS, MICROS_PER_DAY
+from tidemill.formats.values.texts.texts import SLACK, copy_texts
+from tidemill.formats.values.times.times import FIRST_MICROS, LAST_MICROS, MICROS_PER_DAY
+from tidemill.kernels.byte_masks import kernel
 from tidemill.schema import TIMESTAMP, TIMESTAMP_NTZ
 
 _NO_TEXT = np.empty(0, np.uint8)
@@ -104,7 +104,8 @@ class NativeBuilder:
         return self._build(_Buffer(data, starts, width), position, starts, np.full(starts.size, width, np.int64))
 
     def build(self, data: Bytes, position: int, starts: Places, sizes: Places) -> Rows:
-        """See :meth:`tidemill.formats.sized_records.RecordBuilder.build`; sizes are at least ``layout.fixed``."""
+        """See :meth:`tidemill.formats.records.sized_records.RecordBuilder.build`; sizes are at least
+        ``layout.fixed``."""
         return self._build(_Buffer(data, starts, None), position, starts - SIZE_BYTES, sizes)
 
     def _build(self, buffer: _Buffer, position: int, begins: Places, sizes: Places) -> Rows:

@@ -12,16 +12,16 @@ import pyarrow.compute as pc
 
 from tidemill.errors import TidemillError, nearest
 from tidemill.formats.base import RowError, Rows
-from tidemill.formats.checked_columns import CheckedColumn, make_batch
 from tidemill.formats.csv.header import layout_by_position
 from tidemill.formats.csv.options import parse_options
 from tidemill.formats.csv.rows import RowBuilder
-from tidemill.formats.line_ends import Bytes
-from tidemill.formats.line_split import LineSplitReader
-from tidemill.formats.malformed import fail_fast
 from tidemill.formats.options import bad_option
 from tidemill.formats.orderbook.rules import INSERT_LETTERS, LETTERS, MESSAGES, ROWS, BookRules
-from tidemill.formats.values.columns import parser_for
+from tidemill.formats.rows.checked_columns import CheckedColumn, make_batch
+from tidemill.formats.rows.malformed import fail_fast
+from tidemill.formats.text.line_ends import Bytes
+from tidemill.formats.text.line_split import LineSplitReader
+from tidemill.formats.values.columns.columns import parser_for
 from tidemill.schema import Schema, type_to_ddl
 
 _YES = {"true": True, "yes": True, "false": False, "no": False}

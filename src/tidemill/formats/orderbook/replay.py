@@ -1,6 +1,6 @@
 """Replays messages over the live orders of a book: the compiled form of :mod:`.rules`.
 
-The plain form of the same rules is :mod:`.reference`.
+The plain form of the same rules is ``tests/formats/orderbook_reference.py``.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import types
 
-from tidemill.kernel_cache import njit
+from tidemill.kernels.cache import njit
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]

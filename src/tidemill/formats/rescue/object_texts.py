@@ -14,9 +14,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from tidemill.formats.byte_masks import byte_at, item_at, kernel, put_item
-from tidemill.formats.malformed import check_size
-from tidemill.formats.values.texts import is_utf8
+from tidemill.formats.rows.malformed import check_size
+from tidemill.formats.values.texts.texts import is_utf8
+from tidemill.kernels.byte_masks import byte_at, item_at, kernel, put_item
 
 Bytes = npt.NDArray[np.uint8]
 Longs = npt.NDArray[np.int64]

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from tidemill.formats.malformed import Flaws
+from tidemill.formats.rows.malformed import Flaws
 from tidemill.schema import Field
 
 KEPT = frozenset(

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from tidemill.formats.byte_masks import byte_at, inlined, kernel
+from tidemill.kernels.byte_masks import byte_at, inlined, kernel
 
 VALID = 0
 NULL = 1
@@ -22,7 +22,7 @@ BAD_QUOTE = 4
 INEXACT = 5
 UNDECIDED = 6
 """Outcome of one field. Two are transient: ``INEXACT`` for the right syntax whose value needs the exact slow parser,
-``UNDECIDED`` for a field that lanes do not read (:mod:`tidemill.formats.values.lanes`)."""
+``UNDECIDED`` for a field that lanes do not read (:mod:`tidemill.formats.values.numbers.lanes`)."""
 
 TRIM_LEADING = 1
 TRIM_TRAILING = 2

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tidemill.plan.algebra import Node
+from tidemill.plan.algebra.nodes import Node
 from tidemill.plan.rules.factorise_aggregates import factorise_aggregates
 from tidemill.plan.rules.filters_into_joins import filters_into_joins
 from tidemill.plan.rules.limit_windows import limit_windows

@@ -15,8 +15,8 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from tidemill.plan.algebra import Filter, Join, Node, Project
-from tidemill.plan.traverse import map_children
+from tidemill.plan.algebra.nodes import Filter, Join, Node, Project
+from tidemill.plan.algebra.traverse import map_children
 from tidemill.task.expressions import Call, Expression, Ref, references, remap, substitute
 from tidemill.task.functions.evaluate import can_fail
 

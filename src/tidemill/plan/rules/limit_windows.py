@@ -13,10 +13,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tidemill.plan.algebra import Filter, Node, Window
-from tidemill.plan.traverse import map_children
+from tidemill.plan.algebra.nodes import Filter, Node, Window
+from tidemill.plan.algebra.traverse import map_children
 from tidemill.task.expressions import Call, Expression, Literal, Ref
-from tidemill.task.window_calls import RANKINGS, WindowCall
+from tidemill.task.windows.calls import RANKINGS, WindowCall
 
 _LARGEST = 10_000
 _LIMITED = ("row_number", "rank", "dense_rank")

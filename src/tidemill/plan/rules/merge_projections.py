@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from collections import Counter
 
-from tidemill.plan.algebra import Node, Project
-from tidemill.plan.traverse import map_children
+from tidemill.plan.algebra.nodes import Node, Project
+from tidemill.plan.algebra.traverse import map_children
 from tidemill.task.expressions import Call, Ref, references, substitute, walk
 
 

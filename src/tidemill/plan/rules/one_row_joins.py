@@ -15,9 +15,9 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from tidemill.plan.algebra import Aggregate, Join, Node, Project, Union
+from tidemill.plan.algebra.nodes import Aggregate, Join, Node, Project, Union
+from tidemill.plan.algebra.traverse import map_children
 from tidemill.plan.rules.filters_into_joins import conjuncts, filters_into_joins
-from tidemill.plan.traverse import map_children
 from tidemill.task.expressions import Call, Expression, Literal, Ref, references, remap, substitute, walk
 from tidemill.task.functions.evaluate import can_fail
 

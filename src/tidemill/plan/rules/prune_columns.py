@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tidemill.plan.algebra import Filter, Join, Node, Project, Scan
-from tidemill.plan.traverse import map_children
+from tidemill.plan.algebra.nodes import Filter, Join, Node, Project, Scan
+from tidemill.plan.algebra.traverse import map_children
 from tidemill.task.expressions import references, remap
 
 

@@ -17,8 +17,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from tidemill.plan.algebra import Aggregate, Filter, Join, Node, Project, SemiJoin, children
-from tidemill.plan.traverse import map_children
+from tidemill.plan.algebra.nodes import Aggregate, Filter, Join, Node, Project, SemiJoin, children
+from tidemill.plan.algebra.traverse import map_children
 from tidemill.schema import Field
 from tidemill.task.expressions import Ref, remap
 

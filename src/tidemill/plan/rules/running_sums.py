@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from tidemill.plan.algebra import (
+from tidemill.plan.algebra.nodes import (
     Aggregate,
     AggregateCall,
     Filter,
@@ -33,14 +33,14 @@ from tidemill.plan.algebra import (
     Union,
     Window,
 )
+from tidemill.plan.algebra.traverse import map_children
 from tidemill.plan.rules.factorise_aggregates import factorise_aggregates
 from tidemill.plan.rules.filters_into_joins import conjuncts, filtered
 from tidemill.plan.rules.merge_projections import merge_projections
 from tidemill.plan.rules.prune_columns import prune_columns
-from tidemill.plan.traverse import map_children
 from tidemill.task.expressions import Call, Expression, Literal, Ref, references, substitute
 from tidemill.task.functions.evaluate import can_fail
-from tidemill.task.window_calls import WindowCall
+from tidemill.task.windows.calls import WindowCall
 
 _FEW = 10_000
 _SUMMED = ("sum", "count", "avg")

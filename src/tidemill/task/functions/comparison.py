@@ -9,11 +9,11 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidemill.state.columns import column
-from tidemill.state.nested import is_nested
-from tidemill.state.ordering import compare_rows
+from tidemill.kernels.columns import column
+from tidemill.state.keys.nested import is_nested
+from tidemill.state.keys.ordering import compare_rows
 from tidemill.task.expressions import Call
-from tidemill.task.functions.registry import Value, as_array, function
+from tidemill.task.functions.columns.registry import Value, as_array, function
 
 
 def _comparable(value: Value) -> Value:

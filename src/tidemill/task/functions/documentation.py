@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tidemill.task.functions import families  # noqa: F401  (registers every function)
-from tidemill.task.functions.registry import FUNCTIONS
+from tidemill.task.functions.columns.registry import FUNCTIONS
 
 _CONDITIONAL = {
     "and": "AND",

@@ -14,9 +14,9 @@ import pyarrow.compute as pc
 from tidemill.errors import EvaluationError, TidemillError
 from tidemill.task.expressions import Call, Expression, Literal, Ref, Variable, references, remap
 from tidemill.task.functions import families  # noqa: F401  (registers every function)
-from tidemill.task.functions.bodies import Body
-from tidemill.task.functions.registry import FUNCTIONS, Function, Value, as_array, lookup
-from tidemill.task.functions.sizes import TooLargeError, check_size
+from tidemill.task.functions.columns.registry import FUNCTIONS, Function, Value, as_array, lookup
+from tidemill.task.functions.columns.sizes import TooLargeError, check_size
+from tidemill.task.functions.nested.bodies import Body
 
 _CONDITIONAL = frozenset({"and", "or", "if", "case", "coalesce", "in", "try"})
 

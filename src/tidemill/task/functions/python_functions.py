@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from tidemill.errors import EvaluationError
 from tidemill.schema import TIMESTAMP, type_to_ddl
 from tidemill.task.expressions import Call
-from tidemill.task.functions.registry import Value, as_array, function
+from tidemill.task.functions.columns.registry import Value, as_array, function
 
 ROW_KINDS = frozenset({100, 101})
 PANDAS, PANDAS_ITERATOR, ARROW, ARROW_ITERATOR = 200, 204, 250, 251

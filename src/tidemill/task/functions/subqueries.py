@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from tidemill.state.columns import numbers
+from tidemill.kernels.columns import numbers
 from tidemill.task.expressions import Call
-from tidemill.task.functions.failures import several_rows
-from tidemill.task.functions.registry import Value, as_array, function
+from tidemill.task.functions.columns.failures import several_rows
+from tidemill.task.functions.columns.registry import Value, as_array, function
 
 
 @function("only_row", sql=("(SELECT ... WHERE a = outer.a)",), strict=False, fails=True)

@@ -10,10 +10,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidemill.formats.orderbook.replay import EXECUTE, INSERT, REMOVE, Replayed, replay
-from tidemill.state.columns import column, numbers
-from tidemill.state.keys import decode, encode
-from tidemill.state.merge import Rows, consolidate
-from tidemill.state.reader import TableState
+from tidemill.kernels.columns import column, numbers
+from tidemill.state.keys.keys import decode, encode
+from tidemill.state.lookup.reader import TableState
+from tidemill.state.merge.merge import Rows, consolidate
 from tidemill.task.messages import Messages, parts_by_key
 from tidemill.task.operator import HeldOutput, Operator, Output
 from tidemill.task.program import ApplyBook

@@ -9,10 +9,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidemill.state.columns import column, numbers
-from tidemill.state.keys import Keys, decode
-from tidemill.state.merge import Rows
-from tidemill.state.reader import TableState
+from tidemill.kernels.columns import column, numbers
+from tidemill.state.keys.keys import Keys, decode
+from tidemill.state.lookup.reader import TableState
+from tidemill.state.merge.merge import Rows
 from tidemill.task.messages import Messages, parts_by_key
 from tidemill.task.operator import HeldOutput, Operator, Output
 from tidemill.task.program import ApplyChangelog

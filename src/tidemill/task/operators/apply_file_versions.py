@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tidemill.state.columns import numbers
-from tidemill.state.keys import Keys, decode, in_vnodes
-from tidemill.state.merge import Rows, merge, negated
-from tidemill.state.store import partition_vnodes
+from tidemill.kernels.columns import numbers
+from tidemill.state.keys.keys import Keys, decode, in_vnodes
+from tidemill.state.merge.merge import Rows, merge, negated
+from tidemill.state.store.store import partition_vnodes
+from tidemill.task.matching import matches
 from tidemill.task.operator import Operator, Output
-from tidemill.task.operators.matching import matches
 from tidemill.task.program import ApplyFileVersions
 from tidemill.task.streams import Delta, Item, Keyed, batch_of
 

@@ -8,9 +8,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidemill.state.columns import column
-from tidemill.state.keys import Keys, encode
-from tidemill.state.reader import TableState
+from tidemill.kernels.columns import column
+from tidemill.state.keys.keys import Keys, encode
+from tidemill.state.lookup.reader import TableState
 from tidemill.task.operator import HeldOutput, Operator, Output
 from tidemill.task.program import Arrange, StateTable
 from tidemill.task.streams import Delta, Item, Keyed

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tidemill.state.keys import encode
-from tidemill.state.reader import TableState
+from tidemill.state.keys.keys import encode
+from tidemill.state.lookup.reader import TableState
 from tidemill.task.operator import HeldOutput, Operator, Output
 from tidemill.task.operators.arrange import handed_out
 from tidemill.task.program import ArrangeMessages

@@ -9,8 +9,8 @@ import numpy as np
 
 from tidemill.errors import EvaluationError
 from tidemill.task.failing_row import without_failing
+from tidemill.task.functions.columns.sizes import TooLargeError
 from tidemill.task.functions.evaluate import evaluate, filter_mask
-from tidemill.task.functions.sizes import TooLargeError
 from tidemill.task.operator import HeldOutput, Operator, Output
 from tidemill.task.program import Calculate
 from tidemill.task.streams import Delta, Item, batch_of, concat

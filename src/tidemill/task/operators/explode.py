@@ -10,13 +10,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidemill.errors import EvaluationError
-from tidemill.state.columns import column
+from tidemill.kernels.columns import column
 from tidemill.task.failing_row import without_failing
+from tidemill.task.functions.columns.lists import offsets_of, take_apart
+from tidemill.task.functions.columns.sizes import TooLargeError
 from tidemill.task.functions.evaluate import evaluate
-from tidemill.task.functions.lists import offsets_of, take_apart
-from tidemill.task.functions.sizes import TooLargeError
+from tidemill.task.matching import slice_bytes
 from tidemill.task.operator import HeldOutput, Operator, Output
-from tidemill.task.operators.matching import slice_bytes
 from tidemill.task.program import Explode
 from tidemill.task.streams import Delta, Item, batch_of
 

@@ -8,19 +8,19 @@ from functools import partial
 import numpy as np
 import pyarrow as pa
 
-from tidemill.state.columns import column, numbers
-from tidemill.state.keys import KeyColumn, Keys, decode
-from tidemill.state.merge import Rows, merge
-from tidemill.state.reader import TableReader, TableState
+from tidemill.kernels.columns import column, numbers
+from tidemill.state.keys.keys import KeyColumn, Keys, decode
+from tidemill.state.lookup.reader import TableReader, TableState
+from tidemill.state.merge.merge import Rows, merge
 from tidemill.task.accumulators import OF_GROUP, Accumulator
 from tidemill.task.changed_groups import changed_groups
-from tidemill.task.functions.sizes import TooLargeError
+from tidemill.task.functions.columns.sizes import TooLargeError
 from tidemill.task.group_values import of_group
 from tidemill.task.large_groups import Part, of_large_group
+from tidemill.task.matching import SLICE_ROWS, counts_with, matches, slice_rows
 from tidemill.task.operator import HeldOutput, Operator, Output
 from tidemill.task.operators.group_partial import fold
 from tidemill.task.operators.join import slices
-from tidemill.task.operators.matching import SLICE_ROWS, counts_with, matches, slice_rows
 from tidemill.task.program import GroupChanges, StateTable
 from tidemill.task.read_view import zero_row
 from tidemill.task.streams import Item, Keyed

@@ -9,12 +9,12 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidemill.state import accumulate
-from tidemill.state.columns import column
-from tidemill.state.comoments import sum_products
-from tidemill.state.expansions import sum_powers
-from tidemill.state.keys import Keys, encode, group
-from tidemill.state.reader import TableState
+from tidemill.kernels.columns import column
+from tidemill.state.folds import accumulate
+from tidemill.state.folds.comoments import sum_products
+from tidemill.state.folds.expansions import sum_powers
+from tidemill.state.keys.keys import Keys, encode, group
+from tidemill.state.lookup.reader import TableState
 from tidemill.task.accumulators import COMOMENTS, POWERS, Accumulator
 from tidemill.task.operator import HeldOutput, Operator, Output
 from tidemill.task.program import GroupPartial

@@ -9,13 +9,13 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from tidemill.state.columns import column, numbers
-from tidemill.state.keys import decode, group
-from tidemill.state.merge import Rows
-from tidemill.state.reader import TableReader, TableState
+from tidemill.kernels.columns import column, numbers
+from tidemill.state.keys.keys import decode, group
+from tidemill.state.lookup.reader import TableReader, TableState
+from tidemill.state.merge.merge import Rows
+from tidemill.task.matching import everything, matches, slice_bytes
 from tidemill.task.operator import HeldOutput, Operator, Output
 from tidemill.task.operators.arrange import key_prefixes
-from tidemill.task.operators.matching import everything, matches, slice_bytes
 from tidemill.task.program import Arrange, JoinChanges
 from tidemill.task.streams import Delta, Item, Keyed, batch_of
 

@@ -15,15 +15,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidemill.errors import EvaluationError
-from tidemill.state.columns import column, numbers
-from tidemill.state.keys import decode, group, sort
+from tidemill.kernels.columns import column, numbers
+from tidemill.state.keys.keys import decode, group, sort
 from tidemill.task.failing_row import with_row
+from tidemill.task.functions.columns.sizes import TooLargeError
 from tidemill.task.functions.evaluate import filter_mask
-from tidemill.task.functions.sizes import TooLargeError
+from tidemill.task.matching import Matches, everything, matches, slice_bytes
 from tidemill.task.operator import HeldOutput, Operator, Output
 from tidemill.task.operators.arrange import key_prefixes
 from tidemill.task.operators.join import pairs, restore, slices
-from tidemill.task.operators.matching import Matches, everything, matches, slice_bytes
 from tidemill.task.program import LookupJoin
 from tidemill.task.streams import Delta, Item, batch_of
 

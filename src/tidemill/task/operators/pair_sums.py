@@ -26,17 +26,17 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidemill.state.columns import column, numbers
-from tidemill.state.derived import derived
-from tidemill.state.key_ranges import ByteBound, Probes, byte_ranges, number_ranges
-from tidemill.state.keys import KeyColumn, Keys, decode, encode, group
-from tidemill.state.merge import Rows
-from tidemill.state.prefix_sums import RangeTotals
-from tidemill.state.reader import TableReader, TableState
+from tidemill.kernels.columns import column, numbers
+from tidemill.state.keys.keys import KeyColumn, Keys, decode, encode, group
+from tidemill.state.lookup.key_ranges import ByteBound, Probes, byte_ranges, number_ranges
+from tidemill.state.lookup.reader import TableReader, TableState
+from tidemill.state.merge.merge import Rows
+from tidemill.state.runs.derived import derived
+from tidemill.state.runs.prefix_sums import RangeTotals
+from tidemill.task.matching import matches
 from tidemill.task.operator import HeldOutput, Operator, Output
 from tidemill.task.operators.arrange import empty_keys, handed_out
 from tidemill.task.operators.join import pairs, slices
-from tidemill.task.operators.matching import matches
 from tidemill.task.pair_terms import Factors, check, factors, products, sum_columns, take, used
 from tidemill.task.program import Comparison, GroupPartial, PairSums, changes_probe_left
 from tidemill.task.streams import Item, Keyed

@@ -20,16 +20,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidemill.errors import EvaluationError
-from tidemill.state.columns import column, numbers
-from tidemill.state.keys import decode, encode
-from tidemill.state.reader import TableState
+from tidemill.kernels.columns import column, numbers
+from tidemill.state.keys.keys import decode, encode
+from tidemill.state.lookup.reader import TableState
 from tidemill.task.expressions import Ref
+from tidemill.task.matching import SLICE_ROWS, slice_bytes
 from tidemill.task.operator import Context, HeldOutput, Operator, Output
 from tidemill.task.operators.arrange import empty_keys
 from tidemill.task.operators.calculate import CalculateOperator
 from tidemill.task.operators.explode import ExplodeOperator
 from tidemill.task.operators.join import matched
-from tidemill.task.operators.matching import SLICE_ROWS, slice_bytes
 from tidemill.task.program import (
     Arrange,
     Calculate,

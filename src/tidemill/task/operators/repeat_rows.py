@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tidemill.state.columns import numbers
+from tidemill.kernels.columns import numbers
 from tidemill.task.operator import HeldOutput, Operator, Output
 from tidemill.task.program import RepeatRows
 from tidemill.task.streams import Delta, Item, batch_of

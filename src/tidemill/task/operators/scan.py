@@ -15,27 +15,27 @@ import pyarrow.compute as pc
 
 from tidemill.errors import FormatError, TidemillError
 from tidemill.formats.base import FileRowReader, RowError, RowReader, Rows, SplitReader, has_lines
-from tidemill.formats.codecs import parse_codec_options
-from tidemill.formats.feeding import FileBytes, feed, file_bytes, open_split
-from tidemill.formats.line_numbers import LineNumbers
-from tidemill.formats.malformed import MalformedRowError, Mode, parse_mode
-from tidemill.formats.read_modes import parse_read_mode
+from tidemill.formats.reading.codecs import parse_codec_options
+from tidemill.formats.reading.feeding import FileBytes, feed, file_bytes, open_split
+from tidemill.formats.reading.read_modes import parse_read_mode
+from tidemill.formats.records.spooled_records import spool_reader
 from tidemill.formats.registry import lookup
 from tidemill.formats.rescue.new_columns import NewColumnsError
-from tidemill.formats.row_filter import FilteringReader, RowFilter
-from tidemill.formats.spooled_records import spool_reader
+from tidemill.formats.rows.malformed import MalformedRowError, Mode, parse_mode
+from tidemill.formats.rows.row_filter import FilteringReader, RowFilter
+from tidemill.formats.text.line_numbers import LineNumbers
+from tidemill.kernels.columns import column
 from tidemill.sources.file_metadata import FileMetadata
-from tidemill.sources.place import SplitFile, reader_of
+from tidemill.sources.location import SplitFile, reader_of
 from tidemill.sources.small_objects import SmallObjects
+from tidemill.sources.sockets.spool import HEAD
 from tidemill.sources.split import Split, SplitResult, file_digest
-from tidemill.sources.streams.spool import HEAD
 from tidemill.sources.unreadable import OF_ONE_FILE, UnreadableFilesError
-from tidemill.state.columns import column
-from tidemill.state.keys import VNODES, encode, in_vnodes, prefix, sort
-from tidemill.state.merge import negated
+from tidemill.state.keys.keys import VNODES, encode, in_vnodes, prefix, sort
+from tidemill.state.merge.merge import negated
 from tidemill.task.expressions import references, remap
+from tidemill.task.functions.columns.sizes import TooLargeError
 from tidemill.task.functions.evaluate import filter_mask
-from tidemill.task.functions.sizes import TooLargeError
 from tidemill.task.operator import Output, SourceOperator
 from tidemill.task.program import ScanStep
 from tidemill.task.streams import Delta, batch_of

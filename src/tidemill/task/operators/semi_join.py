@@ -12,14 +12,14 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from tidemill.state.columns import numbers
-from tidemill.state.keys import Keys, decode, group
-from tidemill.state.merge import Rows
-from tidemill.state.reader import TableReader, TableState
+from tidemill.kernels.columns import numbers
+from tidemill.state.keys.keys import Keys, decode, group
+from tidemill.state.lookup.reader import TableReader, TableState
+from tidemill.state.merge.merge import Rows
+from tidemill.task.matching import matches
 from tidemill.task.operator import HeldOutput, Operator, Output
 from tidemill.task.operators.arrange import key_prefixes
 from tidemill.task.operators.join import restore
-from tidemill.task.operators.matching import matches
 from tidemill.task.program import SemiChanges
 from tidemill.task.streams import Delta, Item, Keyed, batch_of
 

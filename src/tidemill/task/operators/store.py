@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tidemill.state.columns import column
-from tidemill.state.keys import encode
+from tidemill.kernels.columns import column
+from tidemill.state.keys.keys import encode
 from tidemill.task.operator import Operator
 from tidemill.task.program import StoreKeyed, StoreRows
 from tidemill.task.streams import Delta, Item, Keyed

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from tidemill.state.columns import column, numbers
-from tidemill.state.keys import decode
-from tidemill.state.merge import Rows
-from tidemill.state.reader import TableReader, TableState
+from tidemill.kernels.columns import column, numbers
+from tidemill.state.keys.keys import decode
+from tidemill.state.lookup.reader import TableReader, TableState
+from tidemill.state.merge.merge import Rows
 from tidemill.task.operator import HeldOutput, Operator, Output
 from tidemill.task.operators.join import restore
 from tidemill.task.program import TopChanges

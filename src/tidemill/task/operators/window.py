@@ -14,29 +14,29 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidemill.errors import EvaluationError
-from tidemill.state.accumulate import sum_int64
-from tidemill.state.columns import column, numbers
-from tidemill.state.keys import KeyColumn, Keys, decode, encode, group
-from tidemill.state.merge import Rows
-from tidemill.state.reader import TableState
-from tidemill.state.sliding import runs_of_equal
+from tidemill.kernels.columns import column, numbers
+from tidemill.state.folds.accumulate import sum_int64
+from tidemill.state.folds.sliding import runs_of_equal
+from tidemill.state.keys.keys import KeyColumn, Keys, decode, encode, group
+from tidemill.state.lookup.reader import TableState
+from tidemill.state.merge.merge import Rows
 from tidemill.task.accumulators import AggregateLayout
 from tidemill.task.expressions import Expression, references
 from tidemill.task.failing_row import MOST_FAILING, with_row
+from tidemill.task.functions.columns.sizes import TooLargeError, out_of_memory, partition_too_large
 from tidemill.task.functions.evaluate import evaluate
-from tidemill.task.functions.sizes import TooLargeError, out_of_memory, partition_too_large
+from tidemill.task.matching import counts_with, slice_rows
 from tidemill.task.operator import Context, HeldOutput, Operator, Output
 from tidemill.task.operators.arrange import key_prefixes
 from tidemill.task.operators.group_partial import fold
 from tidemill.task.operators.join import restore, slices
-from tidemill.task.operators.matching import counts_with, slice_rows
 from tidemill.task.program import WindowChanges
 from tidemill.task.streams import Delta, Item, Keyed, batch_of
-from tidemill.task.window_calls import RANKINGS, Bound
-from tidemill.task.window_frames import OrderedRows, RangeOrder, frame_bounds, ordered_rows
-from tidemill.task.window_functions import aggregated, ranking, shifted, valued
-from tidemill.task.window_rows import Sides, joined, partition_rows, row_bytes, rows_together, there, weights_of
-from tidemill.task.window_slices import Carry, boundaries, first_kept, in_slices, last_ready, reach
+from tidemill.task.windows.calls import RANKINGS, Bound
+from tidemill.task.windows.frames import OrderedRows, RangeOrder, frame_bounds, ordered_rows
+from tidemill.task.windows.functions import aggregated, ranking, shifted, valued
+from tidemill.task.windows.rows import Sides, joined, partition_rows, row_bytes, rows_together, there, weights_of
+from tidemill.task.windows.slices import Carry, boundaries, first_kept, in_slices, last_ready, reach
 
 Ints = npt.NDArray[np.int64]
 

@@ -1,0 +1,324 @@
+"""The ``tidemill`` command."""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import sys
+import traceback
+from pathlib import Path
+from typing import Annotated
+
+import pyarrow as pa
+import typer
+
+from tidemill.cli import output
+from tidemill.config import described_settings
+from tidemill.errors import TidemillError
+
+app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False)
+
+Root = Annotated[str, typer.Option("--root", help="Directory of the mill's state.")]
+Format = Annotated[str, typer.Option("--format", help="table, csv, json or arrow.")]
+Master = Annotated[str | None, typer.Option("--master", help="Spark master, local[*] by default.")]
+
+
+def _settings_help() -> str:
+    """What ``--set`` can be given, a paragraph each."""
+    found = ["Settings for --set, with their defaults:"]
+    for name, default, text in described_settings():
+        given = f"{name}.KEY=VALUE" if name == "spark_conf" else f"{name}={default}"
+        found.append(f"  {given}  {text}.")
+    return "\n\n".join([*found, "More about each is in the docstring of tidemill.config.Settings."])
+
+
+@app.command(epilog=_settings_help())
+def run(
+    pipeline: Annotated[Path, typer.Argument(help="SQL script or Python file that declares tables and views.")],
+    root: Root,
+    once: Annotated[
+        bool, typer.Option("--once", help="Process what is there, and stdin:// to its end, checkpoint and exit.")
+    ] = False,
+    seconds: Annotated[float | None, typer.Option("--for", min=0, help="Run for this many seconds.")] = None,
+    master: Master = None,
+    epoch_bytes: Annotated[str | None, typer.Option("--epoch-bytes", help="Input per epoch, e.g. 4m.")] = None,
+    given: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=VALUE", help="Any setting, e.g. memory_bytes=2g; repeatable. See below."),
+    ] = None,
+    log: Annotated[
+        bool, typer.Option("--log", help="One line of JSON an epoch, with the time, on standard error.")
+    ] = False,
+    plan: Annotated[bool, typer.Option("--plan", help="Only show what would be added, replaced and dropped.")] = False,
+    replace: Annotated[bool, typer.Option("--replace", help="Replace views whose query has changed.")] = False,
+    prune: Annotated[bool, typer.Option("--prune", help="Drop views that the script does not declare.")] = False,
+) -> None:
+    """Keep the views of a script or pipeline fresh.
+
+    The script is compared with what the root has; all that it changes is carried out, or nothing.
+    """
+    from tidemill.cli.progress_display import Display
+    from tidemill.cli.running import create_from, open_mill, plan_script, run_mill, summary_of
+    from tidemill.cli.settings import settings
+
+    check_pipeline(pipeline)
+    chosen = settings(master, epoch_bytes, given or ())
+    display = Display(log=log)
+    with display.telling():
+        display.working("starting Spark")
+        if plan:
+            for line in plan_script(root, pipeline, chosen, may_replace=replace, may_drop=prune):
+                typer.echo(line)
+            return
+        with open_mill(root, chosen) as mill:
+            display.working("creating tables and views")
+            changed = summary_of(create_from(mill, pipeline, may_replace=replace, may_drop=prune))
+            if changed:
+                display.say(changed)
+            for stop in (signal.SIGINT, signal.SIGTERM):
+                signal.signal(stop, display.stop)
+            run_mill(mill, display, once=once, seconds=seconds)
+
+
+@app.command()
+def query(
+    statement: Annotated[str, typer.Argument(help="SELECT, SHOW, DESCRIBE or EXPLAIN [INCREMENTAL] over views.")],
+    root: Root,
+    format_: Format = "table",
+    epoch: Annotated[int | None, typer.Option("--epoch", help="Read the views as of this epoch.")] = None,
+    master: Master = None,
+) -> None:
+    """Read views at the newest durable epoch, beside a running mill or without one.
+
+    SHOW, DESCRIBE, and a SELECT that only reads one view, are answered without Spark.
+    """
+    from tidemill.cli.querying import answer
+
+    output.check_format(format_)
+    found = answer(root, statement, epoch, master)
+    if isinstance(found, str) and format_ == "table":
+        typer.echo(found)
+        return
+    tables = (pa.table({"plan": [found]}),) if isinstance(found, str) else found
+    output.write_parts(tables, format_, sys.stdout.buffer)
+
+
+@app.command()
+def tail(
+    view: Annotated[str, typer.Argument(help="The view to follow.")],
+    root: Root,
+    from_epoch: Annotated[int, typer.Option("--from", help="Show changes after this epoch.")] = 0,
+    format_: Format = "table",
+) -> None:
+    """Print a view's changes epoch by epoch; follows for as long as a mill is running."""
+    from tidemill.cli.change_table import as_text, in_order
+    from tidemill.cli.querying import follow
+
+    output.check_format(format_)
+    for epoch, changes in follow(root, view.lower(), from_epoch):
+        if format_ == "table":
+            sys.stdout.buffer.write(f"epoch {epoch}\n{as_text(changes)}".encode())
+        else:
+            output.write(output.with_epoch(in_order(changes), epoch), format_, sys.stdout.buffer)
+        sys.stdout.buffer.flush()
+
+
+@app.command()
+def explain(
+    pipeline: Annotated[Path, typer.Argument(help="SQL script or Python file that declares tables and views.")],
+    master: Master = None,
+) -> None:
+    """Show the incremental plan of every view of a script or pipeline, without running it."""
+    from tidemill.cli.running import explain_script
+
+    check_pipeline(pipeline)
+    for name, text in explain_script(pipeline, master):
+        typer.echo(f"{name}\n{text}\n")
+
+
+state = typer.Typer(no_args_is_help=True, help="Look into a root, check it, tidy it.")
+app.add_typer(state, name="state")
+
+Buffer = Annotated[
+    str | None, typer.Option("--buffer", help="This host's buffer directory, if the mill was given one.")
+]
+
+
+@state.command("ls")
+def state_ls(
+    root: Root,
+    format_: Format = "table",
+    files: Annotated[bool, typer.Option("--files", help="List files instead of tables.")] = False,
+    buffer: Buffer = None,
+) -> None:
+    """State tables of a root, or its files: what is there at the newest durable epoch, and what is not durable.
+
+    Exit code 1, and a line on standard error, when a file is missing that the newest manifest names.
+    """
+    from tidemill.runtime.read.state_report import StateReport
+
+    output.check_format(format_)
+    report = StateReport.open(root, buffer)
+    _heading(report.title(), format_)
+    _heading(report.sizes(), format_)
+    output.write(report.files() if files else report.tables(), format_, sys.stdout.buffer)
+    missing = report.missing()
+    if missing:
+        sys.stdout.flush()
+        typer.echo(missing, err=True)
+        sys.exit(1)
+
+
+@state.command("inspect")
+def state_inspect(
+    name: Annotated[
+        str, typer.Argument(help="A state table, a view, or a state file (the beginning of its name will do).")
+    ],
+    root: Root,
+    rows: Annotated[int, typer.Option("--rows", min=0, help="Print so many rows instead, decoded.")] = 0,
+    format_: Format = "table",
+    buffer: Buffer = None,
+) -> None:
+    """The runs of a state table, or the sections of a state file."""
+    from tidemill.runtime.read.state_report import StateReport
+
+    output.check_format(format_)
+    report = StateReport.open(root, buffer)
+    found = report.find(name)
+    if rows:
+        for title, table in report.rows(found, rows):
+            _heading(title, format_)
+            output.write(table, format_, sys.stdout.buffer)
+        return
+    _heading(found, format_)
+    table = report.sections(found) if report.is_file(found) else report.runs(found)
+    output.write(table, format_, sys.stdout.buffer)
+
+
+@state.command("verify")
+def state_verify(root: Root, format_: Format = "table", buffer: Buffer = None) -> None:
+    """Check every byte of every manifest and of every file that one names; exit with 1 when something is not intact.
+
+    Prints what is not intact, and a summary on standard error.
+    """
+    from tidemill.runtime.read.state_check import verify
+
+    output.check_format(format_)
+    found = verify(root, buffer)
+    if format_ != "table" or not found.intact:
+        output.write(found.table(damaged_only=format_ == "table"), format_, sys.stdout.buffer)
+    sys.stdout.flush()
+    typer.echo(found.summary(), err=True)
+    if not found.intact:
+        sys.exit(1)
+
+
+@state.command("gc")
+def state_gc(
+    root: Root,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be removed.")] = False,
+    grace: Annotated[float | None, typer.Option("--grace", min=0, help="Seconds a file must be old; 120.")] = None,
+    format_: Format = "table",
+    buffer: Buffer = None,
+) -> None:
+    """Remove the files that no manifest names, and all but the newest manifests. Only while no mill writes the root.
+
+    A root in a directory is locked meanwhile (TM1003 when a mill runs). One in an object store cannot be: it is taken
+    over, and a mill that still runs stops with TM1003.
+    """
+    from tidemill.runtime.read.state_check import collect
+
+    output.check_format(format_)
+    found = collect(root, buffer, grace, remove=not dry_run)
+    if found.files or format_ != "table":
+        output.write(found.table(), format_, sys.stdout.buffer)
+    sys.stdout.flush()
+    typer.echo(found.summary(removed=not dry_run), err=True)
+
+
+def _heading(text: str, format_: str) -> None:
+    """A line above a table that a person reads."""
+    if format_ == "table":
+        sys.stdout.buffer.write(f"{text}\n".encode())
+
+
+def check_pipeline(path: Path) -> None:
+    """What is wrong with a script that can be told without Spark: TM7003, and TM2001 and TM2003 for SQL."""
+    from tidemill.plan.sql.statement_words import check_script
+
+    try:
+        text = path.read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        raise TidemillError("TM7003", "the script cannot be read", got=f"{path}: {error}") from error
+    if path.suffix != ".py":
+        check_script(text)
+
+
+def _show_version(asked: bool) -> None:
+    if asked:
+        import tidemill
+
+        typer.echo(f"tidemill {tidemill.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _tidemill(
+    _version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    """Spark SQL views that are always right and always fresh, over raw files and streams."""
+
+
+def main() -> None:
+    """Entry point: an error goes to standard error with its number, never with a traceback, and the exit code is 1.
+
+    TM7013 is any error that has no number of its own. The environment variable TIDEMILL_TRACEBACK shows where it was
+    raised. A command whose standard output was closed before it began writes to nowhere, as it would to ``/dev/null``.
+    """
+    if sys.stdout is None:
+        sys.stdout = Path(os.devnull).open("w")  # noqa: SIM115
+    try:
+        app()
+    except TidemillError as error:
+        _fail(error)
+    except BrokenPipeError:
+        _close_output()  # the reader has closed the pipe
+    except Exception as error:
+        if os.environ.get("TIDEMILL_TRACEBACK"):
+            raise
+        _fail(_without_number(error))
+
+
+def _without_number(error: Exception) -> TidemillError:
+    if isinstance(error, OSError) and error.errno == errno.ENOSPC:
+        return TidemillError("TM7013", "the command failed", got=str(error), hint="make room on the disk")
+    place = traceback.extract_tb(error.__traceback__)[-1]
+    return TidemillError(
+        "TM7013",
+        "the command failed",
+        got=f"{type(error).__name__}: {str(error).strip().splitlines()[0] if str(error).strip() else ''} "
+        f"({Path(place.filename).name}, line {place.lineno})",
+        hint="this should have a better message: please report it with what TIDEMILL_TRACEBACK=1 shows",
+    )
+
+
+def _fail(error: TidemillError) -> None:
+    sys.stderr.write(error.message() + "\n")
+    sys.stderr.flush()
+    _close_output()
+    sys.exit(1)
+
+
+def _close_output() -> None:
+    """Nothing is written at exit to where nobody reads, or nothing can be written, any more."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,104 @@
+"""What ``tidemill query`` and ``tidemill tail`` do, once their arguments are read."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+import pyarrow as pa
+
+from tidemill.cli.output import shown_in
+from tidemill.cli.settings import settings
+from tidemill.plan.sql.numbered import numbered
+from tidemill.plan.sql.simple_select import apply_select, parse_select
+from tidemill.plan.sql.statement_words import parse_reading
+from tidemill.plan.sql.statements import Describe, Explain, Query, Show
+from tidemill.runtime.read.snapshot import Snapshot, first_rows
+from tidemill.state.versions.manifest import held_by
+from tidemill.state.versions.objects import local_directory
+
+_POLL_SECONDS = 0.2
+
+
+@numbered()
+def answer(root: str, text: str, epoch: int | None, master: str | None) -> Iterator[pa.Table] | str:
+    """What a statement that reads gives: rows, or the text of a plan. Most statements need Spark.
+
+    The rows of one view come part by part, made when they are asked for; what Spark answers is in memory whole.
+
+    Raises
+    ------
+    TidemillError
+        TM1001 when there is no root; TM2024 for a statement that does not read; as
+        :func:`~tidemill.runtime.read.view_frame.query_views` and :func:`~tidemill.runtime.read.view_frame.fetch`.
+    """
+    asked = parse_reading(text)
+    snapshot = Snapshot.open(root)
+    match asked:
+        case Show(kind):
+            return iter((snapshot.show(kind),))
+        case Describe(name):
+            return iter((snapshot.describe(name),))
+        case Explain(query):
+            from tidemill.runtime.catalog.explained import explain_query
+            from tidemill.runtime.root import look_at
+            from tidemill.runtime.spark.session import session
+            from tidemill.sources.allowed_paths import Within
+
+            with session(settings(master)) as spark:
+                return explain_query(spark, look_at(root, Within()), query)
+        case Query(query):
+            return _rows(snapshot, query, epoch, master)
+
+
+def _rows(snapshot: Snapshot, query: str, epoch: int | None, master: str | None) -> Iterator[pa.Table] | str:
+    select = parse_select(query)
+    zone = snapshot.catalog.time_zone
+    if select is not None and snapshot.readable(select.view):
+        parts = apply_select(select, snapshot.read_parts(select.view, epoch))
+        if parts is not None:
+            return _shown(parts, zone)
+    from tidemill.runtime.read.view_frame import fetch, query_views
+    from tidemill.runtime.spark.session import session
+
+    with session(settings(master)) as spark:
+        table = fetch(query_views(spark, snapshot, query, epoch))
+    is_plan = table.column_names == ["plan"] and table.num_rows == 1 and query.lstrip()[:7].upper() == "EXPLAIN"
+    return str(table["plan"][0].as_py()) if is_plan else iter((shown_in(table, zone),))
+
+
+def _shown(parts: Iterator[pa.Table], zone: str) -> Iterator[pa.Table]:
+    with numbered():
+        for part in parts:
+            yield shown_in(part, zone)
+
+
+def follow(root: str, view: str, from_epoch: int) -> Iterator[tuple[int, pa.Table]]:
+    """Changes of a view from durable epochs, on and on while some mill writes the root."""
+    snapshot = Snapshot.open(root)
+    epoch = from_epoch
+    if epoch == 0:
+        epoch = snapshot.first_epoch(view)
+        rows = first_rows(snapshot, view, epoch)
+        if rows.num_rows:
+            yield epoch, shown_in(rows, snapshot.catalog.time_zone)
+    else:
+        snapshot.check_readable(view, epoch)
+    while True:
+        alive = is_written(root)
+        snapshot = Snapshot.open(root)
+        while epoch < snapshot.version.epoch:
+            epoch += 1
+            for changes in snapshot.change_tables(view, epoch):
+                yield epoch, shown_in(changes, snapshot.catalog.time_zone)
+        if not alive:
+            return
+        time.sleep(_POLL_SECONDS)
+
+
+def is_written(root: str) -> bool:
+    """Whether a living process on this host holds the root for writing."""
+    directory = local_directory(root)
+    if directory is None:
+        return True  # nobody can tell: whoever follows such a root goes on until stopped
+    return held_by(directory) is not None

@@ -1,0 +1,184 @@
+"""What the commands do, once their arguments are read."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tidemill import pipelines
+from tidemill.cli.settings import settings
+from tidemill.config import Settings
+from tidemill.errors import TidemillError
+from tidemill.plan.sql.statement_words import check_script
+from tidemill.runtime.catalog.catalog import Catalog
+from tidemill.runtime.read.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from tidemill.cli.progress_display import Display
+    from tidemill.mill import Mill
+    from tidemill.runtime.catalog.declaration import Change, Declaration
+
+_POLL_SECONDS = 0.2
+
+
+def open_mill(root: str, given: Settings) -> Mill:
+    """A mill on a root."""
+    from tidemill.mill import Mill
+
+    return Mill(root, settings=given)
+
+
+def run_mill(mill: Mill, display: Display, once: bool, seconds: float | None) -> None:
+    """Run epochs until the input is at its end, the time is over, or a signal came; then print a summary.
+
+    Raises
+    ------
+    TidemillError
+        TM7007 with ``once`` when some files could not be read; whatever an epoch raises.
+
+    With ``once`` the input is what is there at the beginning, and standard input to its end; while that is waited for,
+    what else comes meanwhile is read, too.
+    """
+    deadline = None if seconds is None else time.monotonic() + seconds
+    awaited = once and mill.awaits_input()
+    display.working("looking for input")
+    display.begin(mill.backlog())
+    display.working("reading")
+    advance = mill.advance_known if once else mill.advance
+    try:
+        while not display.stopped and (deadline is None or time.monotonic() < deadline):
+            report = advance()
+            display.working("" if report is None else "reading")
+            if report is not None:
+                display.add(report)
+            elif awaited:
+                time.sleep(_POLL_SECONDS)
+                awaited = mill.awaits_input()
+                mill.backlog()  # what came before the end is found by the listing behind it
+            elif once:
+                display.warn(mill.warnings())
+                if not mill.wait_for_files():
+                    break
+            else:
+                display.warn(mill.warnings())
+                time.sleep(_POLL_SECONDS)
+    finally:
+        display.end()
+    durable = mill.checkpoint()
+    sizes = []
+    for name, status, _, detail in mill.status():
+        sizes.append((name, _size(mill, name) if status == "fresh" else f"{status}: {_one_line(detail)}"))
+    sys.stdout.write(display.summary(mill.epoch, durable, sizes) + "\n")
+    if once:
+        _check_all_read(mill)
+
+
+def _check_all_read(mill: Mill) -> None:
+    """TM7007 when some of the files could not be read: rows of all others are in."""
+    found = mill.snapshot().unreadable_files()
+    if found:
+        table, files = next(iter(found.items()))
+        count = sum(map(len, found.values()))
+        raise TidemillError(
+            "TM7007",
+            "not all files could be read",
+            got=f"{count} file{'s' if count > 1 else ''}; {files[0].path} of table {table}: {files[0].error}",
+            hint=f"the others are in; see SELECT path, error FROM {table}__files, mend them, run again",
+        )
+
+
+def _size(mill: Mill, view: str) -> str:
+    """How many rows a view has, or why it cannot be read: a result may not be computable now."""
+    try:
+        rows = mill.count(view)
+    except TidemillError as error:
+        return f"cannot be read now: {_one_line(error.message())}"
+    return f"{rows:,} row{'' if rows == 1 else 's'}"
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def create_from(mill: Mill, path: Path, *, may_replace: bool = False, may_drop: bool = False) -> list[Change]:
+    """Make a mill's tables and views those that a SQL script or a pipeline in Python declares: all of them, or nothing.
+
+    Parameters
+    ----------
+    may_replace : bool
+        Views with another query are replaced.
+    may_drop : bool
+        Views that are not declared are dropped.
+
+    Raises
+    ------
+    TidemillError
+        TM2010 for views with another query that may not be replaced; what is wrong with the script.
+    """
+    with mill.declaring() as declaration:
+        _fill(declaration, path, may_replace, may_drop)
+        declaration.check()
+    return declaration.changes
+
+
+def _fill(declaration: Declaration, path: Path, may_replace: bool, may_drop: bool) -> None:
+    if path.suffix == ".py":
+        pipelines.declare(declaration, path, may_replace=may_replace)
+    else:
+        declaration.add_script(check_script(path.read_text()), may_replace=may_replace)
+    declaration.prune(may_drop=may_drop)
+
+
+def plan_script(root: str, path: Path, given: Settings, *, may_replace: bool, may_drop: bool) -> list[str]:
+    """What running a script would change in a root, which need not exist and may be in use: a line each."""
+    from tidemill.runtime.catalog.declaration import Declaration
+    from tidemill.runtime.spark.session import session
+    from tidemill.sources.allowed_paths import Within
+
+    catalog, epoch = Catalog(), 0
+    try:
+        snapshot = Snapshot.open(root)
+        catalog, epoch = snapshot.catalog, snapshot.version.epoch
+    except TidemillError as error:
+        if error.number != "TM1001":
+            raise
+    catalog = catalog.in_zone(given.time_zone)
+    with session(replace(given, time_zone=catalog.time_zone)) as spark:
+        declaration = Declaration(spark, catalog, epoch, Within(given.allowed_paths))
+        _fill(declaration, path, may_replace, may_drop)
+    lines = [f"{c.action:8}{c.kind:6}{c.name}{_needs(c, declaration.changed)}" for c in declaration.changes]
+    return lines or ["nothing changes"]
+
+
+def _needs(change: Change, refused: list[str]) -> str:
+    if change.action == "keep":
+        return "  (not in the script; --prune drops it)"
+    return "  (only with --replace)" if change.action == "replace" and change.name in refused else ""
+
+
+def summary_of(changes: list[Change]) -> str:
+    """What a script has changed, in one line; empty when that is nothing."""
+    said = {"add": "added", "change": "changed", "replace": "replaced", "drop": "dropped"}
+    parts = []
+    for action, word in said.items():
+        names = [f"{c.kind} {c.name}" for c in changes if c.action == action]
+        if names:
+            parts.append(f"{word} {', '.join(names)}")
+    kept = [c.name for c in changes if c.action == "keep"]
+    if kept:
+        parts.append(f"not in the script, and kept without --prune: {', '.join(kept)}")
+    return "; ".join(parts)
+
+
+def explain_script(path: Path, master: str | None) -> list[tuple[str, str]]:
+    """View name and plan for each view of a script or pipeline, in a root that is thrown away."""
+    with tempfile.TemporaryDirectory() as directory, open_mill(str(Path(directory) / "root"), settings(master)) as mill:
+        create_from(mill, path)
+        plans = mill.explain_views()
+    if not plans:
+        raise TidemillError("TM7004", "the script creates no view", hint="CREATE MATERIALIZED VIEW ...")
+    return plans

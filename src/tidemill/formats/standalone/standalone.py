@@ -1,0 +1,219 @@
+"""A format without a mill: bytes or a file to an Arrow table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from tidemill.connectors.registry import options_of_all
+from tidemill.ddl import parse_columns
+from tidemill.errors import TidemillError, nearest
+from tidemill.formats.base import FileRowReader, Format, RowError, RowReader, Rows, has_lines
+from tidemill.formats.inference.options import INFERENCE_OPTIONS
+from tidemill.formats.options import bad_option, check_own_options
+from tidemill.formats.reading.codecs import CODEC_OPTIONS, parse_codec_options
+from tidemill.formats.reading.feeding import FileBytes, feed, file_bytes, open_split
+from tidemill.formats.reading.read_modes import (
+    DEFAULT_BUFFER,
+    MOST_BUFFER,
+    READ_OPTIONS,
+    check_read_mode,
+    parse_read_mode,
+)
+from tidemill.formats.reading.whole_source import Source, WholeSource, seekable
+from tidemill.formats.registry import lookup
+from tidemill.formats.rescue.options import rescuing
+from tidemill.formats.rows.malformed import MalformedRowError, parse_mode
+from tidemill.formats.text.line_numbers import LineNumbers
+from tidemill.objectstore.connection import CONNECTION_OPTIONS
+from tidemill.schema import Field, Schema, nullable_type
+
+BUFFER_BYTES = DEFAULT_BUFFER
+
+
+class OpenFormat:
+    """A format with its options and the columns of its rows; immutable, and safe to use from many threads.
+
+    Attributes
+    ----------
+    schema : Schema
+    options : dict of str to str
+        Names in lower case.
+    """
+
+    def __init__(self, format_: Format, schema: Schema, options: dict[str, str]) -> None:
+        self._format = format_
+        self.schema = schema
+        self.options = options
+        format_.validate(schema, options)
+        check_read_mode(format_.name, format_.reader(schema, options, schema.names), options)
+
+    def read(
+        self, source: Source, columns: Sequence[str] | None = None, errors: list[RowError] | None = None
+    ) -> pa.Table:
+        """All rows, in the order of the file.
+
+        Parameters
+        ----------
+        source : bytes, or str or Path
+            The bytes themselves, or where the file is: a path, or the URL of an object.
+        columns : sequence of str, optional
+            The columns wanted, in that order; all unless given. What is not wanted is not parsed.
+        errors : list, optional
+            What is malformed is appended to it, in the order of the file, with lines if the format has any.
+
+        Returns
+        -------
+        pyarrow.Table
+            One chunk a buffer of 1 MiB, with the types of the schema.
+
+        Raises
+        ------
+        FormatError
+            TM4010 to TM4021 as the format says, among them TM4020 for a malformed row in mode FAILFAST.
+        TidemillError
+            TM4006 for a column that the schema does not have; OSError when the file cannot be read.
+        """
+        wanted = self._wanted(columns)
+        batches = []
+        for rows in self.rows(source, columns):
+            if rows.count:
+                batches.append(rows.batch)
+            if errors is not None:
+                errors += rows.errors
+        types = {f.name: f for f in self.schema.to_arrow()}
+        if not wanted:  # only the number of rows
+            count = sum(b.num_rows for b in batches)
+            return pa.table({"rows": pa.nulls(count)}).select([])
+        return pa.Table.from_batches(batches, pa.schema([types[name] for name in wanted]))
+
+    def rows(
+        self, source: Source, columns: Sequence[str] | None = None, buffer_bytes: int | None = None
+    ) -> Iterator[Rows]:
+        """The rows that each buffer completes, with their positions and what is malformed.
+
+        Memory is that of one buffer (``buffer_bytes``, else the option ``bufferSize``), in ``readMode`` ``async`` of
+        two for each read under way. Other parameters and errors as :meth:`read`.
+        """
+        if buffer_bytes is not None and not (isinstance(buffer_bytes, int) and 1 <= buffer_bytes <= MOST_BUFFER):
+            raise bad_option("buffer_bytes", str(buffer_bytes), f"from 1 to {MOST_BUFFER}")
+        reader = self.reader(columns)
+        path = str(source) if isinstance(source, str | Path) else ""
+        if isinstance(reader, FileRowReader):
+            parse_codec_options(self.options).refuse(path)
+            with seekable(source, self.options) as file:
+                size = file.seek(0, 2)
+                yield from reader.rows(file, start=0, end=size, file_size=size)
+            return
+        mode = parse_read_mode(self.options)
+        mode = mode if buffer_bytes is None else replace(mode, buffer_bytes=buffer_bytes)
+        raw = WholeSource(source, mode.buffer_bytes, self.options)
+        with ExitStack() as stack:
+            stack.callback(raw.end)
+            whole = file_bytes(raw, path, raw.size, raw.size, self.options, mode)
+            stack.callback(whole.close)
+            split = open_split(reader, whole, start=0, end=raw.size, size=raw.size, in_quotes=False, part=False)
+            parts = feed(split, whole, parse_mode(self.options))
+            yield from self._numbered(parts, source, path) if has_lines(self._format) else parts
+
+    def _numbered(self, parts: Iterator[Rows], source: Source, path: str) -> Iterator[Rows]:
+        """The same with lines of what is malformed, for which the source is read a second time."""
+        with ExitStack() as stack:
+
+            @cache
+            def lines() -> LineNumbers:
+                again = WholeSource(source, BUFFER_BYTES, self.options)
+                stack.callback(again.end)
+                return LineNumbers(FileBytes(again, path, again.size, self.options))
+
+            try:
+                for rows in parts:
+                    yield replace(rows, errors=lines().numbered(rows.errors)) if rows.errors else rows
+            except MalformedRowError as error:
+                raise error.on_line(lines().of([error.position])[0]) from error
+
+    def reader(self, columns: Sequence[str] | None = None) -> RowReader | FileRowReader:
+        """What reads splits buffer by buffer: ``reader().split(...).feed(buffer, last)``."""
+        return self._format.reader(self.schema, self.options, self._wanted(columns))
+
+    def _wanted(self, columns: Sequence[str] | None) -> tuple[str, ...]:
+        if columns is None:
+            return self.schema.names
+        if isinstance(columns, str) or not all(isinstance(name, str) for name in columns):
+            raise bad_option("columns", repr(columns), "a list of names of columns")
+        for name in columns:
+            if name not in self.schema.names:
+                raise TidemillError(
+                    "TM4006", "there is no column of this name", got=name, hint=nearest(name, self.schema.names)
+                )
+        if len(set(columns)) < len(columns):
+            raise bad_option("columns", ", ".join(columns), "each column once")
+        return tuple(columns)
+
+
+def open_format(name: str | Format, schema: Schema | pa.Schema | str, **options: Any) -> OpenFormat:
+    """A format by its name, for use without a mill; also ``tidemill.formats.open``.
+
+    Parameters
+    ----------
+    name : str or Format
+        As written in ``USING``; or the format itself, to try one that no package offers yet.
+    schema : Schema, pyarrow.Schema or str
+        The columns; as a text in Spark's notation.
+    **options
+        Those of the format, in any case; ``True`` and ``False``, numbers and texts. Also ``compression`` and
+        ``maxDecompressedRatio``: a file is decoded as its suffix says, bytes only when told; and ``readMode``,
+        ``maxConcurrentReads`` and ``bufferSize`` as for tables: rows and errors are the same in both modes.
+
+    Raises
+    ------
+    TidemillError
+        TM4001 and TM4002 for the name, TM4005 for an unknown option or one that only a table of a mill has, TM4003
+        for a bad value, TM4004 for a type that the format cannot hold, TM4065 for a way of reading that the format
+        chooses itself, TM2020 for a text that is no list of columns.
+
+    Examples
+    --------
+    >>> import tidemill.formats
+    >>> tidemill.formats.open("csv", "a BIGINT, b STRING", sep="|").read(b"1|x\\n2|y\\n").to_pydict()
+    {'a': [1, 2], 'b': ['x', 'y']}
+    """
+    format_ = lookup(name) if isinstance(name, str) else name
+    given = given_options(options)
+    for option in given:
+        if option in INFERENCE_OPTIONS:
+            raise bad_option(
+                option, given[option], "it is about columns that are inferred: leave out the schema, or it"
+            )
+    common = CODEC_OPTIONS | READ_OPTIONS | CONNECTION_OPTIONS | options_of_all().keys()
+    check_own_options(format_.name, given, format_.option_names | common)
+    return OpenFormat(format_, *rescuing(_schema(schema), given, inferred=False))
+
+
+def _schema(schema: Schema | pa.Schema | str) -> Schema:
+    if isinstance(schema, str):
+        found = parse_columns(schema)
+    elif isinstance(schema, pa.Schema):
+        found = Schema(tuple(Field(f.name, nullable_type(f.type), f.nullable) for f in schema))
+    else:
+        found = schema
+    if len({name.lower() for name in found.names}) < len(found):
+        raise bad_option(
+            "schema", ", ".join(found.names), "each column needs a name of its own, in any case of letters"
+        )
+    return found
+
+
+def given_options(options: Mapping[str, Any]) -> dict[str, str]:
+    """Options as a table has them: names in lower case, values as texts; None stands for not given."""
+    return {
+        name.lower(): str(value).lower() if isinstance(value, bool) else str(value)
+        for name, value in options.items()
+        if value is not None
+    }

@@ -1,0 +1,28 @@
+"""What was found out about nodes, kept for as long as they are."""
+
+from __future__ import annotations
+
+import weakref
+from typing import Generic, TypeVar
+
+from tidemill.plan.algebra.nodes import Node
+
+T = TypeVar("T")
+
+
+class NodeMemo(Generic[T]):
+    """By the node itself: to compare nodes, or to hash them, takes about as long as to find out anew."""
+
+    def __init__(self) -> None:
+        self._kept: dict[int, tuple[weakref.ref[Node], T]] = {}
+
+    def get(self, node: Node) -> T | None:
+        """What is kept for a node."""
+        kept = self._kept.get(id(node))
+        return None if kept is None else kept[1]
+
+    def put(self, node: Node, value: T) -> T:
+        """Keep a value until the node is gone; returns it."""
+        key, kept = id(node), self._kept
+        kept[key] = weakref.ref(node, lambda _: kept.pop(key, None)), value
+        return value

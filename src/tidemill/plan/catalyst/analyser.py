@@ -1,0 +1,454 @@
+"""Spark's parser, analyser and optimiser, as Tidemill uses them. The only file that touches them.
+
+Every table and view of a mill is registered as a temporary view over an RDD without rows, which says
+nothing about data: the optimised plan holds for any rows. The leaf of the plan is recognised by the
+id of that RDD, which survives self-joins.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import uuid
+from typing import Any
+
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import AnalysisException, ParseException, PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.functions import udf
+
+from tidemill.errors import TidemillError
+from tidemill.plan.algebra.nodes import Node, Project
+from tidemill.plan.catalyst import frames as catalyst_frames
+from tidemill.plan.catalyst import plan as catalyst_plan
+from tidemill.plan.catalyst.expressions import expressions as catalyst_expressions
+from tidemill.plan.catalyst.expressions.python import refused
+from tidemill.plan.catalyst.expressions.zones import with_zone
+from tidemill.plan.catalyst.plan_size import check_size
+from tidemill.plan.catalyst.relations.recursion import RecursionLimits
+from tidemill.plan.catalyst.trees import places as catalyst_places
+from tidemill.plan.sql import statements
+from tidemill.plan.sql.alter_table import AlterTable, parse_alter_table
+from tidemill.plan.sql.statements import CreateTable, CreateView, Query, Source, Statement
+from tidemill.schema import DAY_TIME, YEAR_MONTH, Field, Schema, check_storable, type_from_spark
+from tidemill.task.expressions import Ref
+from tidemill.zones import UTC
+
+_RULES_THAT_LOSE_RELATIONS = (
+    "ConvertToLocalRelation",
+    "PropagateEmptyRelation",
+    "PruneFilters",
+    "OptimizeLimitZero",
+    "EliminateLimits",
+)
+_RULES_WE_DO_OURSELVES = ("DecimalAggregates", "OptimizeIn", "InferWindowGroupLimit")
+_MERGE_SUBQUERIES = "org.apache.spark.sql.execution.planmerging.MergeSubplans"  # into structs, which we have not
+_RULE_THAT_CANNOT_BE_EXCLUDED = ".RewriteDistinctAggregates"
+_EXPAND = 'plans.logical.Expand"'
+_EXCLUDED = "spark.sql.optimizer.excludedRules"
+_OPTIMIZER = "org.apache.spark.sql.catalyst.optimizer."
+
+_LEVELS, _ROWS = "spark.sql.cteRecursionLevelLimit", "spark.sql.cteRecursionRowLimit"
+
+_CHANGING = {
+    "CurrentDate": "current_date()",
+    "CurrentTimestamp": "current_timestamp()",
+    "CurrentTime": "current_time()",
+    "Now": "now()",
+    "LocalTimestamp": "localtimestamp()",
+    "CurrentBatchTimestamp": "current_timestamp()",
+    "CurrentUser": "current_user()",
+    "CurrentDatabase": "current_database()",
+    "CurrentCatalog": "current_catalog()",
+    "Rand": "rand()",
+    "Randn": "randn()",
+    "Uuid": "uuid()",
+    "Shuffle": "shuffle()",
+    "MonotonicallyIncreasingID": "monotonically_increasing_id()",
+    "SparkPartitionID": "spark_partition_id()",
+    "InputFileName": "input_file_name()",
+    "InputFileBlockStart": "input_file_block_start()",
+    "InputFileBlockLength": "input_file_block_length()",
+}
+_WITHOUT_THEM = {
+    "InputFileName": "create the table with OPTIONS (metadataColumn '_metadata'), and use _metadata.file_path",
+}
+"""What to write instead, where that is more than a constant."""
+
+
+_CLAUSES = ("RECURSIVE", "TABLESAMPLE", "PIVOT")
+"""What errors without a place are likely about."""
+
+
+class Catalyst:
+    """Parses statements and plans queries over the tables and views registered with it, in a time zone."""
+
+    def __init__(self, spark: SparkSession, time_zone: str = UTC) -> None:
+        self._zone = time_zone
+        self._outer = spark
+        self._spark = spark.newSession()
+        ours = (_OPTIMIZER + rule for rule in _RULES_THAT_LOSE_RELATIONS + _RULES_WE_DO_OURSELVES)
+        excluded = ",".join((*ours, _MERGE_SUBQUERIES))
+        self._spark.conf.set(_EXCLUDED, excluded)
+        self._spark.conf.set("spark.sql.session.timeZone", time_zone)
+        self._spark.conf.set("spark.sql.ansi.enabled", "true")
+        self._relations: dict[int, str] = {}
+        self._marks: dict[str, str] = {}
+        self._token = uuid.uuid4().hex
+        self.functions: dict[str, Any] = {}
+        """Python functions that queries may call, by name."""
+
+    def register(self, name: str, schema: Schema) -> None:
+        """Make a table or view known, replacing one of the same name."""
+        rdd = self._spark.sparkContext.emptyRDD()
+        frame = self._spark.createDataFrame(rdd, catalyst_frames.struct(self._spark, schema))
+        leaf = frame._jdf.queryExecution().analyzed().collectLeaves().apply(0)
+        self._relations[leaf.rdd().id()] = name
+        frame.createOrReplaceTempView(f"`{name}`")
+
+    def register_function(self, name: str, function: Any, return_type: Any, deterministic: bool) -> None:
+        """Let queries call a Python function by name.
+
+        Raises
+        ------
+        TidemillError
+            TM2107 when it is not deterministic, or its type cannot be read.
+        """
+        if not deterministic or not getattr(function, "deterministic", True):
+            raise refused(name, "it is declared not deterministic", "a view needs a function of its arguments alone")
+        try:
+            self.functions[name] = function if return_type is None else udf(function, return_type)
+            for session in (self._spark, self._outer):  # the queries of pipelines are analysed in the outer one
+                session.udf.register(name, self.functions[name])
+        except (PySparkException, TypeError) as error:
+            why = str(error).splitlines()[0]
+            raise refused(name, why, "give a type such as 'int' or 'array<string>'") from error
+
+    def forget(self, name: str) -> None:
+        """The name is no longer known."""
+        self._spark.catalog.dropTempView(name)
+        self._marks = {m: n for m, n in self._marks.items() if n != name}
+
+    def mark(self, name: str, uid: str) -> str:
+        """The name of the leaf by which DataFrames over a relation are known again."""
+        mark = f"tidemill {self._token} {uid} {name}"
+        self._marks[mark] = name
+        return mark
+
+    def unmark(self, name: str, uid: str) -> None:
+        """DataFrames over this relation stand for something that is no longer there."""
+        self._marks.pop(f"tidemill {self._token} {uid} {name}", None)
+
+    def parse(self, source: Source) -> Statement | AlterTable:
+        """The statement in a text.
+
+        Raises
+        ------
+        TidemillError
+            TM2001 when it cannot be parsed, TM2002 for a type, TM2003 for a statement that Tidemill has not.
+        """
+        statement = statements.classify(source) or parse_alter_table(source)
+        if statement is not None:
+            return statement
+        text, or_replace = statements.without_or_replace(source.text)
+        text, static = statements.without_static(text)
+        try:
+            plan = self._spark._jsparkSession.sessionState().sqlParser().parsePlan(text)
+        except PySparkException as error:  # a number that no type holds is an ArithmeticException
+            raise _parse_error(error, source) from error
+        match plan.getClass().getSimpleName():
+            case "CreateTable":
+                return _create_table(plan, source, static)
+            case "CreateMaterializedViewAsSelect":
+                return _create_view(plan, source, or_replace)
+        if statements.words(source.text, 1)[0][0] in ("(", "TABLE"):
+            return Query(source.text)
+        raise TidemillError(
+            "TM2003",
+            "this statement is not supported",
+            got=source.text.splitlines()[0][:80],
+            hint="CREATE and ALTER TABLE, CREATE MATERIALIZED VIEW, DROP, SHOW, DESCRIBE, EXPLAIN INCREMENTAL, SELECT",
+        )
+
+    def plan(self, query: str | DataFrame, at: tuple[int, int] = (1, 1)) -> Node:
+        """The algebra of a query over registered relations, or of a DataFrame over marked ones.
+
+        ``at`` is the line and column of a script that the query begins at, for errors.
+
+        Raises
+        ------
+        TidemillError
+            TM2001 for a syntax error, TM2004 when a name or type does not resolve, TM2105 for a function
+            whose value is not decided by the rows, TM2107 for one of the user's own, TM2017 for a DataFrame
+            of another time zone than the mill, TM21xx for what is not supported yet, TM2902 for a plan that is too
+            large.
+        """
+        text = query if isinstance(query, str) else ""
+        try:
+            if isinstance(query, str):
+                frame = self._spark.sql(query)
+            else:
+                frame = catalyst_frames.moved(query, self._spark)
+            execution = frame._jdf.queryExecution()
+            self._check_deterministic(execution.analyzed(), text, at)
+            if (not text or "watermark" in text.lower()) and "EventTimeWatermark" in execution.logical().toJSON():
+                raise TidemillError(
+                    "TM2103",
+                    "a watermark belongs to a table, not to a query",
+                    got="the WATERMARK clause",
+                    hint="CREATE TABLE ... OPTIONS (..., watermark 'column', watermarkDelay '10 minutes')",
+                )
+            plan = self._optimized(execution)
+        except ParseException as error:
+            raise _parse_error(error, Source(text)) from error
+        except (AnalysisException, PySparkException) as error:
+            raise analysis_error(error, text, at) from error
+        except Py4JJavaError as error:
+            message = str(error.java_exception.getMessage())
+            unresolved = error.java_exception.getClass().getSimpleName() == "UnresolvedException"
+            if not message.startswith("[") or (message.startswith("[INTERNAL_ERROR") and not unresolved):
+                raise
+            got = message.split(" SQLSTATE: ")[0]
+            raise TidemillError("TM2004", "the query does not resolve", got=got, hint="") from error
+        nodes = with_zone(catalyst_expressions.read_plan(plan), self._zone)
+        try:
+            levels, rows = self._limit(_LEVELS), self._limit(_ROWS)
+            limits = RecursionLimits(levels, None if rows is None else rows - 1)
+            node = catalyst_plan.read_plan(nodes, self._relations, self._marks, limits=limits)
+        except TidemillError as error:
+            raise catalyst_places.placed(error, text, at, *_CLAUSES) from error
+        check_size(node)
+        fields = node.schema.fields
+        for field in fields:
+            check_storable(field.type, YEAR_MONTH)
+        columns = tuple(Ref(i, f.type, f.nullable) for i, f in enumerate(fields))
+        return Project(node, columns, _distinct_names(frame.columns))
+
+    def _limit(self, setting: str) -> int | None:
+        """A setting of the session that the mill was opened with; -1 is no limit."""
+        value = int(str(self._outer.conf.get(setting)))
+        return None if value == -1 else value
+
+    def _optimized(self, execution: Any) -> Any:
+        """The optimised plan with several DISTINCT aggregates left as they are, and nothing read from a cache.
+
+        Spark refuses to leave out the rule that turns them into an Expand, so where that has happened the
+        optimizer's batches are run from here, without the rule.
+        """
+        try:
+            plan = execution.optimizedPlan()
+        except Py4JJavaError as error:
+            # The rule fails for some functions, such as listagg with an order beside another DISTINCT.
+            if _RULE_THAT_CANNOT_BE_EXCLUDED[1:] not in str(error):
+                raise
+        else:
+            text = plan.toJSON()
+            distinct = _EXPAND in text and '"name":"gid"' in text  # the column that the rule adds
+            if not distinct and "InMemoryRelation" not in text:
+                return plan
+        sessions = self._spark._jvm.org.apache.spark.sql.classic.SparkSession
+        before = sessions.getActiveSession()
+        sessions.setActiveSession(self._spark._jsparkSession)
+        try:
+            return _run_batches(self._spark._jsparkSession.sessionState().optimizer(), execution.normalized())
+        finally:
+            if before.isDefined():
+                sessions.setActiveSession(before.get())
+            else:
+                sessions.clearActiveSession()
+
+    def _check_deterministic(self, analyzed: Any, query: str, at: tuple[int, int]) -> None:
+        text = analyzed.toJSON()
+        catalyst_frames.check_python(text)
+        catalyst_frames.check_settings(text, self._zone)
+        name = _changing(text)
+        if name is not None:
+            error = _not_decided(name)
+            error.passed += catalyst_places.of_class(analyzed, name)
+            raise catalyst_places.placed(error, query, at, _CHANGING[name].rstrip("()"))
+
+
+def check_classes(text: str) -> None:
+    """TM2105 when an analysed plan, as JSON, has a function whose value is not decided by the rows."""
+    name = _changing(text)
+    if name is not None:
+        raise _not_decided(name)
+
+
+def _changing(text: str) -> str | None:
+    return next((name for name in _CHANGING if f"expressions.{name}" + '"' in text), None)
+
+
+def _not_decided(name: str) -> TidemillError:
+    return TidemillError(
+        "TM2105",
+        "a view cannot use a function whose value is not decided by its rows",
+        got=_CHANGING[name],
+        hint=_WITHOUT_THEM.get(name, "put the value into a column of a table, or write a constant"),
+    )
+
+
+def _distinct_names(names: list[str]) -> tuple[str, ...]:
+    """Names of a view's columns: of those that are alike, in any case, all but the first get a number.
+
+    Spark gives such columns in the result of a SELECT, and refuses them in CREATE VIEW, where nobody could name them.
+    A number is left out that makes a name which another column has.
+    """
+    taken = {n.lower() for n in names}
+    seen: set[str] = set()
+    found = []
+    for name in names:
+        distinct, number = name, 0
+        while distinct.lower() in seen or (number and distinct.lower() in taken):
+            number += 1
+            distinct = f"{name}_{number}"
+        seen.add(distinct.lower())
+        found.append(distinct)
+    return tuple(found)
+
+
+def _run_batches(optimizer: Any, plan: Any) -> Any:
+    """What ``RuleExecutor.execute`` does, without ``_RULE_THAT_CANNOT_BE_EXCLUDED``."""
+    batches = optimizer.batches()
+    for i in range(batches.size()):
+        batch = batches.apply(i)
+        rules = [batch.rules().apply(j) for j in range(batch.rules().size())]
+        for _ in range(batch.strategy().maxIterations()):
+            before = plan
+            for rule in rules:
+                if not rule.ruleName().endswith(_RULE_THAT_CANNOT_BE_EXCLUDED):
+                    plan = rule.apply(plan)
+            if plan.fastEquals(before):
+                break
+    return plan
+
+
+def _create_table(plan: Any, source: Source, static: bool) -> CreateTable:
+    columns = plan.columns()
+    fields = []
+    for i in range(columns.size()):
+        column = columns.apply(i)
+        type_ = type_from_spark(json.loads(column.dataType().json()))
+        check_storable(type_, DAY_TIME, YEAR_MONTH)
+        fields.append(Field(column.name(), type_, column.nullable()))
+    spec = plan.tableSpec()
+    if not spec.provider().isDefined():
+        raise TidemillError(
+            "TM2007",
+            "a table needs a format",
+            got=source.text.splitlines()[0][:80],
+            hint="CREATE TABLE name (columns) USING csv OPTIONS (path '...')",
+        )
+    options = _options(spec.optionExpression().options())
+    if spec.location().isDefined():
+        options["path"] = spec.location().get()
+    if static:
+        options = {k: v for k, v in options.items() if k.lower() != "static"} | {"static": "true"}
+    name = _identifier(plan.name())
+    schema, format_ = Schema(tuple(fields)), spec.provider().get().lower()
+    return CreateTable(name, schema, format_, options, plan.ignoreIfExists(), _primary_key(spec.constraints()))
+
+
+def _primary_key(constraints: Any) -> tuple[str, ...]:
+    """The columns of PRIMARY KEY, as written; Spark's parser allows it once."""
+    names: tuple[str, ...] = ()
+    for i in range(constraints.size()):
+        constraint = constraints.apply(i)
+        if constraint.getClass().getSimpleName() != "PrimaryKeyConstraint":
+            raise TidemillError(
+                "TM2033",
+                "this constraint of a table is not supported",
+                got=constraint.getClass().getSimpleName(),
+                hint="PRIMARY KEY (columns) and NOT NULL are",
+            )
+        columns = constraint.columns()
+        names = tuple(str(columns.apply(j)) for j in range(columns.size()))
+    return names
+
+
+def _create_view(plan: Any, source: Source, or_replace: bool) -> CreateView:
+    properties = plan.tableSpec().properties()
+    iterator = properties.iterator()
+    found = {}
+    while iterator.hasNext():
+        entry = iterator.next()
+        found[entry._1()] = entry._2()
+    query = plan.originalText()
+    at = source.place(max(0, source.text.rfind(query)))
+    return CreateView(_identifier(plan.name()), query, found, plan.ifNotExists(), or_replace, at)
+
+
+def _identifier(unresolved: Any) -> str:
+    parts = unresolved.nameParts()
+    if parts.size() != 1:
+        raise TidemillError(
+            "TM2008",
+            "names have one part",
+            got=".".join(parts.apply(i) for i in range(parts.size())),
+            hint="a mill has one namespace: leave out the catalog and schema",
+        )
+    return str(parts.apply(0)).lower()
+
+
+def _options(pairs: Any) -> dict[str, str]:
+    """Option expressions are literals; their text is what Spark would have made of them."""
+    options = {}
+    for i in range(pairs.size()):
+        pair = pairs.apply(i)
+        value = pair._2()
+        inner = value.value() if value.getClass().getSimpleName() == "Literal" else None
+        if inner is None:
+            raise TidemillError(
+                "TM4003",
+                f"bad value for option {pair._1()}",
+                got=value.sql(),
+                hint="write the value in quotes",
+            )
+        options[pair._1()] = str(inner) if not isinstance(inner, bool) else str(inner).lower()
+    return options
+
+
+def _parse_error(error: PySparkException, source: Source) -> TidemillError:
+    message = " ".join(str(error).split("== SQL ==")[0].strip().splitlines()).replace(" SQLSTATE: 42601", "")
+    place = re.search(r"\(line (\d+), pos (\d+)\)$", message)
+    if place is not None:
+        line, column = int(place[1]), int(place[2]) + 1
+        column += source.column - 1 if line == 1 else 0
+        message = f"{message[: place.start()].rstrip(' .')}, at line {source.line + line - 1}, column {column}"
+    return TidemillError(
+        "TM2001",
+        "the SQL cannot be parsed",
+        got=message,
+        hint=f"the statement begins on line {source.line}: {source.text.splitlines()[0][:60]}",
+    )
+
+
+def analysis_error(error: PySparkException, query: str, at: tuple[int, int] = (1, 1)) -> TidemillError:
+    """TM2004 for what Spark's analyser says of a query, with the place in its text."""
+    got = str(error).split("; SQLSTATE")[0].split(" SQLSTATE: ")[0].split(";\n")[0].splitlines()[0]
+    hint = ""
+    found = None
+    for context in error.getQueryContext() or []:
+        try:
+            found = context.startIndex(), context.stopIndex()
+        except PySparkException:
+            continue
+        break
+    if found is None or found == (0, len(query) - 1):
+        found = _named(error, query) or found
+    if found is not None:
+        hint = catalyst_places.shown(query, found[0], found[1], at)
+    if error.getCondition() == "PATH_NOT_FOUND":
+        return catalyst_plan.foreign(got)
+    return TidemillError("TM2004", "the query does not resolve", got=got, hint=hint)
+
+
+def _named(error: PySparkException, query: str) -> tuple[int, int] | None:
+    """Where the expression stands that an error names in its message."""
+    java = getattr(error, "_origin", None)
+    extended = java is not None and java.getClass().getSimpleName() == "ExtendedAnalysisException"
+    plan = java.plan() if java is not None and extended else None
+    parameters = error.getMessageParameters() or {}
+    names = ("expression", "wf_name", "condition", "clauseName", "funcName", "sqlExpr", "relationId")
+    texts = [parameters[name] for name in names if name in parameters]
+    return catalyst_places.find(plan.get() if plan is not None and plan.isDefined() else None, texts, query)

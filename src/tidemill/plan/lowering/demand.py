@@ -1,0 +1,73 @@
+"""What views want of tables and of each other: it must be known of all before any is lowered."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from tidemill.plan.algebra.nodes import Aggregate, Node, Scan, children, summed
+from tidemill.plan.lowering.calculations import finishing, finishing_can_fail
+from tidemill.task.program import TableSource
+
+if TYPE_CHECKING:
+    from tidemill.plan.lowering.assemble import ViewDefinition
+
+
+class Demand:
+    """Gathered by :meth:`note`.
+
+    Attributes
+    ----------
+    columns : dict
+        Columns of each table in use.
+    changing : set
+        Aggregates, with the birth of their view, that must give their changes.
+    """
+
+    def __init__(self, views: Mapping[str, ViewDefinition], tables: Mapping[str, TableSource]) -> None:
+        self._views = views
+        self._tables = tables
+        self._noted = False
+        self.columns: dict[str, tuple[str, ...]] = {}
+        self.changing: set[tuple[Aggregate, int]] = set()
+
+    def note(self) -> None:
+        """What must be known of all views before any is lowered."""
+        if self._noted:
+            return
+        self._noted = True
+        for source in self._tables.values():
+            if source.kept is not None:
+                self.columns[source.name] = source.kept.rows.names
+        for view in self._views.values():
+            self._note_columns(view.root)
+            _, top = finishing(view.root)
+            if isinstance(top, Aggregate) and not finishing_can_fail(view.root):
+                self._note_below(top, view.born)
+            else:
+                self._note_changes(top, view.born)
+
+    def _note_columns(self, node: Node) -> None:
+        """Columns of each table in use, in the table's order."""
+        if isinstance(node, Scan) and node.relation in self._tables and self._tables[node.relation].kept is None:
+            used = {*self.columns.get(node.relation, ()), *(c.name for c in node.columns)}
+            names = self._tables[node.relation].schema.names
+            self.columns[node.relation] = tuple(n for n in names if n in used)
+        for child in children(node):
+            self._note_columns(child)
+
+    def _note_changes(self, node: Node, born: int) -> None:
+        """Which aggregates must give their changes, because something other than a reader of views wants them."""
+        if isinstance(node, Aggregate):
+            self.changing.add((node, born))
+            self._note_below(node, born)
+            return
+        if isinstance(node, Scan) and node.relation in self._views:
+            upstream = self._views[node.relation]
+            self._note_changes(upstream.root, upstream.born)
+        for child in children(node):
+            self._note_changes(child, born)
+
+    def _note_below(self, node: Aggregate, born: int) -> None:
+        for child in summed(node):
+            self._note_changes(child, born)

@@ -1,0 +1,82 @@
+"""The program step of a window node: how its rows are arranged, and what its aggregates are made of."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pyarrow as pa
+
+from tidemill.plan.algebra.aggregates import layout
+from tidemill.plan.algebra.codec import fingerprint
+from tidemill.plan.algebra.nodes import Aggregate, AggregateCall, Project, Window
+from tidemill.state.keys.keys import KeyColumn
+from tidemill.state.merge.merge import MergeOp
+from tidemill.task.accumulators import AggregateLayout
+from tidemill.task.comoments import COMOMENT_FUNCTIONS
+from tidemill.task.program import Arrange, StateTable, WindowChanges
+from tidemill.task.windows.calls import WindowCall
+
+OF_TWO = frozenset({"min_by", "max_by", *COMOMENT_FUNCTIONS})
+"""Aggregate functions of two columns: the second one is the last argument."""
+
+
+def window_changes(node: Window, child: str, born: int) -> WindowChanges:
+    """The step that computes a node; the table of its rows is shared by all that order the same rows alike.
+
+    Parameters
+    ----------
+    child : str
+        Names the input.
+
+    Raises
+    ------
+    TidemillError
+        TM2102 for an aggregate of a type that is not supported.
+    """
+    fields = node.child.schema.fields
+    partition = tuple(dict.fromkeys(node.partition))
+    ordered = {k.column: k for k in reversed(node.order) if k.column not in partition}
+    keys = [ordered[c] for c in dict.fromkeys(k.column for k in node.order) if c in ordered]
+    head = (*partition, *(k.column for k in keys))
+    columns = (*head, *(i for i in range(len(fields)) if i not in head))
+    layouts = tuple(window_layout(node, call) if call.aggregates else None for call in node.calls)
+    key = (
+        *(KeyColumn(fields[c].type) for c in partition),
+        *(KeyColumn(fields[k.column].type, k.descending, k.nulls_first) for k in keys),
+        *(KeyColumn(fields[c].type) for c in columns[len(head) :]),
+    )
+    name = fingerprint((child, list(partition), keys))
+    table = StateTable(f"window:{name}:{born}", key, len(partition), (pa.int64(),), (MergeOp.SUM,))
+    same = fingerprint((child, list(partition), keys, list(node.calls), node.limit, node.limited))
+    failing = replace(table, id=f"window_failing:{same}:{born}", key=table.key[: len(partition)])
+    range_order = None
+    if len(node.order) == 1:
+        (only,) = node.order
+        range_order = (only.column, KeyColumn(fields[only.column].type, only.descending, only.nulls_first))
+    return WindowChanges(
+        Arrange(columns, (), table),
+        len(partition),
+        len(keys),
+        range_order,
+        node.calls,
+        layouts,
+        failing,
+        node.limit,
+        node.limited,
+    )
+
+
+def window_layout(node: Window, call: WindowCall) -> AggregateLayout:
+    """The accumulators of an aggregate function; its argument, if any, is column 0, that of ``min_by`` the ordering.
+
+    Raises
+    ------
+    TidemillError
+        TM2102 for an argument type that is not supported.
+    """
+    argument = 0 if call.arguments else None
+    names = tuple(f"argument{i}" for i in range(len(call.arguments)))
+    values = Project(node.child, call.arguments, names)
+    others = (len(call.arguments) - 1,) if call.function in OF_TWO else ()
+    plain = AggregateCall(call.function, argument, call.type, call.nullable, False, others, call.options)
+    return layout(Aggregate(values, (), (plain,), (call.function,)), append_only=False)

@@ -1,0 +1,39 @@
+"""Assemblers of a mill's views, the newest of which are kept: a statement needs the same plan in several places."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from tidemill.plan.algebra.identities import Identities
+from tidemill.plan.lowering.assemble import Assembler, ViewDefinition
+from tidemill.runtime.catalog.catalog import View
+from tidemill.runtime.tables.table import Table
+from tidemill.task.program import TableSource
+
+_MOST = 4
+"""Those of the catalog before a statement and of the one after it, with and without views that have failed."""
+
+
+class Assemblers:
+    """Gives the assembler of some views, over all tables of a catalog."""
+
+    def __init__(self) -> None:
+        self._identities = Identities()
+        self._kept: list[tuple[list[ViewDefinition], dict[str, TableSource], Assembler]] = []
+
+    def of(self, views: Iterable[View], tables: Mapping[str, Table], moving: frozenset[str] | None = None) -> Assembler:
+        """For every epoch, or for those with rows of the tables ``moving`` only, as far as small tables go.
+
+        The former is the same one again when nothing has changed that plans depend on.
+        """
+        definitions = [v.definition() for v in views]
+        sources = {t.name: t.source() for t in tables.values()}
+        if moving is not None:
+            return Assembler(definitions, sources, moving, self._identities)
+        at = next((i for i, kept in enumerate(self._kept) if kept[:2] == (definitions, sources)), None)
+        if at is not None:
+            found = self._kept.pop(at)
+        else:
+            found = (definitions, sources, Assembler(definitions, sources, None, self._identities))
+        self._kept = [found, *self._kept[: _MOST - 1]]
+        return found[2]

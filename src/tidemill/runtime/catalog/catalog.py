@@ -1,0 +1,381 @@
+"""Tables and views of a mill: what the manifest remembers of them besides their rows."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from tidemill.errors import TidemillError, nearest
+from tidemill.plan.algebra import codec
+from tidemill.plan.algebra.node_memo import NodeMemo
+from tidemill.plan.algebra.nodes import Node, relations
+from tidemill.plan.lowering.assemble import ViewDefinition
+from tidemill.plan.sql.statements import CreateTable
+from tidemill.runtime.catalog.failing_rows import FailingRows
+from tidemill.runtime.tables.table import ERRORS_SUFFIX, FILES_SUFFIX, STATUS_SUFFIX, Table, new_table, table_from_json
+from tidemill.schema import Schema
+from tidemill.zones import UTC, check_zone
+
+NEXT = " (replacement)"
+"""The inner name of a view that is being built to replace another ends so."""
+
+
+@dataclass(frozen=True)
+class View:
+    """A view as created; ``failure`` is set once it has failed for good, ``failing`` says whether rows fail now.
+
+    ``whole_since`` is the first epoch at which it stands for all rows admitted; None while it is being filled.
+    ``refused`` says why the last attempt to replace it was given up. ``sizes`` are the bytes that the tables it reads
+    had when it was created: they decide what is a small side of a join (``runtime/small_tables.py``).
+    """
+
+    name: str
+    uid: str
+    query: str
+    root: Node
+    born: int
+    failure: str | None = None
+    failed_at: int | None = None
+    whole_since: int | None = None
+    properties: Mapping[str, str] = field(default_factory=dict)
+    refused: str | None = None
+    sizes: Mapping[str, int | None] = field(default_factory=dict)
+    failing: FailingRows = field(default_factory=FailingRows)
+
+    def definition(self) -> ViewDefinition:
+        """What the assembler needs."""
+        return ViewDefinition(self.name, self.uid, self.root, self.born, self.sizes)
+
+
+@dataclass(frozen=True)
+class Former:
+    """A view that another has taken the place of: what its name stands for at epochs before ``until``."""
+
+    view: View
+    until: int
+
+
+@dataclass(frozen=True)
+class Catalog:
+    """All tables and views, in the order they were created. Immutable; part of every version.
+
+    ``time_zone`` is that in which texts of tables without a zone, and expressions of views, are computed.
+    ``pending`` has the views that are being built to replace those of these names (``runtime/replacements.py``),
+    ``former`` those that were replaced, the oldest first.
+    """
+
+    tables: Mapping[str, Table] = field(default_factory=dict)
+    views: Mapping[str, View] = field(default_factory=dict)
+    next_uid: int = 1
+    pending: Mapping[str, View] = field(default_factory=dict)
+    former: tuple[Former, ...] = ()
+    time_zone: str = UTC
+
+    def in_zone(self, time_zone: str) -> Catalog:
+        """With the time zone that a mill is opened with; an empty text keeps that of the root.
+
+        Raises
+        ------
+        TidemillError
+            TM7006 when it is no time zone, TM1040 when there are tables or views in another one.
+        """
+        if not time_zone:
+            return self
+        check_zone(time_zone)
+        if time_zone == self.time_zone:
+            return self
+        if self.tables or self.views:
+            raise TidemillError(
+                "TM1040",
+                "this root has another time zone",
+                got=f"{time_zone}, and the root has {self.time_zone}",
+                hint="leave the setting time_zone out, or make the views again in a new root",
+            )
+        return replace(self, time_zone=time_zone)
+
+    def add_table(self, statement: CreateTable, born: int = 0) -> Catalog:
+        """With one more table, created after epoch ``born``.
+
+        Raises
+        ------
+        TidemillError
+            TM2010 when the name is taken, TM4001 to TM4004 for format and options, TM2011 for opColumn,
+            TM5001 and TM5002 for the path; as :func:`with_primary_key` for the key.
+        """
+        self._check_free(statement.name)
+        table = new_table(statement, f"{statement.name}#{self.next_uid}", born, self.time_zone)
+        return replace(self, tables={**self.tables, table.name: table}, next_uid=self.next_uid + 1)
+
+    def with_options(self, name: str, options: Mapping[str, str | None]) -> Catalog:
+        """With other values for some options of a table; None takes an option back.
+
+        Raises
+        ------
+        TidemillError
+            TM2012 when there is no such table, TM2023 for an option that cannot be changed, TM4003 for a bad value.
+        """
+        if name not in self.tables:
+            raise self.unknown(name, "table")
+        table = self.tables[name].with_options(options)
+        return replace(self, tables={**self.tables, name: table})
+
+    def add_view(
+        self, name: str, query: str, root: Node, born: int, properties: Mapping[str, str] | None = None
+    ) -> Catalog:
+        """With one more view. TM2010 when the name is taken."""
+        self._check_free(name)
+        view = View(name, f"{name}#{self.next_uid}", query, root, born, properties=dict(properties or {}))
+        return replace(self, views={**self.views, name: view}, next_uid=self.next_uid + 1)
+
+    def without(self, kind: str, name: str) -> Catalog:
+        """Without a table or view.
+
+        Raises
+        ------
+        TidemillError
+            TM2012 when there is none of that name, TM2013 while a view reads it.
+        """
+        present: Mapping[str, Any] = self.tables if kind == "table" else self.views
+        if name not in present:
+            raise self.unknown(name, kind)
+        others = [v for v in self.everything.values() if v.name.removesuffix(NEXT) != name]
+        readers = [v.name for v in others if {name, name + NEXT} & set(relations(v.root))]
+        if readers:
+            raise TidemillError(
+                "TM2013",
+                f"this {kind} is read by views",
+                got=f"{name} is read by {', '.join(readers)}",
+                hint="drop those views first",
+            )
+        kept: dict[str, Any] = {k: v for k, v in present.items() if k != name}
+        former = self._former_without(name)
+        if kind == "table":
+            return replace(self, tables=kept, former=former)
+        pending = {k: v for k, v in self.pending.items() if k != name}
+        return replace(self, views=kept, pending=pending, former=former)
+
+    def _former_without(self, name: str) -> tuple[Former, ...]:
+        """Former views that can still be read when a relation is gone: neither it, nor what read it, nor older."""
+        gone: list[Former] = []
+        while True:
+            kept = [f for f in self.former if f not in gone]
+            more = [
+                f
+                for f in kept
+                if name in (reads := {f.view.name, *relations(f.view.root)})
+                or any(g.view.name in reads and f.until <= g.until for g in gone)
+            ]
+            if not more:
+                return tuple(kept)
+            gone += more
+
+    def with_failure(self, name: str, failure: str, epoch: int) -> Catalog:
+        """With a view marked as failed."""
+        failed = replace(self.views[name], failure=failure, failed_at=epoch)
+        return replace(self, views={**self.views, name: failed})
+
+    def with_failing(self, found: Mapping[str, tuple[int, str]], epoch: int, horizon: int) -> Catalog:
+        """With what an epoch added to the weight of failing rows, by the (inner) names of views."""
+
+        def noted(views: Mapping[str, View]) -> dict[str, View]:
+            return {
+                n: replace(v, failing=v.failing.after(*found[v.name], epoch, horizon)) if v.name in found else v
+                for n, v in views.items()
+            }
+
+        return replace(self, views=noted(self.views), pending=noted(self.pending)) if found else self
+
+    def in_error(self, name: str, epoch: int | None = None) -> tuple[int, str] | None:
+        """Since when rows make a view fail, or one that it reads, as of an epoch, and the error; None if none do."""
+        views = self.views if epoch is None else self.views_at(epoch)
+        view = views.get(name)
+        if view is None:
+            return None
+        found = [view.failing.at(epoch)]
+        found += [self.in_error(n, epoch) for n in relations(view.root) if n in views and n != name]
+        return min((f for f in found if f is not None), default=None)
+
+    def newly_in_error(self, epoch: int) -> dict[str, str]:
+        """Views that rows make fail since an epoch, with the error."""
+        if all(v.failing.since != epoch for v in self.views.values()):
+            return {}
+        found = {n: self.in_error(n) for n in self.views}
+        return {n: error[1] for n, error in found.items() if error is not None and error[0] == epoch}
+
+    def with_whole(self, names: Collection[str], epoch: int) -> Catalog:
+        """With some views, or replacements, marked as standing for all rows from an epoch on."""
+        views = {n: replace(v, whole_since=epoch) if v.name in names else v for n, v in self.views.items()}
+        pending = {n: replace(v, whole_since=epoch) if v.name in names else v for n, v in self.pending.items()}
+        return replace(self, views=views, pending=pending)
+
+    @property
+    def everything(self) -> dict[str, View]:
+        """Views and replacements by their (inner) names."""
+        return {v.name: v for v in (*self.views.values(), *self.pending.values())}
+
+    def names(self) -> dict[str, str]:
+        """The name of every table and view by its uid."""
+        return {
+            **{t.uid: t.name for t in self.tables.values()},
+            **{v.uid: v.name for v in self.views.values()},
+        }
+
+    def active_views(self) -> list[View]:
+        """Views and replacements that are maintained, each after those it reads."""
+        return [v for v in self.everything.values() if v.failure is None]
+
+    def views_at(self, epoch: int) -> dict[str, View]:
+        """The views as they were at an epoch, as far as that is remembered."""
+        views = dict(self.views)
+        for former in sorted(self.former, key=lambda f: -f.until):
+            if former.until > epoch:
+                views[former.view.name] = former.view
+        return views
+
+    def tables_read_by(self, root: Node) -> set[str]:
+        """The tables that a query reads itself, not through another view."""
+        return set(relations(root)) & self.tables.keys()
+
+    def histories(self) -> set[tuple[str, int]]:
+        """Tables that views read themselves, each with the epoch in which such a view was created."""
+        return {(t, view.born) for view in self.active_views() for t in self.tables_read_by(view.root)}
+
+    def kept_tables(self) -> set[str]:
+        """Tables whose rows are kept, so that no view reads their files again."""
+        return {t.name for t in self.tables.values() if t.kept}
+
+    def readable_tables(self) -> set[str]:
+        """Tables that can be read like views."""
+        return {t.name for t in self.tables.values() if t.readable}
+
+    def begins_with_snapshot(self, view: View) -> bool:
+        """Whether a view begins with rows that an older view, or table that is kept, had when it was created."""
+        births = [self.everything[n].born for n in self.views_read_by(view.root)]
+        births += [self.tables[n].born for n in self.tables_read_by(view.root) & self.kept_tables()]
+        return any(born < view.born for born in births)
+
+    def views_read_by(self, root: Node) -> set[str]:
+        """The views that a query reads itself."""
+        return set(relations(root)) & self.everything.keys()
+
+    def check_reads_no_failed(self, root: Node) -> None:
+        """TM2015 when a query reads a view that has failed, or is in error."""
+        for name in self.views_read_by(root):
+            failing, failure = self.in_error(name), self.views[name].failure
+            if failure is not None:
+                raise TidemillError(
+                    "TM2015",
+                    "a view cannot read a view that has failed",
+                    got=f"{name}: {failure}",
+                    hint=f"DROP VIEW {name} and create it again without the expression that fails",
+                )
+            if failing is not None:
+                raise TidemillError(
+                    "TM2015",
+                    "a view cannot read a view that a row makes fail",
+                    got=f"{name}: {failing[1]}",
+                    hint="delete that row first, or use the try_ form of the function",
+                )
+
+    def described(self, name: str) -> tuple[Schema, str]:
+        """Columns and uid of a table or view. TM2012 when there is none."""
+        if name in self.tables:
+            return self.tables[name].schema, self.tables[name].uid
+        if name in self.views:
+            return self.views[name].root.schema, self.views[name].uid
+        raise self.unknown(name)
+
+    def unknown(self, name: str, kind: str = "table or view") -> TidemillError:
+        """TM2012: no such table or view."""
+        names = {"table": self.tables, "view": self.views}.get(kind, {**self.tables, **self.views})
+        hint = nearest(name, names) if names else "nothing has been created in this root"
+        return TidemillError("TM2012", f"there is no {kind} of this name", got=name, hint=hint)
+
+    def only_read_through_views(self, name: str) -> TidemillError:
+        """TM2036: a table whose rows are not kept, or not so that they can be read."""
+        readers = [v for v in self.views if name in relations(self.views[v].root)]
+        hint = f"CREATE MATERIALIZED VIEW ... AS SELECT ... FROM {name}, and read the view"
+        why = "a table is read through a view: its rows are not kept"
+        if self.tables[name].kept:
+            why = "a table with deletions is read through a view: its rows are kept by file"
+        if readers:
+            hint += f"; views that read it: {', '.join(readers)}"
+        return TidemillError("TM2036", why, got=name, hint=hint)
+
+    def _check_free(self, name: str) -> None:
+        taken = name in self.tables or name in self.views or name.endswith(NEXT)
+        shown = {name.removesuffix(s) for s in (ERRORS_SUFFIX, STATUS_SUFFIX, FILES_SUFFIX)}
+        if taken or shown & self.tables.keys():
+            raise TidemillError(
+                "TM2010",
+                "this name is taken",
+                got=name,
+                hint="CREATE OR REPLACE MATERIALIZED VIEW puts a new view in the place of an old one; or choose "
+                "another name, DROP the old one, or write IF NOT EXISTS",
+            )
+
+    def to_json(self) -> dict[str, Any]:
+        """As stored in a manifest: without secrets, which the script or the environment gives again."""
+        return {
+            "tables": [t.to_json() for t in self.tables.values()],
+            "views": [_view_to_json(v) for v in self.views.values()],
+            "next_uid": self.next_uid,
+            "pending": [_view_to_json(v) for v in self.pending.values()],
+            "former": [{"view": _view_to_json(f.view), "until": f.until} for f in self.former],
+            "time_zone": self.time_zone,
+        }
+
+    @staticmethod
+    def from_json(data: Mapping[str, Any]) -> Catalog:
+        """The catalog that :meth:`to_json` wrote. TM1002 when another version of Tidemill wrote it."""
+        try:
+            return Catalog._from_json(data)
+        except (KeyError, TypeError) as error:
+            raise TidemillError(
+                "TM1002",
+                "this root was written by another version of Tidemill",
+                got=f"catalog: {error}",
+                hint="open it with the version that wrote it; nothing was changed",
+            ) from error
+
+    @staticmethod
+    def _from_json(data: Mapping[str, Any]) -> Catalog:
+        tables = {t["name"]: table_from_json(t) for t in data["tables"]}
+        views = {v["name"]: _view_from_json(v) for v in data["views"]}
+        pending = {v["name"].removesuffix(NEXT): _view_from_json(v) for v in data.get("pending", ())}
+        former = tuple(Former(_view_from_json(f["view"]), f["until"]) for f in data.get("former", ()))
+        return Catalog(tables, views, data["next_uid"], pending, former, data.get("time_zone", UTC))
+
+
+def _view_to_json(view: View) -> dict[str, Any]:
+    names = ("name", "uid", "query", "born", "failure", "failed_at", "whole_since", "refused")
+    plain = {n: getattr(view, n) for n in names}
+    maps = {"properties": dict(view.properties), "sizes": dict(view.sizes), "failing": vars(view.failing)}
+    root = _ENCODED.get(view.root)
+    return {**plain, **maps, "root": _ENCODED.put(view.root, codec.encode(view.root)) if root is None else root}
+
+
+_ENCODED: NodeMemo[Any] = NodeMemo()
+"""Views as they are written into every checkpoint."""
+
+
+def _view_from_json(data: Mapping[str, Any]) -> View:
+    failing = dict(data.get("failing", {}))
+    failing["past"] = tuple((since, until, error) for since, until, error in failing.get("past", ()))
+    return View(**{**data, "root": codec.decode(data["root"]), "failing": FailingRows(**failing)})
+
+
+PROPERTIES: Mapping[str, tuple[str, ...]] = {"emptySum": ("null", "zero")}
+"""Properties of a view, and the values of each."""
+
+
+def check_properties(properties: Mapping[str, str]) -> None:
+    """TM2014 for a property of a view, or a value of one, that does not exist."""
+    for name, value in properties.items():
+        if name not in PROPERTIES:
+            raise TidemillError("TM2014", "unknown property of a view", got=name, hint=nearest(name, PROPERTIES))
+        if value not in PROPERTIES[name]:
+            raise TidemillError(
+                "TM2014", f"bad value of property {name}", got=value, hint=nearest(value, PROPERTIES[name])
+            )

@@ -1,0 +1,250 @@
+"""What a script or pipeline declares, compared with a catalogue: what would be added, replaced and dropped.
+
+Nothing but :attr:`Declaration.catalog` changes while it is filled, so a declaration that fails, or is only shown, has
+changed nothing. It needs no mill.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+from tidemill.errors import TidemillError
+from tidemill.plan.algebra.nodes import Node
+from tidemill.plan.catalyst.analyser import Catalyst
+from tidemill.plan.catalyst.frames import description, struct, unreadable_frame
+from tidemill.plan.rules import rewrite
+from tidemill.plan.sql.alter_table import AlterTable
+from tidemill.plan.sql.statement_words import declares_nothing
+from tidemill.plan.sql.statements import CreateTable, CreateView, Drop, Source
+from tidemill.runtime.catalog import replacements
+from tidemill.runtime.catalog.catalog import Catalog, View, check_properties
+from tidemill.runtime.catalog.datasets import Dataset, Resolver, add_dataset
+from tidemill.runtime.catalog.view_root import view_root
+from tidemill.runtime.tables.table import changeable
+from tidemill.sources.allowed_paths import Within
+
+
+@dataclass(frozen=True)
+class Change:
+    """One line of a plan. ``action`` is ``add``, ``change``, ``replace``, ``drop`` or ``keep``."""
+
+    action: str
+    kind: str
+    name: str
+
+
+class Declaration:
+    """A catalogue as a script wants it.
+
+    Parameters
+    ----------
+    spark : SparkSession
+        Plans the queries; nothing is run.
+    catalog : Catalog
+        What is there.
+    born : int
+        The newest epoch.
+    within : Within
+        Where tables may have their files.
+    functions : mapping
+        Python functions that queries may call, by name.
+
+    Attributes
+    ----------
+    catalog : Catalog
+        What is to be there.
+    changes : list of Change
+        How they differ, in the order of the script.
+    changed : list of str
+        Views that are declared with another query than they have, and may not be replaced.
+    """
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        catalog: Catalog,
+        born: int,
+        within: Within,
+        functions: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.spark, self.catalog = spark, catalog
+        self.changes: list[Change] = []
+        self.changed: list[str] = []
+        self.catalyst = Catalyst(spark, catalog.time_zone)
+        self._born, self._within = born, within
+        self._declared: set[str] = set()
+        for name in (*catalog.tables, *catalog.views):
+            self.catalyst.register(name, catalog.described(name)[0])
+        for name, function in (functions or {}).items():
+            self.catalyst.register_function(name, function, None, True)
+
+    def register_function(self, name: str, function: Any, return_type: Any, deterministic: bool) -> None:
+        """Let queries call a Python function by name. Errors as :meth:`Catalyst.register_function`."""
+        self.catalyst.register_function(name, function, return_type, deterministic)
+
+    def relation(self, name: str) -> DataFrame:
+        """A table or view as a DataFrame to build queries of. TM2012 when there is none."""
+        schema, uid = self.catalog.described(name)
+        return unreadable_frame(self.spark, name, struct(self.spark, schema), self.catalyst.mark(name, uid))
+
+    def add_script(self, sources: Sequence[Source], *, may_replace: bool) -> None:
+        """The statements of a script, in their order.
+
+        Parameters
+        ----------
+        may_replace : bool
+            Views with another query are replaced, as by ``CREATE OR REPLACE``.
+
+        Raises
+        ------
+        TidemillError
+            What is wrong with a statement, with its line; TM2003 for one that declares nothing.
+        """
+        for source in sources:
+            with _placed(f"in the statement on line {source.line}: {source.text.splitlines()[0][:80]}"):
+                statement = self.catalyst.parse(source)
+                match statement:
+                    case CreateTable():
+                        self._table(statement)
+                    case CreateView():
+                        self._view(statement, None, may_replace)
+                    case AlterTable():
+                        self._alter(statement)
+                    case Drop():
+                        self._drop(statement)
+                    case _:
+                        raise declares_nothing(source)
+
+    def add_datasets(
+        self, functions: Mapping[str, Dataset], views: Sequence[Source], *, may_replace: bool
+    ) -> list[str]:
+        """Views declared by functions or statements, in the order in which they read each other.
+
+        Returns
+        -------
+        list of str
+            Names of the views, upstream first.
+
+        Raises
+        ------
+        TidemillError
+            TM7020 to TM7024, or what is wrong with a query, with the place of the declaration.
+        """
+        datasets = dict(functions)
+        for source in views:
+            parsed = self.catalyst.parse(source)
+            assert isinstance(parsed, CreateView)
+            place = f"the statement that creates {parsed.name}"
+            add_dataset(datasets, Dataset(parsed.name, parsed.query, place, parsed.properties))
+        resolved = Resolver(self, datasets).resolve_all()
+        for found in resolved:
+            frame = None if isinstance(found.query, str) else found.query
+            text = found.query if isinstance(found.query, str) else description(found.query)
+            with _placed(f"in {found.dataset.place}"):
+                self._view(CreateView(found.dataset.name, text, found.dataset.properties), frame, may_replace)
+        return [r.dataset.name for r in resolved]
+
+    def prune(self, *, may_drop: bool) -> None:
+        """Views that were there and are not declared any more are dropped, or noted as kept."""
+        gone = [n for n in replacements.ordered(self.catalog.views) if n not in self._declared]
+        for name in reversed(gone):
+            if may_drop:
+                self.catalog = self.catalog.without("view", name)
+                self.catalyst.forget(name)
+            self.changes.append(Change("drop" if may_drop else "keep", "view", name))
+
+    def check(self) -> None:
+        """TM2010 when views are declared with another query than they have, and may not be replaced."""
+        if self.changed:
+            raise TidemillError(
+                "TM2010",
+                "this name is taken",
+                got=f"{', '.join(self.changed)}: declared with another query than the view of this name has",
+                hint="--replace builds the new one beside the old and swaps them, and so does CREATE OR REPLACE "
+                "MATERIALIZED VIEW; --plan shows what would be done",
+            )
+
+    def _table(self, statement: CreateTable) -> None:
+        present = self.catalog.tables.get(statement.name)
+        options = {k.lower(): v for k, v in statement.options.items()}
+        if present is not None and present.same_but_for_limits(statement):
+            names = changeable({**options, **present.options})
+            limits = {k: options.get(k) for k in names if options.get(k) != present.options.get(k)}
+            if limits:
+                self._alter(AlterTable(statement.name, limits))
+            return
+        if present is not None and statement.if_not_exists:
+            return
+        self._within.check(statement.name, options, looks_into=not len(statement.schema))
+        self.catalog = self.catalog.add_table(statement, self._born)
+        self.catalyst.register(statement.name, self.catalog.tables[statement.name].schema)
+        self.changes.append(Change("add", "table", statement.name))
+
+    def _alter(self, statement: AlterTable) -> None:
+        given = {k.lower(): v for k, v in statement.options.items() if v is not None}
+        self._within.check(statement.name, given)
+        before, self.catalog = self.catalog, self.catalog.with_options(statement.name, statement.options)
+        if before.tables[statement.name] != self.catalog.tables[statement.name]:
+            self.changes.append(Change("change", "table", statement.name))
+
+    def _drop(self, statement: Drop) -> None:
+        present = self.catalog.tables if statement.kind == "table" else self.catalog.views
+        if statement.if_exists and statement.name not in present:
+            return
+        self.catalog = self.catalog.without(statement.kind, statement.name)
+        self.catalyst.forget(statement.name)
+        self.changes.append(Change("drop", statement.kind, statement.name))
+
+    def _view(self, statement: CreateView, frame: DataFrame | None, may_replace: bool) -> None:
+        name = statement.name
+        self._declared.add(name)
+        present = self.catalog.views.get(name)
+        if present is not None and (statement.if_not_exists or (frame is None and self._is(present, statement))):
+            return
+        check_properties(statement.properties)
+        root = view_root(self.plan, statement, frame)
+        self.catalog.check_reads_no_failed(root)
+        properties = dict(statement.properties)
+        if present is None:
+            catalog = self.catalog.add_view(name, statement.query, root, self._born, properties)
+            self.catalog = replacements.follow(catalog, name, self._born)
+            self.catalyst.register(name, root.schema)
+            self.changes.append(Change("add", "view", name))
+            return
+        steady = not statement.or_replace and name not in self.catalog.pending
+        if steady and root == present.root and properties == dict(present.properties):
+            return
+        new = View(name, "", statement.query, root, self._born, properties=properties)
+        catalog = replacements.replaced(self.catalog, new, self._born)
+        if catalog is self.catalog:
+            return
+        self.changes.append(Change("replace", "view", name))
+        if may_replace or statement.or_replace:
+            self.catalog = catalog
+        else:
+            self.changed.append(name)
+
+    def _is(self, view: View, statement: CreateView) -> bool:
+        """Whether the text alone tells that a view is as it is declared, so that it need not be planned."""
+        steady = not statement.or_replace and view.name not in self.catalog.pending
+        alike = view.query.split() == statement.query.split() and not self.catalyst.functions
+        return steady and alike and dict(view.properties) == dict(statement.properties)
+
+    def plan(self, query: str | DataFrame, at: tuple[int, int] = (1, 1)) -> Node:
+        """The algebra of a query that stands at a line and column. Errors as :meth:`Catalyst.plan`."""
+        return rewrite(self.catalyst.plan(query, at))
+
+
+@contextmanager
+def _placed(where: str) -> Iterator[None]:
+    """Errors say where in the script."""
+    try:
+        yield
+    except TidemillError as error:
+        hint = f"{error.hint}\n        {where}" if error.hint else where
+        raise type(error)(error.number, error.what, error.got, hint) from error

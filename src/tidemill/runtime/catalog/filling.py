@@ -1,0 +1,52 @@
+"""Which views do not stand for all rows yet."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from tidemill.errors import TidemillError
+from tidemill.plan.lowering.assemble import Assembler
+from tidemill.plan.lowering.small_sides import base_tables
+from tidemill.runtime.catalog import replacements
+from tidemill.runtime.catalog.catalog import Catalog
+
+
+def filling(
+    catalog: Catalog, assembler: Assembler, remaining: Mapping[int, int], fresh: Collection[str]
+) -> dict[str, int]:
+    """Views that wait for history or for their first epoch, each with the bytes of history that remain.
+
+    A view over an older view has the rows of that one from its first epoch on.
+
+    Parameters
+    ----------
+    remaining : mapping
+        Bytes of history by the birth of the views that wait for it.
+    fresh : collection of str
+        Views that have had no epoch yet.
+    """
+    found: dict[str, int] = {}
+    for view in catalog.active_views():
+        upstream = catalog.views_read_by(view.root)
+        behind = remaining.get(view.born, 0) + sum(found.get(n, 0) for n in upstream)
+        waits = view.name in fresh and (catalog.begins_with_snapshot(view) or assembler.begins_with_rows(view.name))
+        if behind or waits or any(n in found for n in upstream):
+            found[view.name] = behind
+    return found
+
+
+def without_history(catalog: Catalog, lost: Mapping[tuple[str, int], TidemillError], epoch: int) -> Catalog:
+    """The catalog with views, and replacements, failed that wait for history which cannot be read.
+
+    Parameters
+    ----------
+    lost : mapping
+        By table and birth of the views.
+    """
+    definitions = {v.name: v.definition() for v in catalog.everything.values()}
+    messages = {}
+    for view in catalog.active_views():
+        errors = [lost[t, view.born] for t in base_tables(view.root, definitions) if (t, view.born) in lost]
+        if errors and view.whole_since is None:
+            messages[view.name] = errors[0].message()
+    return replacements.with_failures(catalog, messages, epoch)

@@ -1,0 +1,264 @@
+"""Makes sealed versions durable, in the background and in order."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from tidemill.errors import TidemillError
+from tidemill.runtime.durability.collector import Collector, InUse
+from tidemill.state.store.store import RunStore
+from tidemill.state.versions.manifest import Manifest, ManifestLog
+from tidemill.state.versions.version import Swap, Version
+
+_RETRY_SECONDS = 1.0
+_LONGEST_RETRY_SECONDS = 30.0
+_PATIENCE = 5
+_TRY_AGAIN = ("TM1012", "TM1014", "TM1017")
+
+
+@dataclass(frozen=True)
+class Sealed:
+    """A version and the catalog that goes with it, ready to be written down."""
+
+    version: Version
+    catalog: dict[str, Any]
+
+
+class Checkpoints:
+    """Uploads what was sealed and writes manifests, on a thread of its own.
+
+    A newer sealed version replaces one that has not been started: epochs in between become durable with
+    it. Numbers are given in the order of sealing, so manifests are always in epoch order.
+
+    What could not be written is tried again, with a newer version if there is one by then, after pauses that grow. The
+    first failures in a row are warnings; from the fifth on epochs stop with the error.
+    After any other failure (another writer, a file that is gone, a file that the disk may not hold)
+    nothing is written any more: the mill has to be opened again and continues from the last manifest.
+
+    Parameters
+    ----------
+    seconds, epochs : float, int
+        A checkpoint begins when so much time, or so many epochs, have passed since the last one began; 0 epochs for
+        time alone.
+    upload : callable
+        Makes durable objects of what a version has in buffers only, for the checkpoint of a number.
+    in_use : callable
+        What is read or written beside checkpoints.
+    """
+
+    def __init__(
+        self,
+        log: ManifestLog,
+        store: RunStore,
+        last: Manifest | None,
+        seconds: float,
+        epochs: int,
+        grace: float,
+        upload: Callable[[Version, int], list[Swap]],
+        in_use: Callable[[], InUse],
+    ) -> None:
+        self._log = log
+        self._store = store
+        self._number = last.number if last else 0
+        self._seconds = seconds
+        self._epochs = epochs
+        self._upload = upload
+        self._collector = Collector(log, store, last, grace, in_use)
+        self._swaps: list[Swap] = []
+        self._uploading: frozenset[str] = frozenset()
+        self._pending: Sealed | None = None
+        self._busy = False
+        self._closing = False
+        self._last_start = -math.inf
+        self._last_epoch = last.version.epoch if last else 0
+        self._error: TidemillError | None = None
+        self._failures = 0
+        self._once = False
+        """Whether someone waits for the checkpoint that is due, and wants to be told instead of a new attempt."""
+        self._told: list[str] = []
+        self._stopped = False
+        self._condition = threading.Condition()
+        self.durable = Sealed(last.version, last.catalog) if last else Sealed(Version.empty(), {})
+        self._thread = threading.Thread(target=self._loop, name="checkpoint", daemon=True)
+        self._thread.start()
+
+    def submit(self, sealed: Sealed) -> None:
+        """Ask for a version to be made durable soon; what goes wrong is told by :meth:`check`.
+
+        What waits is noted in the buffer, for people who look.
+        """
+        self._store.note_sealed(self._log.writer, sealed.version, self.durable_epoch)
+        with self._condition:
+            self._pending = sealed
+            self._condition.notify_all()
+
+    def check(self) -> None:
+        """Raise what went wrong in the background, if trying again has not helped, each failure once.
+
+        Raises
+        ------
+        TidemillError
+            As :meth:`flush`.
+        """
+        with self._condition:
+            if self._stopped or self._failures >= _PATIENCE:
+                self._raise()
+
+    def warnings(self) -> tuple[str, ...]:
+        """Failures since the last call that are tried again."""
+        with self._condition:
+            told, self._told = self._told, []
+        return tuple(told)
+
+    def flush(self, sealed: Sealed) -> None:
+        """Make a version durable now, and wait for it. When it fails it is not tried again by itself.
+
+        Raises
+        ------
+        TidemillError
+            TM1003 when another process took over, TM1010 and TM1014 when files cannot be read or written.
+        """
+        with self._condition:
+            if self._stopped:
+                self._raise()
+            self._error, self._once = None, True
+            self._pending = sealed
+            self._last_start = -math.inf
+            self._condition.notify_all()
+            failed = self._condition.wait_for(lambda: self._error or (self._pending is None and not self._busy))
+            self._once = False
+            if isinstance(failed, TidemillError):
+                self._pending = None
+                self._told.clear()
+            self._raise()
+
+    def hurry(self) -> None:
+        """Begin the next checkpoint now, if one waits for its time."""
+        with self._condition:
+            if self._error is None:
+                self._last_start = -math.inf
+                self._condition.notify_all()
+
+    @property
+    def durable_epoch(self) -> int:
+        """The newest epoch that a crash cannot take back."""
+        return self.durable.version.epoch
+
+    def take_swaps(self, until: int | None = None) -> list[Swap]:
+        """What has become durable since the last call: durable runs for those of buffers; up to an epoch, if given."""
+        with self._condition:
+            taken = [s for s in self._swaps if until is None or s.old[0].epoch_high <= until]
+            self._swaps = [s for s in self._swaps if until is not None and s.old[0].epoch_high > until]
+        return taken
+
+    def close(self, error: TidemillError | None = None, collect: bool = False) -> None:
+        """Stop the thread; checkpoints that have not begun are not written. Later calls raise the error.
+
+        With ``collect`` all that is durable has been sealed as such: files that nothing needs go now.
+        """
+        with self._condition:
+            self._closing = True
+            if error is not None:
+                self._error, self._stopped = error, True
+            self._condition.notify_all()
+        self._thread.join()
+        if collect and not self._stopped:
+            with contextlib.suppress(OSError, TidemillError):  # who opens the root next finds them
+                self.collect_garbage(closing=True)
+
+    def _raise(self) -> None:
+        error = self._error
+        if not self._stopped:
+            self._error = None
+        if error is not None:
+            raise error
+
+    def _loop(self) -> None:
+        while True:
+            with self._condition:
+                while not self._closing and (wait := min(self._pause(), self._collector.wait())) > 0:
+                    self._condition.wait(wait if wait < math.inf else None)
+                if self._closing:
+                    return
+                if self._pause() <= 0:
+                    sealed, self._pending = self._pending, None
+                    assert sealed is not None
+                    self._busy = True
+                    self._last_start, self._last_epoch = time.monotonic(), sealed.version.epoch
+                else:
+                    sealed = None
+            if sealed is None:
+                self._collect_sometimes()
+                continue
+            error = self._write(sealed)
+            with self._condition:
+                self._busy = False
+                self._error = error
+                self._failures = 0 if error is None else self._failures + 1
+                if error is not None and error.message() not in self._told:
+                    self._told.append(error.message())
+                self._stopped = error is not None and error.number not in _TRY_AGAIN
+                if error is not None:
+                    self._pending = None if self._once else (self._pending or sealed)
+                self._condition.notify_all()
+                if self._stopped:
+                    return
+            self._collect_sometimes()
+
+    def _pause(self) -> float:
+        """Seconds until the next checkpoint is to begin; infinite when nothing waits."""
+        if self._pending is None:
+            return math.inf
+        if self._failures:
+            pause = min(_RETRY_SECONDS * float(2 ** (self._failures - 1)), _LONGEST_RETRY_SECONDS)
+            return self._last_start + pause - time.monotonic()
+        if self._epochs and self._pending.version.epoch - self._last_epoch >= self._epochs:
+            return 0.0
+        return self._last_start + self._seconds - time.monotonic()
+
+    def _write(self, sealed: Sealed) -> TidemillError | None:
+        try:
+            self._publish(sealed)
+        except TidemillError as error:
+            return error
+        except Exception as error:  # whoever waits for this thread must hear of it
+            return TidemillError(
+                "TM1015",
+                "a checkpoint failed",
+                got=f"{type(error).__name__}: {error}",
+                hint="mend the disk and run again: the last checkpoint is intact, and the mill continues from it",
+            )
+        return None
+
+    def _publish(self, sealed: Sealed) -> None:
+        with self._condition:
+            known = list(self._swaps)
+            self._uploading = sealed.version.files()
+        version = sealed.version.swapped(known)
+        swaps = self._upload(version, self._number + 1)
+        version = version.swapped(swaps)
+        published = self._log.publish(self._number + 1, version, sealed.catalog)
+        with self._condition:
+            self._number = published.number
+            self._swaps += swaps
+            self._uploading = frozenset()
+            self.durable = Sealed(version, sealed.catalog)
+        self._collector.published(published.number, version)
+
+    def _collect_sometimes(self) -> None:
+        if self._collector.wait() <= 0:
+            with contextlib.suppress(OSError, TidemillError):  # it is tried again
+                self.collect_garbage()
+
+    def collect_garbage(self, closing: bool = False) -> int:
+        """Delete unreferenced files and return how many were deleted. As :meth:`Collector.collect`."""
+        with self._condition:
+            pending = self._pending.version.files() if self._pending else frozenset()
+            uploading = self._uploading
+        return self._collector.collect((pending, uploading), self.durable_epoch, closing)

@@ -1,0 +1,139 @@
+"""When state files that nobody can need are deleted: by bytes, when nothing else is to do, and at the end."""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from tidemill.errors import TidemillError
+from tidemill.state.store.garbage import FirstSeen, Listing, garbage, unneeded
+from tidemill.state.store.store import RunStore
+from tidemill.state.versions.lease import nobody_reads
+from tidemill.state.versions.manifest import Manifest, ManifestLog
+from tidemill.state.versions.version import Version
+
+_COLLECT_EVERY = 50
+_COLLECT_BYTES = 32 << 20
+"""Bytes made durable since files were last listed, at least; or a quarter of what is needed, if that is more."""
+_IDLE_SECONDS = 5.0
+
+
+@dataclass(frozen=True)
+class InUse:
+    """Files of the newest sealed version, of older ones that somebody reads, and parts of names being written."""
+
+    files: frozenset[str]
+    pinned: tuple[frozenset[str], ...] = ()
+    in_flight: frozenset[str] = frozenset()
+
+
+class Collector:
+    """Deletes manifests and files that nobody can need any more.
+
+    Files are listed after the first checkpoint, then when so many bytes have become durable, after so many checkpoints,
+    and when no checkpoint has been written for some seconds. What was too young then is looked at again when it is old
+    enough.
+
+    Parameters
+    ----------
+    last : Manifest or None
+        The newest one.
+    grace : float
+        Seconds that a file stays when nothing needs it any more: whoever opened an older version finishes.
+    in_use : callable
+        What is read or written beside checkpoints.
+    """
+
+    def __init__(
+        self, log: ManifestLog, store: RunStore, last: Manifest | None, grace: float, in_use: Callable[[], InUse]
+    ) -> None:
+        self._log = log
+        self._store = store
+        self._grace = grace
+        self._in_use = in_use
+        self._began = time.time()
+        number, version = (last.number, last.version) if last else (0, Version.empty())
+        self._kept: dict[int, frozenset[str]] = {number: version.files()}
+        self._seen = FirstSeen()
+        self._checkpoints = 1
+        self._new_bytes = 0
+        self._needed_bytes = 0
+        self._last: frozenset[str] = version.files()
+        self._due = math.inf
+        self._lock = threading.Lock()
+
+    def published(self, number: int, version: Version) -> None:
+        """A manifest has been written."""
+        with self._lock:
+            self._note(number, version)
+
+    def _note(self, number: int, version: Version) -> None:
+        files = version.files()
+        sizes = {(run.file, run.section): run.bytes for run in version.every()}
+        self._new_bytes += sum(size for (file, _), size in sizes.items() if file not in self._last)
+        self._needed_bytes = sum(sizes.values())
+        self._kept[number] = self._last = files
+        self._checkpoints -= 1
+        much = self._new_bytes >= max(_COLLECT_BYTES, self._needed_bytes // 4)
+        self._due = 0.0 if much or self._checkpoints <= 0 else time.monotonic() + _IDLE_SECONDS
+
+    def wait(self) -> float:
+        """Seconds until :meth:`collect` is to be called; infinite when there is nothing to look for."""
+        return self._due - time.monotonic()
+
+    def collect(self, waiting: Iterable[frozenset[str]], durable_epoch: int, closing: bool = False) -> int:
+        """Delete what may go.
+
+        See :func:`tidemill.state.store.garbage.garbage`; needed are the files of kept manifests, of the newest sealed
+        version and of those that somebody reads. With ``closing`` what this process has written goes at once, unless
+        another process reads the root or that cannot be told.
+
+        Parameters
+        ----------
+        waiting : iterable of frozenset of str
+            Files of versions that are about to become durable.
+
+        Returns
+        -------
+        int
+            How many files went.
+        """
+        with self._lock:
+            return self._collect(waiting, durable_epoch, closing)
+
+    def _collect(self, waiting: Iterable[frozenset[str]], durable_epoch: int, closing: bool) -> int:
+        self._due = time.monotonic() + _IDLE_SECONDS  # where this fails it is tried again
+        listing = Listing.of(self._store, self._log)
+        kept = set(self._log.prune())
+        self._kept = {n: f for n, f in self._kept.items() if n in kept}
+        try:
+            for number in kept - self._kept.keys():  # of an earlier process
+                self._kept[number] = self._log.read(number).version.files()
+        except TidemillError:
+            return 0  # what a damaged manifest names may be wanted to mend it
+        in_use = self._in_use()
+        needed = (*waiting, in_use.files, *self._kept.values())
+        useless = unneeded(listing, needed, in_use.pinned, in_use.in_flight)
+        dated = self._seen.since(listing, useless, time.time())
+        if closing and nobody_reads(self._store.objects.directory):
+            dated = self._mine_long_ago(listing, dated)
+        now = time.time()
+        found = garbage(dated, needed, in_use.pinned, in_use.in_flight, durable_epoch, now, self._grace)
+        found.remove(self._store)
+        left = [at for name, at in (*dated.durable, *dated.buffered, *dated.copies) if name in useless]
+        left = [at for at in left if at > now - self._grace]
+        self._due = time.monotonic() + max(min(left) + self._grace - now, _IDLE_SECONDS) if left else math.inf
+        self._checkpoints, self._new_bytes = _COLLECT_EVERY, 0
+        return len(found)
+
+    def _mine_long_ago(self, listing: Listing, dated: Listing) -> Listing:
+        """The listing with what was written since this process took the root as old as can be."""
+        mine = {name for name, at in (*listing.durable, *listing.buffered, *listing.copies) if at >= self._began}
+
+        def aged(listed: tuple[tuple[str, float], ...]) -> tuple[tuple[str, float], ...]:
+            return tuple((name, -math.inf if name in mine else at) for name, at in listed)
+
+        return Listing(aged(dated.durable), aged(dated.buffered), aged(dated.copies), dated.staged)

@@ -1,0 +1,289 @@
+"""Merges runs in the background, as Spark jobs of their own beside the epochs."""
+
+from __future__ import annotations
+
+import threading
+import uuid
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+
+from pyspark import SparkContext
+
+from tidemill.errors import TidemillError
+from tidemill.state.store.compaction import Compaction, Policy, choose, conflict
+from tidemill.state.store.rewriting import Rewrite, rewrite, rewrites
+from tidemill.state.store.store import RunStore
+from tidemill.state.versions.expiry import Expiry
+from tidemill.state.versions.version import Run, Swap, Version
+from tidemill.task.program import StateTable
+
+POOL = "compaction"
+_AGED_EPOCHS = 32
+
+_Outcome = list[Run] | TidemillError
+
+
+@dataclass(frozen=True)
+class Merged:
+    """A finished compaction: these runs take the place of those."""
+
+    added: tuple[Run, ...]
+    removed: tuple[Run, ...]
+
+
+@dataclass(eq=False)
+class _Job:
+    """A compaction under way. ``labels`` are in the names of the files that it writes."""
+
+    compaction: Compaction
+    slices: list[Rewrite]
+    labels: set[str] = field(default_factory=set)
+    replaced: dict[tuple[str, int], tuple[Run, ...]] = field(default_factory=dict)
+    begun: int = 0
+    left: int = 0
+    outputs: list[Run] = field(default_factory=list)
+    failed: bool = False
+
+
+@dataclass(eq=False)
+class _Bundle:
+    """Slices, of one job or several, for one task."""
+
+    label: str = field(default_factory=lambda: f"m-{uuid.uuid4().hex[:12]}")
+    slices: list[tuple[_Job, Rewrite]] = field(default_factory=list)
+    bytes: int = 0
+
+
+class Compactor:
+    """Merges what a policy chooses, a wave of small tasks at a time; an epoch never waits for it.
+
+    The slices of all compactions are handed to Spark in waves of at most ``tasks`` tasks, each of about as many bytes
+    as the policy has in a slice: young runs first, since a reader meets all of those. So a slot of Spark is always
+    free, or soon.
+
+    Parameters
+    ----------
+    tasks : int
+        Most tasks at a time.
+    """
+
+    def __init__(self, context: SparkContext, store: RunStore, tasks: int, policy: Policy) -> None:
+        self._context = context
+        self._store = store
+        self._tasks = max(1, tasks)
+        self._policy = policy
+        self._lock = threading.Lock()
+        self._jobs: list[_Job] = []
+        self._finished: list[_Job] = []
+        self._taken: list[_Job] = []
+        self._thread: threading.Thread | None = None
+        self._errors: list[TidemillError] = []
+        self._closing = False
+
+    def start(
+        self,
+        version: Version,
+        tables: Mapping[str, StateTable],
+        expired: Mapping[str, tuple[Expiry, ...]],
+    ) -> None:
+        """Begin to merge what a version has too many of and is not being merged yet.
+
+        The version is the newest sealed one: it has what was taken before.
+
+        Parameters
+        ----------
+        expired : mapping
+            By table, the rows to be left out of what is merged.
+        """
+        with self._lock:
+            self._taken.clear()
+            busy: dict[str, list[Compaction]] = {}
+            for job in (*self._jobs, *self._finished):
+                busy.setdefault(job.compaction.table, []).append(job.compaction)
+            aged = version.epoch - _AGED_EPOCHS
+            for name, table in tables.items():
+                gone = expired.get(name, ())
+                for chosen in choose(name, version.runs(name), self._policy, gone, aged, busy.get(name, ())):
+                    slices = rewrites(chosen, table.ops, table.key, table.drops_zero, gone)
+                    job = _Job(chosen, slices, left=len(slices))
+                    if chosen.moved:
+                        job.outputs += (replace(r, level=chosen.level) for r in chosen.runs)
+                    (self._jobs if slices else self._finished).append(job)
+            if self._jobs and self._thread is None and not self._closing:
+                self._thread = threading.Thread(target=self._work, name="compaction")
+                self._thread.start()
+
+    def take(self, version: Version) -> Merged:
+        """What has been merged since the last call and still fits the version. The next :meth:`start` ends it."""
+        with self._lock:
+            finished, self._finished = self._finished, []
+            self._taken += finished
+        added: list[Run] = []
+        removed: list[Run] = []
+        tables: dict[str, Sequence[Run]] = {}
+        for job in finished:
+            table = job.compaction.table
+            runs = tables.get(table, version.runs(table))
+            gone = [r for run in job.compaction.runs for r in job.replaced.get(_name(run), (run,))]
+            names = {_name(r): r for r in gone}
+            after = [*(r for r in runs if _name(r) not in names), *job.outputs]
+            if not names.keys() <= set(map(_name, runs)):
+                continue
+            if (wrong := conflict(after)) is not None:  # never, but better not to seal it
+                self._errors.append(_failure(AssertionError(f"{table}: {wrong}")))
+                continue
+            tables[table] = after
+            added += job.outputs
+            removed += names.values()
+        return Merged(tuple(added), tuple(removed))
+
+    def swapped(self, swaps: Iterable[Swap]) -> None:
+        """Note that other runs hold the same rows now; what is being merged goes on with the old ones."""
+        with self._lock:
+            jobs = (*self._jobs, *self._finished)
+            for swap in swaps:
+                old = set(map(_name, swap.old))
+                for job in jobs:
+                    names = set(map(_name, job.compaction.runs))
+                    if job.compaction.table == swap.old[0].table and old <= names:
+                        job.replaced.update(dict.fromkeys(old, tuple(r for r in swap.new if r.rows)))
+
+    def in_flight(self) -> frozenset[str]:
+        """Parts of the names of files that no version names yet."""
+        with self._lock:
+            return frozenset().union(*(job.labels for job in (*self._jobs, *self._finished, *self._taken)))
+
+    def reading(self) -> frozenset[str]:
+        """Files that are being read."""
+        with self._lock:
+            return frozenset(run.file for job in self._jobs for run in job.compaction.runs)
+
+    def warnings(self) -> tuple[str, ...]:
+        """What went wrong since the last call, in words."""
+        with self._lock:
+            errors, self._errors = self._errors, []
+        return tuple(dict.fromkeys(error.message() for error in errors))
+
+    @property
+    def idle(self) -> bool:
+        """Whether no merge is under way and all have been sealed."""
+        with self._lock:
+            return not self._jobs and not self._finished
+
+    def wait(self) -> None:
+        """Wait for the merges under way."""
+        thread = self._thread
+        if thread is not None:
+            thread.join()
+
+    def close(self) -> None:
+        """Stop after the tasks that have begun."""
+        self._closing = True
+        self.wait()
+
+    def end(self) -> None:
+        """Stop for good after the tasks that have begun; nobody will use what was merged and not taken."""
+        self.close()
+        with self._lock:
+            self._jobs, self._finished, self._taken = [], [], []
+
+    def forget(self) -> None:
+        """Stop after the tasks that have begun, and do not use what was merged."""
+        self.close()
+        with self._lock:
+            self._taken += (*self._jobs, *self._finished)
+            self._jobs, self._finished, self._closing = [], [], False
+
+    def _work(self) -> None:
+        while True:
+            with self._lock:
+                wave = [] if self._closing else self._wave()
+                if not wave:
+                    self._thread = None
+                    return
+            outcomes = self._run(wave)
+            with self._lock:
+                for bundle, found in zip(wave, outcomes, strict=True):
+                    for (job, _), outcome in zip(bundle.slices, found, strict=True):
+                        self._note(job, outcome)
+
+    def _wave(self) -> list[_Bundle]:
+        """The next slices, for as many tasks as there may be."""
+        wave = [_Bundle() for _ in range(self._tasks)]
+        for job in sorted(self._jobs, key=lambda j: j.compaction.level > 0):
+            while job.begun < len(job.slices):
+                part = job.slices[job.begun]
+                bundle = min(wave, key=lambda b: b.bytes)
+                if bundle.slices and bundle.bytes + part.part.bytes > self._policy.slice_bytes:
+                    return [b for b in wave if b.slices]
+                bundle.slices.append((job, part))
+                bundle.bytes += max(1, part.part.bytes)
+                job.labels.add(bundle.label)
+                job.begun += 1
+        return [b for b in wave if b.slices]
+
+    def _run(self, wave: Sequence[_Bundle]) -> list[list[_Outcome]]:
+        tasks = [(b.label, [part for _, part in b.slices]) for b in wave]
+        work = partial(_rewrite, self._store, tasks, self._policy.run_bytes)
+        try:
+            self._context.setLocalProperty("spark.scheduler.pool", POOL)
+            found = self._context.parallelize(range(len(tasks)), len(tasks)).mapPartitionsWithIndex(work).collect()
+            if len(found) < len(tasks):  # Java has ended while it handed them out
+                raise EOFError(f"the results of {len(found)} tasks of {len(tasks)}")
+        except Exception as error:  # told in the report of the next epoch; epochs go on with more runs
+            return [[_failure(error)] * len(b.slices) for b in wave]
+        return [outcomes for _, outcomes in sorted(found, key=lambda pair: pair[0])]
+
+    def _note(self, job: _Job, outcome: _Outcome) -> None:
+        if isinstance(outcome, TidemillError):
+            self._errors.append(_failure(outcome))
+            job.failed = True
+        else:
+            job.outputs += outcome
+            job.left -= 1
+        if job in self._jobs and (job.failed or not job.left):
+            self._jobs.remove(job)
+            if not job.failed:
+                self._finished.append(job)
+
+
+def _name(run: Run) -> tuple[str, int]:
+    return run.file, run.section
+
+
+def _failure(error: Exception) -> TidemillError:
+    if isinstance(error, TidemillError) and error.number == "TM1021":
+        return error
+    return TidemillError(
+        "TM1021",
+        "a merge of state files failed",
+        got=(str(error) or type(error).__name__).splitlines()[0],
+        hint="it will be tried again",
+    )
+
+
+def _rewrite(
+    store: RunStore, tasks: Sequence[tuple[str, list[Rewrite]]], run_bytes: int, index: int, numbers: Iterable[int]
+) -> Iterator[tuple[int, list[_Outcome]]]:
+    """What becomes of the slices of one task."""
+    deque(numbers, 0)  # Spark ends a worker process that has not read its input to the end
+    label, slices = tasks[index]
+    outcomes: list[_Outcome]
+    try:
+        outcomes = list(rewrite(store, slices, label, run_bytes))
+    except TidemillError as error:
+        outcomes = [error]
+        if len(slices) > 1:  # what can be done is done
+            outcomes = [outcome for part in slices for outcome in _alone(store, part, label, run_bytes)]
+    finally:
+        store.let_go()
+    yield index, outcomes
+
+
+def _alone(store: RunStore, part: Rewrite, label: str, run_bytes: int) -> list[_Outcome]:
+    try:
+        return list(rewrite(store, [part], label, run_bytes))
+    except TidemillError as error:
+        return [error]

@@ -1,0 +1,119 @@
+"""Makes durable objects of what the buffers hold: each host one, of all that was sealed there since the last time."""
+
+from __future__ import annotations
+
+import uuid
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
+
+from pyspark import SparkContext
+
+from tidemill.errors import TidemillError
+from tidemill.state.runs.sst import SST
+from tidemill.state.store.store import RunStore, host_of, this_host
+from tidemill.state.versions.version import Run, Swap, Version
+
+Group = Sequence[Run]
+
+_ATTEMPTS = 4
+
+
+def buffered(version: Version) -> dict[str, list[Group]]:
+    """By host the runs of a version that only its buffer has, those together that become one."""
+    found: dict[str, dict[tuple[str, int, int, int, int | None], list[Run]]] = {}
+    for run in version.every():
+        if not run.file.endswith(SST):
+            key = (run.table, run.epoch_low, run.epoch_high, run.added, run.removed)
+            found.setdefault(host_of(run.file), {}).setdefault(key, []).append(run)
+    return {host: list(groups.values()) for host, groups in sorted(found.items())}
+
+
+def buffered_bytes(version: Version, durable_epoch: int) -> int:
+    """How much of a version no checkpoint has, given the epoch of the last one."""
+    return sum(run.bytes for run in version.every() if run.added > durable_epoch and not run.file.endswith(SST))
+
+
+class Uploads:
+    """Runs the job of a checkpoint, beside epochs: each host uploads what lies in its buffer, in one task.
+
+    Parameters
+    ----------
+    target_bytes : int
+        A host's object is split when it would be larger.
+    """
+
+    def __init__(self, context: SparkContext, store: RunStore, target_bytes: int) -> None:
+        self._context = context
+        self._store = store
+        self._target = target_bytes
+
+    def run(self, version: Version, number: int) -> list[Swap]:
+        """Upload what a version has in buffers; for checkpoint ``number``.
+
+        Nobody can send a Spark task to a host. So a task does what its host has to do, if no other task did, and
+        when hosts are left, more tasks are sent. What the driver wrote is uploaded by the driver, if it is alone on its
+        host.
+
+        Raises
+        ------
+        TidemillError
+            As :meth:`RunStore.combine`; TM1017 when Spark gave up, TM1018 when no task reached a host.
+        """
+        waiting = buffered(version)
+        swaps: list[Swap] = []
+        for attempt in range(_ATTEMPTS):
+            if not waiting:
+                return swaps
+            tasks = max(len(waiting), attempt * 2 * self._context.defaultParallelism)
+            for host, done in self._job(waiting, number, tasks):
+                if waiting.pop(host, None):  # twice, if another process's job forgot the claim
+                    swaps += done
+        for host in [h for h in waiting if h == this_host()]:
+            swaps += self._store.combine(waiting.pop(host), number, self._target)
+        if waiting:
+            raise TidemillError(
+                "TM1018",
+                "sealed state that was not durable yet is lost",
+                got=f"no task reached the hosts that have it: {', '.join(waiting)}",
+                hint="the mill goes back to the last durable epoch by itself, and reads again what came after it",
+            )
+        return swaps
+
+    def _job(self, waiting: dict[str, list[Group]], number: int, tasks: int) -> list[tuple[str, list[Swap]]]:
+        """Swaps by host, of the hosts that tasks ran on."""
+        work = partial(_upload, self._store, waiting, number, self._target, uuid.uuid4().hex)
+        try:
+            self._context.setLocalProperty("spark.scheduler.pool", "checkpoint")
+            found = self._context.parallelize(range(tasks), tasks).mapPartitionsWithIndex(work).collect()
+        except Exception as error:  # whatever Spark says
+            raise TidemillError(
+                "TM1017",
+                "the Spark job of a checkpoint failed",
+                got=str(error).splitlines()[0],
+                hint="it will be tried again: the last checkpoint is intact",
+            ) from error
+        for result in found:
+            if isinstance(result, TidemillError):
+                raise result
+        return [done for done in found if isinstance(done, tuple)]
+
+
+def _upload(
+    store: RunStore,
+    waiting: dict[str, list[Group]],
+    number: int,
+    target: int,
+    job: str,
+    index: int,
+    numbers: Iterable[int],
+) -> Iterator[tuple[str, list[Swap]] | TidemillError]:
+    deque(numbers, 0)  # Spark ends a worker process that has not read its input to the end
+    host = this_host()
+    try:
+        if host in waiting and store.claim(job):
+            yield host, store.combine(waiting[host], number, target)
+    except TidemillError as error:
+        yield error
+    finally:
+        store.let_go()

@@ -1,0 +1,54 @@
+"""How rows arrive that nobody lists files for: over connections, and in batches of Spark streams."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from tidemill.runtime.catalog.catalog import Catalog
+from tidemill.runtime.ingest.batches import Ingestion
+from tidemill.runtime.intake.intake import Intake
+from tidemill.runtime.sockets.sockets import PushedStreams
+from tidemill.state.versions.objects import Objects
+
+
+class Arrivals(PushedStreams):
+    """The pushed streams of a mill, and with them what Spark streams write into its tables.
+
+    Parameters
+    ----------
+    objects : Objects
+        The root.
+    """
+
+    def __init__(self, objects: Objects) -> None:
+        super().__init__(objects.directory)
+        self.ingestion = Ingestion(objects)
+
+    def hold(self, catalog: Catalog, created: str = "") -> None:
+        """As :meth:`PushedStreams.hold` and :meth:`Ingestion.hold`, with their errors."""
+        super().hold(catalog, created)
+        self.ingestion.hold(catalog, created)
+
+    def begin(self, catalog: Catalog, intake: Intake) -> None:
+        """:meth:`hold`, and the intake is told of batches that are there already, so that their history is known."""
+        self.hold(catalog)
+        self.ingestion.tell(intake)
+
+    def follow(self, intake: Intake, flush: bool = False) -> None:
+        """As :meth:`PushedStreams.follow`; also for batches that have been committed."""
+        super().follow(intake, flush)
+        self.ingestion.tell(intake)
+
+    def sealed(self, intake: Intake, epoch: int, durable: int) -> None:
+        """As :meth:`PushedStreams.sealed` and :meth:`Ingestion.sealed`."""
+        super().sealed(intake, epoch, durable)
+        self.ingestion.sealed(intake, epoch, durable)
+
+    def history_wanted(self, intake: Intake, tables: Collection[str]) -> list[str]:
+        """As :meth:`PushedStreams.history_wanted` and :meth:`Ingestion.history_wanted`."""
+        return [*super().history_wanted(intake, tables), *self.ingestion.history_wanted(intake, tables)]
+
+    def close(self) -> None:
+        """As :meth:`PushedStreams.close` and :meth:`Ingestion.close`."""
+        super().close()
+        self.ingestion.close()

@@ -1,0 +1,188 @@
+"""One Spark job for one epoch of all views."""
+
+from __future__ import annotations
+
+import pickle
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+
+from py4j.protocol import Py4JError
+from pyspark import RDD, Broadcast, SparkContext
+from pyspark.core.broadcast import _from_id
+from pyspark.errors import PySparkException
+
+from tidemill.errors import TidemillError
+from tidemill.runtime.epoch.epoch_work import share_out, without_guesses
+from tidemill.runtime.epoch.shuffle import to_partitions
+from tidemill.runtime.epoch.superstep import (
+    EpochPlan,
+    Record,
+    TaskReport,
+    Work,
+    all_supersteps,
+    first_superstep,
+    later_superstep,
+)
+from tidemill.runtime.spark.session import java_has_ended
+from tidemill.sources.split import Split, SplitResult
+from tidemill.sources.unreadable import UnreadableFilesError, joined
+from tidemill.task.program import Program
+
+_AGAIN = "nothing was sealed: the previous epoch is intact, and the same input is read again next time"
+_AFTER_JAVA = "open the root again: the mill goes on from its last checkpoint, and reads again what came after it"
+
+
+class EpochJobs:
+    """Runs epochs in one Spark context.
+
+    The RDD that a job starts from holds nothing but numbers, and is kept: making one takes as long as the
+    tasks of a small epoch. Splits travel with the function instead.
+    """
+
+    def __init__(self, context: SparkContext) -> None:
+        self._context = context
+        self._numbers: dict[int, RDD[int]] = {}
+
+    def run(self, plan: EpochPlan, supersteps: int, work: Sequence[Work]) -> list[TaskReport]:
+        """Run all supersteps and return the reports of the attempts that counted.
+
+        With one partition all supersteps run in one task, one after the other, without a shuffle.
+
+        A new chain of RDDs is made for every call: collecting an RDD behind a shuffle twice would give the
+        shuffle files of the first time.
+
+        Raises
+        ------
+        TidemillError
+            The first numbered error of any task, by superstep and partition; TM1020 when Spark gave up. When it was
+            only that files cannot be read, an :class:`UnreadableFilesError` with all of them.
+        """
+        shares = tuple(pickle.dumps(share, protocol=5) for share in work)
+        try:
+            if plan.partitions == 1:
+                rdd = self._start(1).mapPartitionsWithIndex(partial(_all, plan, shares, supersteps))
+            else:
+                rdd = self._start(len(shares)).mapPartitionsWithIndex(partial(_first, plan, shares))
+                for depth in range(1, supersteps):
+                    sent = to_partitions(rdd, plan.partitions)
+                    rdd = sent.mapPartitionsWithIndex(partial(_later, plan, depth))
+            records = rdd.collect()
+        except (Py4JError, PySparkException, OSError) as error:
+            if java_has_ended(self._context):
+                raise _failed("Java has ended: it was killed, or had too little memory", _AFTER_JAVA) from None
+            text = str(error)
+            cause = next((line for line in text.splitlines() if "Error" in line or "Exception" in line), text[:200])
+            raise _failed(cause.strip(), _AGAIN) from error
+        reports = [pickle.loads(data) for _, data in records]
+        found = sorted((r for r in reports if isinstance(r, TaskReport)), key=lambda r: (r.depth, r.partition))
+        first = len(shares) if plan.partitions > 1 else 1
+        self._check_complete(len(found), first + (supersteps - 1) * plan.partitions)
+        unreadable = []
+        for report in found:
+            if isinstance(report.error, UnreadableFilesError):
+                unreadable.append(report.error)
+            elif report.error is not None:
+                raise report.error
+        if unreadable:
+            raise joined(unreadable)
+        return found
+
+    def _check_complete(self, reports: int, tasks: int) -> None:
+        """TM1020 when tasks have no report: collect() gives what had come when Java ends while it hands out results."""
+        if reports < tasks and java_has_ended(self._context):
+            raise _failed("Java has ended: it was killed, or had too little memory", _AFTER_JAVA)
+        if reports < tasks:
+            raise _failed(f"the results of {reports} tasks of {tasks}", _AGAIN)
+
+    def _start(self, partitions: int) -> RDD[int]:
+        if partitions not in self._numbers:
+            self._numbers[partitions] = self._context.parallelize(list(range(partitions)), partitions)
+        return self._numbers[partitions]
+
+
+def _failed(cause: str, hint: str) -> TidemillError:
+    return TidemillError("TM1020", "the Spark job of an epoch failed", got=cause, hint=hint)
+
+
+def run_certainly(
+    jobs: EpochJobs,
+    plan: EpochPlan,
+    program: Program,
+    splits: list[Split],
+    snapshots: list[int],
+    small_bytes: int,
+    wrong_guesses: Callable[[Iterable[SplitResult]], dict[Split, bool] | None],
+) -> tuple[list[TaskReport], int]:
+    """Run the job of an epoch, again while guesses about quotes turn out wrong.
+
+    Parameters
+    ----------
+    small_bytes : int
+        With at most so much input everything runs in one task.
+    wrong_guesses : callable
+        The truth about quotes at the beginning of splits, None when it was guessed right.
+
+    Returns
+    -------
+    reports : list of TaskReport
+    redone : int
+        How often it was run again.
+
+    Raises
+    ------
+    TidemillError
+        As :meth:`EpochJobs.run`.
+    """
+    redone = 0
+    while True:
+        if not snapshots and sum(s.length for s in splits) <= small_bytes:
+            plan = replace(plan, partitions=1)
+        work = share_out(program, splits, snapshots, plan.partitions)
+        try:
+            reports = jobs.run(plan, program.supersteps, work)
+        except TidemillError as error:
+            certain = without_guesses(splits)
+            if error.number not in ("TM4020", "TM4074") or len(certain) == len(splits):
+                raise
+            splits, redone = certain, redone + 1  # it may come from a wrong guess: read less, but surely
+            continue
+        truth = wrong_guesses([r for report in reports for r in report.splits if r.split.path])
+        if truth is None:
+            return reports, redone
+        splits, redone = [replace(s, in_quotes=truth[s]) for s in splits], redone + 1
+
+
+def broadcast_program(context: SparkContext, program: Program) -> Broadcast[Program]:
+    """Send a program to the workers once, for as many epochs as it lasts."""
+    return _Sent(context, program)
+
+
+class _Sent(Broadcast[Program]):  # type: ignore[misc]
+    """A broadcast that functions name without a question to Java: one without an answer would print its trace."""
+
+    def __init__(self, context: SparkContext, program: Program) -> None:
+        self._registry = context._pickled_broadcast_vars
+        super().__init__(context, program, self._registry)
+        self._name = self._jbroadcast.id()
+
+    def __reduce__(self) -> tuple[Callable[[int], Broadcast[Program]], tuple[int]]:
+        self._registry.add(self)
+        return _from_id, (self._name,)
+
+
+def _first(plan: EpochPlan, shares: Sequence[bytes], index: int, numbers: Iterable[int]) -> Iterator[Record]:
+    deque(numbers, 0)  # Spark ends a worker process that has not read its input to the end
+    return first_superstep(plan, index, [pickle.loads(shares[index])])
+
+
+def _all(
+    plan: EpochPlan, shares: Sequence[bytes], supersteps: int, index: int, numbers: Iterable[int]
+) -> Iterator[Record]:
+    deque(numbers, 0)
+    return all_supersteps(plan, supersteps, [pickle.loads(share) for share in shares])
+
+
+def _later(plan: EpochPlan, depth: int, index: int, records: Iterable[Record]) -> Iterator[Record]:
+    return later_superstep(plan, depth, index, records)

@@ -1,0 +1,305 @@
+"""What runs inside Spark's Python tasks: one superstep of one epoch over one partition, or all of them in turn.
+
+What a superstep gives are parcels (rows for a step) and reports; both go on to the last superstep, and the reports
+from there to the driver. So the driver hears exactly of those attempts whose data was used: a failed, retried or
+speculative attempt can write files, but nobody will ever name them. Between tasks they are records
+``(partition, bytes)``; within one task they are handed over as they are.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import TypeAlias
+
+import pyarrow as pa
+from pyspark import Broadcast
+
+from tidemill.errors import EvaluationError, TidemillError
+from tidemill.sources.split import Split, SplitResult
+from tidemill.state.keys.keys import VNODES
+from tidemill.state.lookup import lookup
+from tidemill.state.lookup.memtable import Memtable
+from tidemill.state.lookup.reader import TableState
+from tidemill.state.memory import MemoryBudget
+from tidemill.state.merge.merge import Rows
+from tidemill.state.runs import derived, sst
+from tidemill.state.runs.sst import Part
+from tidemill.state.store.store import RunStore, partition_vnodes
+from tidemill.state.versions.version import Run
+from tidemill.task.functions.columns import sizes
+from tidemill.task.operator import OperatorStats, Output
+from tidemill.task.program import Program, StateTable
+from tidemill.task.streams import Delta, Item, Keyed, batch_of
+from tidemill.task.task import Task
+
+Record = tuple[int, bytes]
+_TASKS: dict[tuple[str, int], Task] = {}
+_TASKS_KEPT = 16
+
+
+@dataclass(frozen=True)
+class EpochPlan:
+    """What every task of an epoch needs to know.
+
+    ``tables`` are the runs, as of the epoch before, of the tables that steps look up. ``memory_bytes`` is what one
+    task may hold of state in memory, 0 for as much as it takes.
+    """
+
+    epoch: int
+    partitions: int
+    store: RunStore
+    program: Broadcast[Program]
+    tables: dict[str, tuple[Run, ...]]
+    memory_bytes: int = 0
+
+
+@dataclass(frozen=True)
+class Work:
+    """Input of one partition of the first superstep: splits for source steps."""
+
+    splits: tuple[tuple[int, Split], ...]
+
+
+@dataclass
+class TaskReport:
+    """What one successful task attempt did.
+
+    ``failing`` has for steps that left out rows which fail the weight of these, and the error of one that is new.
+    """
+
+    depth: int
+    partition: int
+    runs: list[Run] = field(default_factory=list)
+    splits: list[SplitResult] = field(default_factory=list)
+    stats: dict[int, OperatorStats] = field(default_factory=dict)
+    failures: dict[int, EvaluationError] = field(default_factory=dict)
+    failing: dict[int, tuple[int, EvaluationError | None]] = field(default_factory=dict)
+    error: TidemillError | None = None
+    spilled_bytes: int = 0
+    peak_memory_bytes: int = 0
+
+
+@dataclass(frozen=True)
+class _Parcel:
+    """Rows on their way to an input port of a step of a later superstep."""
+
+    step: int
+    port: int
+    depth: int
+    item: Item
+
+
+@dataclass(frozen=True)
+class _Packed:
+    """A parcel as bytes."""
+
+    step: int
+    port: int
+    depth: int
+    keyed: bool
+    data: bytes
+
+
+_Sent: TypeAlias = tuple[int, _Parcel | _Packed | TaskReport]
+
+
+class _EpochContext:
+    """One partition of one superstep: state of the epochs before, and memtables for what this epoch writes."""
+
+    def __init__(self, plan: EpochPlan, partition: int, report: TaskReport) -> None:
+        self.epoch = plan.epoch
+        self.partition = partition
+        self.partitions = plan.partitions
+        self._plan = plan
+        self._store = plan.store
+        self._report = report
+        self.budget = MemoryBudget(-(-plan.memory_bytes * 3 // 4))
+        sizes.allow(plan.memory_bytes)
+        if plan.memory_bytes:
+            derived.keep(plan.memory_bytes // 4)
+        self._states: dict[tuple[str, bool], tuple[StateTable, TableState]] = {}
+
+    def state(self, table: StateTable, everywhere: bool = False) -> TableState:
+        found = self._states.get((table.id, everywhere))
+        if found is None:
+            found = self._states[table.id, everywhere] = table, self._state(table, everywhere, table.drops_zero)
+        return found[1]
+
+    def hold(self, table: StateTable, everywhere: bool = False) -> TableState:
+        return self._state(table, everywhere, table.is_multiset)
+
+    def _state(self, table: StateTable, everywhere: bool, drop_zero: bool) -> TableState:
+        spill = partial(self._spill, table)
+        memtable = Memtable(table.ops, table.value_types, drop_zero, self.budget, spill)
+        return TableState(partial(self._open, table, everywhere), table.ops, table.value_types, memtable)
+
+    def _open(self, table: StateTable, everywhere: bool) -> list[Rows]:
+        low, high = (0, VNODES) if everywhere else partition_vnodes(self.partition, self.partitions)
+        return self._store.open_range(self._plan.tables.get(table.id, ()), low, high)
+
+    def _spill(self, table: StateTable, rows: Rows) -> tuple[Rows, int]:
+        return self._store.spill(self.epoch, Part(table.id, rows, table.ops))
+
+    def finished(self, result: SplitResult) -> None:
+        self._report.splits.append(result)
+
+    def failed(self, step: int, error: EvaluationError) -> None:
+        self._report.failures.setdefault(step, error)
+
+    def failing(self, step: int, weight: int, error: EvaluationError | None) -> None:
+        before, first = self._report.failing.get(step, (0, None))
+        self._report.failing[step] = (before + weight, first or error)
+
+    def seal(self) -> list[Run]:
+        """Write what the epoch produced as one file."""
+        label = f"{self._report.depth}-{self.partition}"
+        parts = (Part(t.id, rows, t.ops) for t, state in self._states.values() for rows in state.blocks())
+        return self._store.write(self.epoch, parts, label)
+
+    def close(self) -> None:
+        """Let go of all that was read and written; operators keep the context until their next epoch."""
+        for _, state in self._states.values():
+            state.close()
+        self._states.clear()
+        self._plan.store.let_go({run.file for runs in self._plan.tables.values() for run in runs})
+
+
+def first_superstep(plan: EpochPlan, partition: int, work: Iterable[Work]) -> Iterator[Record]:
+    """Superstep 0: reads splits."""
+    splits = [s for w in work for s in w.splits]
+    return map(_record, _superstep(plan, 0, partition, splits, iter(())))
+
+
+def later_superstep(plan: EpochPlan, depth: int, partition: int, records: Iterable[Record]) -> Iterator[Record]:
+    """Superstep ``depth``: reads what earlier ones sent."""
+    received = (pickle.loads(data) for _, data in records)
+    return map(_record, _superstep(plan, depth, partition, (), received))
+
+
+def all_supersteps(plan: EpochPlan, supersteps: int, work: Iterable[Work]) -> Iterator[Record]:
+    """All supersteps of a plan with one partition."""
+    sent = _superstep(plan, 0, 0, [s for w in work for s in w.splits], iter(()))
+    for depth in range(1, supersteps):
+        sent = _superstep(plan, depth, 0, (), (thing for _, thing in sent))
+    return map(_record, sent)
+
+
+def _superstep(
+    plan: EpochPlan,
+    depth: int,
+    partition: int,
+    splits: Iterable[tuple[int, Split]],
+    received: Iterator[_Parcel | _Packed | TaskReport],
+) -> Iterator[_Sent]:
+    """What a superstep gives, as it is made: neither what comes in nor what goes out is ever in memory as a whole.
+
+    After an error later supersteps get some of the rows; what they make of these is not sealed, because of the report.
+    """
+    report = TaskReport(depth, partition)
+    program = plan.program.value
+    context = _EpochContext(plan, partition, report)
+    try:
+        task = _task(program, depth)
+        task.begin(context)
+        for step, split in splits:
+            task.add_split(step, split)
+        for thing in received:
+            if isinstance(thing, TaskReport) or thing.depth > depth:
+                yield partition, thing
+            else:
+                task.add_item(thing.step, thing.port, _unpack(thing) if isinstance(thing, _Packed) else thing.item)
+                for produced in task.work():
+                    yield from _parcels(plan, partition, task, produced)
+        task.request_barrier()
+        while (last := task.next()) is not None or task.pending is not None:
+            if last is None:
+                assert task.pending is not None
+                task.pending.result()
+                continue
+            yield from _parcels(plan, partition, task, last)
+        report.stats = task.stats()
+        report.runs = context.seal()
+        report.spilled_bytes, report.peak_memory_bytes = context.budget.spilled, context.budget.peak
+    except TidemillError as error:
+        _TASKS.pop((program.fingerprint, depth), None)
+        report.error = error
+    except BaseException:
+        _TASKS.pop((program.fingerprint, depth), None)
+        raise
+    finally:
+        context.close()
+    if report.failures:
+        _TASKS.pop((program.fingerprint, depth), None)  # what failed may hold rows
+    if report.error is not None:
+        for thing in received:  # the reports of earlier supersteps go on
+            if isinstance(thing, TaskReport):
+                yield partition, thing
+    yield partition, report
+
+
+def _parcels(plan: EpochPlan, partition: int, task: Task, produced: tuple[int, Output]) -> Iterator[_Sent]:
+    step, output = produced
+    for consumer, port, at, broadcast in task.outgoing.get((step, output.port), ()):
+        yield from _addressed(plan, partition, _Parcel(consumer, port, at, output.item), broadcast)
+
+
+def _task(program: Program, depth: int) -> Task:
+    key = (program.fingerprint, depth)
+    task = _TASKS.pop(key, None)
+    if task is None:
+        task = Task(program, depth)
+        while len(_TASKS) >= _TASKS_KEPT:
+            _TASKS.pop(next(iter(_TASKS)))
+    _TASKS[key] = task
+    return task
+
+
+def _addressed(plan: EpochPlan, partition: int, parcel: _Parcel, broadcast: bool) -> Iterator[_Sent]:
+    """Keyed rows go to the owners of their vnodes, or to all; other rows stay with the partition number they have."""
+    item = parcel.item
+    if isinstance(item, Delta):
+        yield (partition % plan.partitions, replace(parcel, item=replace(item, audience=None)))
+        return
+    if plan.partitions == 1:
+        yield (0, parcel)
+        return
+    rows = item.rows
+    for target in range(plan.partitions):
+        low, high = partition_vnodes(target, plan.partitions)
+        start, stop = (0, len(rows.keys)) if broadcast else lookup.vnode_range(rows.keys, low, high)
+        if start < stop:
+            yield (target, replace(parcel, item=Keyed(rows.slice(start, stop))))
+
+
+def _record(sent: _Sent) -> Record:
+    target, thing = sent
+    return (target, pickle.dumps(_pack(thing) if isinstance(thing, _Parcel) else thing, protocol=5))
+
+
+def _pack(parcel: _Parcel) -> _Packed:
+    item = parcel.item
+    if isinstance(item, Keyed):
+        data: bytes = sst.to_bytes(item.rows).to_pybytes()
+    else:
+        weights = pa.array(item.explicit_weights())
+        data = _ipc(batch_of([*item.batch.columns, weights], len(item)))
+    return _Packed(parcel.step, parcel.port, parcel.depth, isinstance(item, Keyed), data)
+
+
+def _unpack(packed: _Packed) -> Item:
+    if packed.keyed:
+        return Keyed(sst.from_bytes(packed.data))
+    batch = pa.ipc.open_stream(packed.data).read_next_batch()
+    columns = batch.columns
+    return Delta(batch_of(columns[:-1], batch.num_rows), columns[-1].to_numpy())
+
+
+def _ipc(batch: pa.RecordBatch) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batch.schema) as writer:
+        writer.write_batch(batch)
+    data: bytes = sink.getvalue().to_pybytes()
+    return data

@@ -1,0 +1,45 @@
+"""How far the files have been read that Spark streams wrote into a table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from tidemill.runtime.files.file_progress import FileProgress, read_part
+from tidemill.runtime.files.progress import Sealing, SpoolProgress
+
+
+class IngestedFiles(SpoolProgress):
+    """Files that somebody tells of, in the order in which they are read. They stay known until they are deleted."""
+
+    def __init__(self, table: str, uid: str, files: Iterable[FileProgress] = ()) -> None:
+        super().__init__(table, uid, files)
+        self._moved: dict[str, FileProgress] = {}
+
+    def put(self, files: Iterable[FileProgress]) -> None:
+        """Take over files, read so far, behind those that wait."""
+        for file in files:
+            self.known[file.path] = file
+            self.waiting.pop(file.path, None)
+            if file.waits:
+                self.waiting[file.path] = None
+            if file.position and file.path not in self._stored:  # it lay elsewhere before
+                self._moved[file.path] = file
+
+    def forget(self, paths: Iterable[str]) -> None:
+        """Forget files that have gone."""
+        for path in paths:
+            for files in (self.known, self.waiting, self._moved):
+                files.pop(path, None)
+
+    def parts(self) -> list[FileProgress]:
+        """What was read of them, to be read again."""
+        return [read_part(f, 0) for f in self.known.values() if f.position]
+
+    def sealing(self, admitted: Iterable[FileProgress]) -> Sealing:
+        """What the fetch table is to be told with an epoch; nothing is changed."""
+        return super().sealing({**self._moved, **{f.path: f for f in admitted}}.values())
+
+    def sealed(self, sealing: Sealing) -> None:
+        """Take over what has been written."""
+        super().sealed(sealing)
+        self._moved = {}

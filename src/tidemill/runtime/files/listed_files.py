@@ -1,0 +1,505 @@
+"""The files of one table that List has found: which ones are new, and what is waiting to be read.
+
+In memory are only files with something left to read, and never many more than ``ROOM``. Whether a name was read before
+is asked of state: of the list table, page by page, all names of a page at once. Its runs have Bloom filters, which
+answer for names that are not there; a name that a filter takes for known is looked up.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+
+from tidemill.errors import TidemillError
+from tidemill.runtime.files.file_progress import (
+    FileProgress,
+    ListedFile,
+    ToClean,
+    clean_queue,
+    cleaned_table,
+    fetch_table,
+    fetched_files,
+    fetched_rows,
+    keys_of,
+    list_table,
+    listed_files,
+    listed_rows,
+    queue_rows,
+    read_part,
+    same_file,
+    sizes_of_listed,
+)
+from tidemill.runtime.files.progress import Progress, Sealing
+from tidemill.sources.file_info import FileInfo
+from tidemill.sources.files import last_line_end, tail_mark
+from tidemill.sources.split import GROWING
+from tidemill.sources.unreadable import OF_A_PLACE
+from tidemill.state.keys import keys as state_keys
+from tidemill.state.lookup.reader import TableReader
+from tidemill.state.merge.merge import Rows
+from tidemill.state.runs.sst import Part
+from tidemill.task.program import StateTable
+
+ROOM = 10_000
+"""So many files of a table wait at most; what is listed beyond is left for when there is room."""
+
+_Found = tuple[state_keys.Keys, tuple[pa.Array, ...]]
+
+Reader = Callable[[StateTable], TableReader]
+"""Gives the newest sealed rows of a state table."""
+
+
+@dataclass(frozen=True)
+class FilePolicy:
+    """What becomes of files that change, and of those that cannot be read.
+
+    Parameters
+    ----------
+    overwrites : bool
+        A file that was written anew is read anew, in the place of what it was.
+    appends : bool
+        A file that has grown is read on from where it ended; as long as it grows, only whole lines.
+    attempts : int
+        How often a file is tried before it is set aside.
+    ordered : bool
+        Rows have an order, that of files included: none is set aside, those behind it wait.
+    must : bool
+        A file that cannot be read fails the epoch.
+    cleans : bool
+        A file that was read to its end is to be cleaned.
+    forgets : bool
+        It is, as soon as that is durable, so that no view which is created later reads it again.
+    """
+
+    overwrites: bool = False
+    appends: bool = False
+    attempts: int = 5
+    ordered: bool = False
+    must: bool = False
+    grows: Callable[[str], bool] = lambda _: True
+    """Whether a file of this name can be read on behind its end; a compressed one cannot."""
+    cleans: bool = False
+    forgets: bool = False
+
+    @property
+    def by_name(self) -> bool:
+        """Whether a name that was read need not be looked at again."""
+        return not self.overwrites and not self.appends
+
+
+class ListedFiles(Progress):
+    """Files of a table as List finds them.
+
+    Parameters
+    ----------
+    table, uid : str
+        Of the table.
+    policy : FilePolicy
+    reader : callable
+        Reads the state tables of the source.
+    """
+
+    def __init__(self, table: str, uid: str, policy: FilePolicy, reader: Reader) -> None:
+        self.policy = policy
+        self._reader = reader
+        self._list, self._fetch = list_table(uid), fetch_table(uid)
+        self._cleaned, self._queue = cleaned_table(uid), clean_queue(uid)
+        waiting: list[FileProgress] = []
+        for rows in reader(self._fetch).iterate():
+            waiting += [f for f in fetched_files(self._fetch, rows) if not f.failed]
+        super().__init__(table, None, sorted(waiting, key=lambda f: (not f.position, f.path)))
+        self.ordered = policy.ordered
+        self._stored = set(self.known)
+        self._changed: dict[str, None] = {}
+        self._dropped: dict[str, FileProgress] = {}
+        self._read_before: dict[str, ListedFile] = self._read_to_end(list(self.known))
+        self._unlisted: set[str] = set()
+        self._empty: dict[str, FileInfo] = {}
+        self._told: set[FileInfo] = set()
+        self.told_changed: list[str] = []
+        """Files that were read and have changed since, which the policy does not mind; for who warns."""
+        self.told_gone: list[str] = []
+        """Files that went before anything of them was read; for who warns."""
+
+    def waits_until(self, told: bool = True) -> int | None:
+        """When the next file that could not be read may be tried again, in milliseconds since 1970; None for none.
+
+        Without ``told`` those that have been told of, and are tried all the same, do not count.
+        """
+        suspects = [f for p in self.waiting if (f := self.known[p]).attempts]
+        times = [f.retry_at for f in suspects if told or f.attempts < self.policy.attempts]
+        return min((t for t in times if t is not None), default=None)
+
+    @property
+    def room(self) -> int:
+        """How many more files may wait."""
+        return ROOM - len(self.waiting) - len(self._empty)
+
+    # -- List ---------------------------------------------------------------------------------------
+
+    def begin_listing(self) -> None:
+        """From here to :meth:`end_listing` everything there is will be listed."""
+        self._unlisted = {p for p in self.waiting if not self.known[p].position and not self.known[p].replaces}
+
+    def end_listing(self) -> None:
+        """Forget files that are gone and of which nothing was read."""
+        for path in self._unlisted & self.known.keys():
+            if not self.known[path].position:
+                self._forget(path)
+                self.told_gone.append(path)
+        self._unlisted = set()
+
+    def unknown(self, paths: Sequence[str]) -> list[str]:
+        """Those of some names that must be looked at: all but the ones whose rows are in for good."""
+        self._unlisted.difference_update(paths)
+        if not self.policy.by_name:
+            return list(paths)
+        return self._without(self._cleaned, self._without(self._list, list(paths)))
+
+    def discover(self, infos: Iterable[FileInfo]) -> int:
+        """Take what is new, or has changed, of some files that are listed now; returns how many names were new.
+
+        A file without bytes is only noted; it is new once it has some. A file that changed before anything of it was
+        read is taken as it is now.
+        """
+        found = {i.path: i for i in infos}
+        self._unlisted.difference_update(found)
+        others = []
+        for path, info in found.items():
+            if path in self.known:
+                self._seen_again(self.known[path], info)
+            else:
+                others.append(path)
+        done = self._read_to_end(others)
+        aside = self._set_aside(others)
+        new = 0
+        for path in others:
+            info = found[path]
+            if path in aside:
+                if self._perhaps_mended(aside[path], info):
+                    self._stored.add(path)
+                    self._read_before |= {path: done[path]} if path in done else {}
+            elif path in done:
+                self._changed_since(done[path], info)
+            elif info.size:
+                self._put(_new(info))
+                new += 1
+            else:
+                self._empty[path] = info
+        return new
+
+    def known_otherwise(self, infos: Iterable[FileInfo]) -> set[str]:
+        """Those of some files that are known, and as something else than what is said of them now."""
+        found = {i.path: i for i in infos}
+        others = [p for p in found if p not in self.known]
+        known: dict[str, FileProgress | ListedFile] = {p: self.known[p] for p in found if p in self.known}
+        known.update(self._read_to_end(others))
+        known.update(self._set_aside(others))
+        return {p for p, k in known.items() if not same_file(k, found[p])}
+
+    def unsealed(self, paths: Iterable[str]) -> bool:
+        """Whether something is known of any of some files that is in no version yet."""
+        return any(p in self._changed or p in self._dropped or p in self._empty for p in paths)
+
+    def not_as_listed(self) -> dict[str, int]:
+        """Files that were found to be others than those that were listed, each with how often it has been tried."""
+        suspects = [f for p in self.waiting if (f := self.known[p]).attempts]
+        return {f.path: f.attempts for f in suspects if f.error[:6] in _ABOUT_IDENTITY}
+
+    def _seen_again(self, known: FileProgress, info: FileInfo) -> None:
+        """A file that waits is listed again."""
+        if known.failed:
+            self._perhaps_mended(known, info)
+        elif same_file(known, info):
+            return
+        elif not known.position:
+            if info.size or known.replaces:
+                self._put(replace(_new(info), replaces=known.replaces))
+            else:
+                self._forget(info.path)
+        elif self.policy.overwrites and info.modified != GROWING:
+            self._put(replace(_new(info), replaces=True))
+        elif info.modified == GROWING and info.size > known.size:
+            self._put(replace(known, size=info.size, modified=info.modified, etag=info.etag))
+        elif self.policy.appends and info.modified != GROWING == known.modified:
+            self._tell_changed(info)
+
+    def _tell_changed(self, info: FileInfo) -> None:
+        told = FileInfo(info.path, 0, GROWING) if self.policy.appends else info  # which goes on growing
+        if told not in self._told and len(self._told) < ROOM:
+            self._told.add(told)
+            self.told_changed.append(info.path)
+
+    def _changed_since(self, known: ListedFile, info: FileInfo) -> None:
+        """A file that was read to its end is listed again."""
+        if same_file(known, info) or known.size == info.size == 0:
+            return
+        if self.policy.overwrites and info.modified != GROWING:
+            file = replace(_new(info), replaces=True)
+        elif not known.size:
+            file = _new(info)
+        elif info.modified == GROWING and info.size > known.size and self.policy.grows(info.path):
+            file = replace(_new(info), position=known.size, rows=known.rows, marks=known.marks)
+        else:
+            self._tell_changed(info)
+            return
+        self._read_before[info.path] = known
+        self._put(file)
+
+    def _perhaps_mended(self, known: FileProgress, info: FileInfo) -> bool:
+        """A file that was set aside is listed again: as something else, or as what it was before it changed."""
+        same = same_file(known, info)
+        if same and known.error[:6] in _ABOUT_IDENTITY:
+            self._put(replace(known, attempts=0, retry_at=0, error=""))
+        elif not same and info.size and not known.position:
+            self._put(replace(_new(info), replaces=known.replaces))
+        elif not same and self.policy.overwrites:
+            self._put(replace(_new(info), replaces=True))
+        elif not same and info.modified == GROWING and info.size > known.size:
+            grown = replace(known, size=info.size, modified=info.modified, etag=info.etag)
+            self._put(replace(grown, attempts=0, retry_at=0, error=""))
+        else:
+            return False
+        return True
+
+    def with_whole_lines(self, infos: Iterable[FileInfo]) -> Iterable[FileInfo]:
+        """Files as they are listed now; those that grow up to the end of their last line, whenever written.
+
+        The ETag of these is of what stands there, so that a file which was written anew, and not just continued, is
+        found when it is longer than it was. It is given as it is, without being one that grows.
+        """
+        if not self.policy.appends:
+            return infos
+        found = list(infos)
+        known = self.as_listed([i.path for i in found])
+        return [self._up_to_line(i, known.get(i.path)) if self.policy.grows(i.path) else i for i in found]
+
+    def _up_to_line(self, info: FileInfo, known: FileProgress | ListedFile | None) -> FileInfo:
+        if known is not None and known.size == info.size:
+            return FileInfo(info.path, info.size, GROWING, known.etag)
+        end = last_line_end(info)
+        if known is None or known.size == end:
+            return FileInfo(info.path, end, GROWING, tail_mark(info.path, end) if known is None else known.etag)
+        begun = isinstance(known, ListedFile) or known.position > 0
+        if begun and known.etag and end > known.size and tail_mark(info.path, known.size) != known.etag:
+            return info
+        return FileInfo(info.path, end, GROWING, tail_mark(info.path, end))
+
+    def as_listed(self, paths: Sequence[str]) -> dict[str, FileProgress | ListedFile]:
+        """Files of which something was read, as they were listed last."""
+        here: dict[str, FileProgress | ListedFile] = {p: self.known[p] for p in paths if p in self.known}
+        others = [p for p in paths if p not in here]
+        return {**self._read_to_end(others), **self._set_aside(others), **here}
+
+    def _put(self, file: FileProgress) -> None:
+        self.known[file.path] = file
+        self.waiting[file.path] = None
+        self._changed[file.path] = None
+        self._dropped.pop(file.path, None)
+
+    def _forget(self, path: str) -> None:
+        file = self.known.pop(path)
+        self.waiting.pop(path, None)
+        self._changed.pop(path, None)
+        if path in self._stored:
+            self._dropped[path] = file
+
+    def _read_to_end(self, paths: Sequence[str]) -> dict[str, ListedFile]:
+        """Those of some names whose rows are all in."""
+        found = self.in_list(paths)
+        return found | self.forgotten([p for p in paths if p not in found])
+
+    def in_list(self, paths: Sequence[str]) -> dict[str, ListedFile]:
+        """Those of some names whose rows are all in, and that can be read again."""
+        found = self._looked_up(self._list, paths)
+        return {} if found is None else {f.path: f for f in listed_files(self._list, *found)}
+
+    def forgotten(self, paths: Sequence[str]) -> dict[str, ListedFile]:
+        """Those of some names whose rows are all in, and that may be cleaned at any time."""
+        found = self._looked_up(self._cleaned, paths)
+        return {} if found is None else {f.path: f for f in listed_files(self._cleaned, *found)}
+
+    def _set_aside(self, paths: Sequence[str]) -> dict[str, FileProgress]:
+        """Those of some names that were given up."""
+        found = self._looked_up(self._fetch, paths)
+        return {} if found is None else {f.path: f for f in fetched_files(self._fetch, Rows(*found)) if f.failed}
+
+    def _without(self, table: StateTable, paths: list[str]) -> list[str]:
+        """Those of some names that the list or cleaned table does not have, or has without bytes."""
+        reader = self._reader(table)
+        if not paths or not reader:
+            return paths
+        probes = keys_of(table, paths)
+        order = state_keys.sort(probes)
+        found, values = reader.get(probes.take(order))
+        read = found & (sizes_of_listed(values) > 0)
+        left = np.ones(len(paths), np.bool_)
+        left[order[read]] = False
+        return paths if left.all() else [paths[i] for i in np.flatnonzero(left).tolist()]
+
+    def _looked_up(
+        self, table: StateTable, paths: Sequence[str]
+    ) -> tuple[state_keys.Keys, tuple[pa.Array, ...]] | None:
+        reader = self._reader(table)
+        if not paths or not reader:
+            return None
+        probes = keys_of(table, paths)
+        probes = probes.take(state_keys.sort(probes))
+        found, values = reader.get(probes)
+        places = found.nonzero()[0]
+        if not len(places):
+            return None
+        return probes.take(places), tuple(v.take(places) for v in values)
+
+    # -- Fetch --------------------------------------------------------------------------------------
+
+    def failed(self, path: str, error: TidemillError) -> bool:
+        """A file could not be read: it waits for another try, or is set aside.
+
+        Returns
+        -------
+        bool
+            Whether it has been tried often enough to be told of.
+        """
+        file = self.known[path]
+        if error.number == "TM5001" and not file.position and not file.replaces:
+            self._forget(path)
+            self.told_gone.append(path)
+            return False
+        most = 1 if error.number.startswith("TM4") else self.policy.attempts  # bytes do not mend by themselves
+        kept = self.policy.ordered or error.number in OF_A_PLACE
+        tried = file.tried(error, None if kept else most)
+        self.known[path] = tried
+        self._changed[path] = None
+        if tried.failed:
+            self.waiting.pop(path, None)
+        return tried.attempts == most
+
+    def parts(self) -> list[FileProgress]:
+        """What was read of files that are not at their end, to be read again; of grown ones what came since then."""
+        found = []
+        for file in self.known.values():
+            first = self._read_before[file.path].size if file.path in self._read_before else 0
+            if file.position > first and not file.replaces:
+                found.append(read_part(file, first))
+        return found + self._parts_set_aside()
+
+    def _parts_set_aside(self) -> list[FileProgress]:
+        """What was read of files before they were given up."""
+        rows = self._reader(self._fetch).iterate()
+        begun = [f for some in rows for f in fetched_files(self._fetch, some) if f.failed and f.path not in self.known]
+        listed = self._read_to_end([f.path for f in begun])
+        firsts = [(f, listed[f.path].size if f.path in listed else 0) for f in begun if not f.replaces]
+        return [read_part(f, first) for f, first in firsts if f.position > first]
+
+    def sealing(self, admitted: Iterable[FileProgress], epoch: int) -> Sealing:
+        """What the state tables are to be told with an epoch; nothing is changed."""
+        moved = {**{p: self.known[p] for p in self._changed}, **{f.path: f for f in admitted}}
+        waiting = [f for f in moved.values() if f.waits]
+        finished = [_listed(f, epoch) for f in moved.values() if not f.waits]
+        gone = [f.path for f in finished if f.path in self._stored]
+        empty = [_listed(_new(i), epoch) for p, i in self._empty.items() if p not in moved]
+        finished += [f for f in empty if f.path not in self.known]
+        fetched = [(f, 0 if f.path in self._stored else 1) for f in waiting]
+        fetched += [(f, -1) for f in (*(moved[p] for p in gone), *self._dropped.values())]
+        cleaned = [f for f in finished if self.policy.cleans and f.size]
+        forgotten = {f.path for f in cleaned if self.policy.forgets}
+        listed = [(f, 0 if f.path in self._read_before else 1) for f in finished if f.path not in forgotten]
+        listed += [(self._read_before[p], -1) for p in sorted(forgotten & self._read_before.keys())]
+        tables = [Part(self._fetch.id, fetched_rows(self._fetch, fetched), self._fetch.ops)] if fetched else []
+        if listed:
+            tables.append(Part(self._list.id, listed_rows(self._list, listed), self._list.ops))
+        if forgotten:
+            rows = listed_rows(self._cleaned, [(f, 1) for f in cleaned])
+            tables.append(Part(self._cleaned.id, rows, self._cleaned.ops))
+        if cleaned:
+            tables.append(Part(self._queue.id, queue_rows(self._queue, _to_clean(cleaned)), self._queue.ops))
+        before = [self._read_before[f.path] for f in finished if f.path in self._read_before]
+        return Sealing(tables, waiting, finished, before, [*gone, *self._dropped])
+
+    def sealed(self, sealing: Sealing) -> None:
+        """Take over what has been written."""
+        for file in sealing.waiting:
+            self.known[file.path] = file
+            self._stored.add(file.path)
+            if file.failed:
+                del self.known[file.path]
+                self._stored.discard(file.path)
+        for done in sealing.finished:
+            self.known.pop(done.path, None)
+            self.waiting.pop(done.path, None)
+            self._read_before.pop(done.path, None)
+        self._stored.difference_update(sealing.gone)
+        self._changed, self._dropped, self._empty = {}, {}, {}
+
+
+class PinnedFiles(ListedFiles):
+    """The files of a static table: those that were there when it was first used, and no others.
+
+    Parameters
+    ----------
+    table, uid, policy, reader
+        As of :class:`ListedFiles`.
+    pinned : iterable of FileProgress
+        As they were first listed; none when that has not been done.
+    """
+
+    def __init__(
+        self, table: str, uid: str, policy: FilePolicy, reader: Reader, pinned: Iterable[FileProgress] = ()
+    ) -> None:
+        super().__init__(table, uid, policy, reader)
+        self.pinned = {f.path: f for f in pinned}
+        self.appeared: dict[str, FileInfo] = {}
+        done = self._read_to_end(list(self.pinned)).keys() | self._set_aside(list(self.pinned)).keys()
+        for path in self.pinned.keys() - self.known.keys() - done:
+            self._put(self.pinned[path])
+        self.known = dict(sorted(self.known.items()))
+        self.waiting = dict(sorted(self.waiting.items()))
+
+    def pin(self, infos: Iterable[FileInfo]) -> bool:
+        """These are its files for good; whether there is any with bytes."""
+        self.pinned = {i.path: _new(i) for i in infos if i.size}
+        for file in self.pinned.values():
+            self._put(file)
+        return bool(self.pinned)
+
+    def discover(self, infos: Iterable[FileInfo]) -> int:
+        """Note what appeared later; nothing is new."""
+        late = {i.path: i for i in infos if i.size and i.path not in self.pinned and i.path not in self.appeared}
+        noted = self._read_to_end(list(late))
+        self.appeared |= {p: i for p, i in late.items() if p not in noted}
+        return 0
+
+    def end_listing(self) -> None:
+        """Files that are gone are for their reader to tell of."""
+
+    def sealing(self, admitted: Iterable[FileProgress], epoch: int) -> Sealing:
+        """As of all files; those that appeared later are known from then on."""
+        noted = [replace(_new(i), size=0) for i in self.appeared.values()]
+        return super().sealing([*admitted, *noted], epoch)
+
+    def sealed(self, sealing: Sealing) -> None:
+        """Take over what has been written."""
+        super().sealed(sealing)
+        self.appeared = {}
+
+
+_ABOUT_IDENTITY = ("TM5001", "TM5003")
+"""Errors of a file that is not what was listed."""
+
+
+def _new(info: FileInfo) -> FileProgress:
+    return FileProgress(info.path, info.size, info.modified, etag=info.etag)
+
+
+def _to_clean(finished: Iterable[ListedFile]) -> list[tuple[ToClean, int]]:
+    now = time.time_ns() // 1_000_000
+    return [(ToClean(f.epoch, f.path, f.size, f.modified, f.etag, now), 1) for f in finished]
+
+
+def _listed(file: FileProgress, epoch: int) -> ListedFile:
+    return ListedFile(file.path, file.size, file.modified, file.etag, epoch, file.rows, file.marks)

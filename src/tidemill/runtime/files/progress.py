@@ -1,0 +1,331 @@
+"""How far the files of a table have been read: what waits, in which order, and the splits of an epoch.
+
+What :class:`Progress` has in memory are the files that are not read to their end. :class:`SpoolProgress` follows a
+spool, ``runtime/listed_files.py`` what List has found, ``runtime/history.py`` what is read again for a new view.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+
+from tidemill.formats.reading.codecs import MOST_DECODED
+from tidemill.runtime.files.file_progress import FileProgress, ListedFile, fetch_table, fetched_rows, read_part
+from tidemill.sources.file_info import FileInfo
+from tidemill.sources.sockets.spool import HEAD, base_of
+from tidemill.sources.split import GROWING, Split, SplitResult
+from tidemill.state.runs.sst import Part
+
+_LEAST_PIECE = 512 << 10
+"""A task of its own is not worth less than so many bytes."""
+
+SPLITS_OF_PART, SHARE_OF_PART = 16, 4
+"""A part of a compressed file is so many splits at least, and such a share of what must be decoded again before it."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What an epoch may admit of a table.
+
+    Parameters
+    ----------
+    bytes : int
+        Most bytes; a file that is read as a whole may be more.
+    files : int or None
+        Most files.
+    split_bytes : int
+        Most bytes of a split.
+    tasks : int
+        The bytes of a file are cut evenly for so many readers.
+    suspects : bool
+        Admit files that could not be read before, and no others; else others, and none of those.
+    """
+
+    bytes: int
+    files: int | None = None
+    split_bytes: int = 1 << 62
+    tasks: int = 1
+    suspects: bool = False
+
+
+@dataclass
+class Sealing:
+    """What an epoch changes in the state tables of a table's files, until it is taken over.
+
+    ``waiting`` and ``finished`` are files as they are from then on, ``before`` those of the finished ones that had been
+    read to their end before, ``gone`` paths without a row in the fetch table from then on.
+    """
+
+    tables: list[Part]
+    waiting: list[FileProgress]
+    finished: list[ListedFile] = field(default_factory=list)
+    before: list[ListedFile] = field(default_factory=list)
+    gone: list[str] = field(default_factory=list)
+
+
+class Progress:
+    """Progress of one table, or of the history of one table for views born at an epoch.
+
+    Attributes
+    ----------
+    known : dict
+        Files that are held in memory, by path.
+    waiting : dict
+        Paths of those with something left to admit, in the order they are read.
+    ordered : bool
+        Whether a file that cannot be read holds up those behind it.
+    """
+
+    ordered = False
+
+    def __init__(self, table: str, audience: int | None, files: Iterable[FileProgress] = ()) -> None:
+        self.table = table
+        self.audience = audience
+        self.known: dict[str, FileProgress] = {f.path: f for f in files}
+        self.waiting: dict[str, None] = {p: None for p, f in self.known.items() if f.waits and not f.failed}
+
+    @property
+    def done(self) -> bool:
+        """Whether nothing is there to be admitted now."""
+        return not self.waiting
+
+    @property
+    def remaining(self) -> int:
+        """Bytes waiting."""
+        return sum(self.known[p].remaining for p in self.waiting)
+
+    def admit(
+        self,
+        limits: Limits,
+        watermark: int | None = None,
+        whole: Callable[[str], bool] = lambda _: False,
+        compressed: Callable[[str], bool] = lambda _: False,
+    ) -> list[Split]:
+        """Splits for the next epoch; nothing is changed by asking.
+
+        New rows are admitted under ``watermark``, those of history under the one they were first admitted under. A file
+        that is ``whole`` is one split, also where that exceeds the limits. A file that stands in the place of an older
+        one is admitted to its end, so that the change is one. Of a ``compressed`` file there is one split an epoch;
+        either all of these are ``whole`` or none, so that only one is asked about.
+        """
+        splits: list[Split] = []
+        uncut: bool | None = None
+        budget, number, now = limits.bytes, 0, time.time_ns() // 1_000_000
+        for path in self.waiting:
+            file = self.known[path]
+            suspect = file.attempts > 0
+            if suspect != limits.suspects or (suspect and (file.retry_at or 0) > now):
+                if self.ordered and suspect:
+                    break
+                continue
+            if budget <= 0 or (limits.files is not None and number >= limits.files):
+                break
+            number += 1
+            if file.remaining and compressed(path):
+                uncut = whole(path) if uncut is None else uncut
+                splits.append(self._part(file, replace(limits, bytes=budget), watermark, uncut))
+                budget -= splits[-1].length
+                if self.ordered and splits[-1].end < MOST_DECODED:
+                    break
+                continue
+            at, quotes = file.position, file.in_quotes
+            end = file.size if file.replaces else min(file.size, at + budget)
+            piece = _piece(end - at, limits.split_bytes, limits.tasks)
+            if (end < file.size or piece < end - at) and whole(path):  # to ask may cost a look into the file
+                end = file.size
+                piece = end - at
+            budget -= max(1, end - at)
+            first = True
+            while at < end or (first and file.replaces):
+                stop = min(end, at + piece)
+                late = watermark
+                if self.audience is not None:
+                    late = next((w for p, w in reversed(file.marks) if p <= at), None)
+                    stop = min((p for p, _ in file.marks if at < p < stop), default=stop)
+                known: bool | None = quotes if at == file.position else None
+                place = (self.table, path, at, stop, file.size, file.modified)
+                splits.append(
+                    Split(
+                        *place,
+                        known,
+                        self.audience,
+                        watermark=late,
+                        etag=file.etag,
+                        replaces=first and file.replaces,
+                    )
+                )
+                at, first = stop, False
+        return splits
+
+    def _part(self, file: FileProgress, limits: Limits, watermark: int | None, whole: bool) -> Split:
+        """The next decoded bytes of a compressed file.
+
+        What is before them has to be decoded again, so that parts grow with it: in all that is decoding the file
+        ``SHARE_OF_PART`` times, and less than once more for the last part. Where rows have an order, files behind it
+        wait for its end; small ones are whole.
+        """
+        at, stop = file.decoded, MOST_DECODED
+        small = self.ordered and file.size <= limits.split_bytes
+        if not (whole or small or file.replaces):
+            least = SPLITS_OF_PART * limits.split_bytes
+            stop = min(stop, at + max(limits.bytes, least, at // SHARE_OF_PART))
+        if file.until is not None:
+            stop = min(stop, file.until)
+        late = watermark
+        if self.audience is not None:
+            late = next((w for p, w in reversed(file.marks) if p <= at), None)
+            stop = min((p for p, _ in file.marks if at < p < stop), default=stop)
+        return Split(
+            self.table,
+            file.path,
+            at,
+            stop,
+            file.size,
+            file.modified,
+            file.in_quotes,
+            self.audience,
+            watermark=late,
+            etag=file.etag,
+            replaces=file.replaces,
+            encoded=file.position,
+        )
+
+    def after(self, results: Iterable[SplitResult]) -> list[FileProgress]:
+        """The files that splits were read from, as they are past these splits; nothing is changed."""
+        changed: dict[str, FileProgress] = {}
+        for result in sorted(results, key=lambda r: (r.split.path, r.split.start)):
+            split = result.split
+            file = changed.get(split.path, self.known[split.path])
+            begin = file.position if split.encoded is None else file.decoded
+            assert begin == split.start, f"{split.path}: {split.start} after {begin}"
+            position, decoded = split.end, 0
+            if split.encoded is not None and result.encoded is not None:
+                ended = result.encoded == split.size or split.end == file.until
+                position = file.size if ended else min(max(result.encoded, 1), file.size - 1)
+                decoded = 0 if ended else split.end
+            quotes = file.in_quotes ^ bool(result.quote_parity)
+            marks = file.marks
+            if self.audience is None and split.watermark is not None and (not marks or marks[-1][1] != split.watermark):
+                marks = (*marks, (split.start, split.watermark))
+            changed[split.path] = replace(
+                file,
+                position=position,
+                decoded=decoded,
+                in_quotes=quotes,
+                marks=marks,
+                rows=file.rows + result.rows,
+                replaces=False,
+                attempts=0,
+                retry_at=0,
+                error="",
+            )
+        return list(changed.values())
+
+    def move(self, changed: Iterable[FileProgress]) -> None:
+        """Take over what :meth:`after` gave, once it is sealed."""
+        for file in changed:
+            self.known[file.path] = file
+            if not file.waits:
+                self.waiting.pop(file.path, None)
+
+
+class SpoolProgress(Progress):
+    """Progress in the segments of a spool: they grow, and stay known until they are deleted.
+
+    Parameters
+    ----------
+    table, uid : str
+        Of the table.
+    files : iterable of FileProgress
+        As the fetch table has them.
+    """
+
+    def __init__(self, table: str, uid: str, files: Iterable[FileProgress] = ()) -> None:
+        super().__init__(table, None, files)
+        self._fetch = fetch_table(uid)
+        self._stored = set(self.known)
+
+    def parts(self) -> list[FileProgress]:
+        """What was read of the segments, to be read again."""
+        return [read_part(f, len(HEAD)) for f in self.known.values() if f.position > len(HEAD)]
+
+    def sealing(self, admitted: Iterable[FileProgress]) -> Sealing:
+        """What the fetch table is to be told with an epoch; nothing is changed."""
+        moved = list(admitted)
+        gone = sorted(self._stored - self.known.keys())
+        fetched = [(f, 0 if f.path in self._stored else 1) for f in moved]
+        fetched += [(FileProgress(path, 0, GROWING), -1) for path in gone]
+        rows = [Part(self._fetch.id, fetched_rows(self._fetch, fetched), self._fetch.ops)] if fetched else []
+        return Sealing(rows, moved, gone=gone)
+
+    def sealed(self, sealing: Sealing) -> None:
+        """Take over what has been written."""
+        self.move(sealing.waiting)
+        self._stored.update(f.path for f in sealing.waiting)
+        self._stored.difference_update(sealing.gone)
+
+    def follow(self, segments: Iterable[FileInfo]) -> set[str]:
+        """Take over how far the files of a spool have grown; those that are not listed are forgotten.
+
+        Returns
+        -------
+        set of str
+            Files that have gone and were not read to their end; when nobody knows their names, the first one behind.
+        """
+        segments = list(segments)
+        listed: dict[str, None] = {}
+        newest = max(self.known, default=None)
+        if segments and newest not in {s.path for s in segments}:
+            read_to = 0 if newest is None else base_of(newest) + self.known[newest].size - len(HEAD)
+            if base_of(segments[0].path) != read_to:
+                return {segments[0].path}
+        for info in segments:
+            listed[info.path] = None
+            known = self.known.get(info.path)
+            if known is None and info.size > len(HEAD):
+                self.known[info.path] = FileProgress(info.path, info.size, GROWING, len(HEAD))
+            elif known is not None and info.size > known.size:
+                self.known[info.path] = replace(known, size=info.size)
+            else:
+                continue
+            self.waiting[info.path] = None
+        self.known = {p: f for p, f in self.known.items() if p in listed or p in self.waiting}
+        return self.waiting.keys() - listed.keys()
+
+
+def _piece(length: int, most: int, tasks: int) -> int:
+    """How long splits of ``length`` bytes should be so that all tasks have as much to read."""
+    if length < tasks * _LEAST_PIECE:
+        return most
+    rounds = -(-length // (most * tasks))
+    return -(-length // (rounds * tasks))
+
+
+def verify_quotes(
+    results: Iterable[SplitResult], starts: dict[tuple[str, int | None, str], bool]
+) -> dict[Split, bool] | None:
+    """Check the guesses of where quotes are.
+
+    Parameters
+    ----------
+    results : iterable of SplitResult
+        Splits of one epoch; those of a file are consecutive.
+    starts : dict
+        Whether the first split of (table, audience, path) begins inside quotes.
+
+    Returns
+    -------
+    dict or None
+        None when every guess was right, else the truth for every split.
+    """
+    truth: dict[Split, bool] = {}
+    right = True
+    state = dict(starts)
+    for result in sorted(results, key=lambda r: (r.split.path, r.split.start)):
+        split = result.split
+        key = (split.table, split.audience, split.path)
+        truth[split] = state[key]
+        right = right and result.assumed_in_quotes == state[key]
+        state[key] ^= bool(result.quote_parity)
+    return None if right else truth

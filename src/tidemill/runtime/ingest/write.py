@@ -1,0 +1,167 @@
+"""Writes the batches of a Spark stream into a table: ``foreachBatch(mill.ingest("t"))``.
+
+Executors write the rows of their partitions as files in the root, and tell the driver the names. When all have, one
+object makes these files a batch of the table. An attempt that fails leaves files that nobody reads.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable
+
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, functions
+
+from tidemill.errors import TidemillError
+from tidemill.runtime.ingest.batch_writer import WRITTEN, BatchWriter
+from tidemill.runtime.ingest.batches import IngestedTable
+from tidemill.runtime.ingest.log import remove_all, tried
+from tidemill.runtime.tables.table import Table
+from tidemill.schema import nullable_type, type_from_spark, type_to_ddl
+
+_QUERY = "sql.streaming.queryId"
+_POLL_SECONDS = 0.05
+
+
+class Ingest:
+    """What ``foreachBatch`` calls. It adds each batch of a query once, however often it is given it.
+
+    Parameters
+    ----------
+    held : callable
+        Gives the table as it is now. Its errors are raised.
+    query : str or None
+        Whose batches these are; None for the query that calls.
+    timeout : float
+        Seconds to wait while too many bytes wait to be read.
+    """
+
+    def __init__(self, held: Callable[[], IngestedTable], query: str | None, timeout: float) -> None:
+        self._held = held
+        self._query = query
+        self._timeout = timeout
+
+    def __call__(self, frame: DataFrame, batch: int) -> int:
+        """Add the rows of a batch.
+
+        Returns
+        -------
+        int
+            The rows that were added; 0 when the batch is there already.
+
+        Raises
+        ------
+        TidemillError
+            TM5065 and TM5066 when the root cannot be read or written (by executors: within TM5071), TM5071 when Spark
+            gave up or was stopped, TM5067 for a
+            table that is dropped meanwhile, TM5068 for columns that are not those of the table, TM5069 when no query
+            calls and none is named, TM5070 when too many bytes wait. The table has not got the batch then, or the next
+            call finds that it has.
+        """
+        query = self._query or frame.sparkSession.sparkContext.getLocalProperty(_QUERY)
+        if not query:
+            raise TidemillError(
+                "TM5069",
+                "a batch has to be of a query",
+                got=f"batch {batch}, outside of foreachBatch",
+                hint='name who writes: mill.ingest("t", query="load of today")(frame, number)',
+            )
+        held = self._held()
+        chosen = _chosen(frame, held.table)
+        if held.log.has(query, batch):
+            return 0
+        held = self._when_there_is_room()
+        folder = held.log.attempt()
+        writer = BatchWriter(held.log.objects, folder, held.table.format, held.table.source().schema.to_arrow())
+        try:
+            # collect() would give a part of the names, without an error, when Java ends meanwhile
+            found = chosen.mapInArrow(writer, WRITTEN).toArrow().to_pylist()
+        except (PySparkException, Py4JError, OSError, EOFError) as error:
+            _remove(held, folder)
+            raise _not_written(held.table, error) from None  # Spark's trace, of hundreds of lines, says no more
+        except BaseException:
+            _remove(held, folder)
+            raise
+        if held.log.commit(query, batch, sorted(row["name"] for row in found)):
+            return sum(row["rows"] for row in found)
+        _remove(held, folder)
+        return 0
+
+    def _when_there_is_room(self) -> IngestedTable:
+        """The table, when it has room for more."""
+        deadline = time.monotonic() + self._timeout
+        while True:
+            held = self._held()
+            if held.waiting_bytes < held.most_waiting:
+                return held
+            if time.monotonic() >= deadline:
+                raise TidemillError(
+                    "TM5070",
+                    "too many bytes wait to be read",
+                    got=f"{held.table.name}: {held.waiting_bytes:,} bytes, maxSpoolBytes is {held.most_waiting:,}",
+                    hint="see to it that the mill runs (mill.start()) and that a view reads the table; then start the "
+                    "query again, it goes on where it was",
+                )
+            time.sleep(_POLL_SECONDS)
+
+
+def _not_written(table: Table, error: Exception) -> TidemillError:
+    """TM5071, or the numbered error that an executor raised."""
+    text = str(error)
+    numbered = re.search(r"(TM\d{4}: .*)(?:\n  got:  (.*))?", text)
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return TidemillError(
+        "TM5071",
+        "a batch of a Spark stream could not be written",
+        got=f"{table.name}: "
+        + (" ".join(filter(None, numbered.groups())) if numbered else (lines or [repr(error)])[0]),
+        hint="the table has not got it; start the query again, it goes on with this batch",
+    )
+
+
+def _remove(held: IngestedTable, folder: str) -> None:
+    """Delete the files of an attempt that is of no use; what is left goes when the mill opens, a day later."""
+    tried(lambda: remove_all(held.log.objects, folder))
+
+
+def _chosen(frame: DataFrame, table: Table) -> DataFrame:
+    """The columns of a table, by name in any case, in its order.
+
+    Raises
+    ------
+    TidemillError
+        TM5068 for a column that is missing, of another type, there twice or not one of the table's.
+    """
+    given: dict[str, list[str]] = {}
+    for name in frame.columns:
+        given.setdefault(name.lower(), []).append(name)
+    types = {f.name: f.dataType for f in frame.schema.fields}
+    wanted = table.source().schema
+    for field in wanted:
+        names = given.pop(field.name.lower(), [])
+        if len(names) != 1:
+            raise _other_columns(
+                table,
+                f"{'no column' if not names else 'several columns'} {field.name}",
+                f"the frame has {', '.join(frame.columns)}",
+            )
+        found = type_from_spark(types[names[0]].jsonValue())
+        if nullable_type(found) != nullable_type(field.type):
+            declared = type_to_ddl(field.type)
+            raise _other_columns(
+                table,
+                f"{names[0]} {type_to_ddl(found)}, declared {declared}",
+                f"CAST({names[0]} AS {declared.upper()}) in the query",
+            )
+    if given:
+        extra = ", ".join(name for names in given.values() for name in names)
+        raise _other_columns(table, f"{extra}: no column of the table", "select the columns of the table in the query")
+    return frame.select(*(functions.col(f"`{f.name.replace('`', '``')}`").alias(f.name) for f in wanted))
+
+
+def _other_columns(table: Table, got: str, hint: str) -> TidemillError:
+    return TidemillError(
+        "TM5068", "the columns of a batch are not those of the table", got=f"{table.name}: {got}", hint=hint
+    )

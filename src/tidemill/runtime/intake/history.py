@@ -1,0 +1,160 @@
+"""What has been admitted of a table, read again for views that were created later."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any
+
+from tidemill.errors import TidemillError
+from tidemill.runtime.files.file_progress import FileProgress, ListedFile, keys_of, list_table, listed_files
+from tidemill.runtime.files.listed_files import Reader
+from tidemill.runtime.files.progress import Limits, Progress
+from tidemill.sources.split import Split
+
+_BLOCK = 1024
+
+
+class History(Progress):
+    """Files that had been read to their end at the birth of some views, and what had been read of others.
+
+    The former are taken from the list table of the source, in the order of its keys, as they are needed: what is in
+    memory and in manifests is the place in that order, and files that are being read.
+
+    Parameters
+    ----------
+    table, uid : str
+        Of the table.
+    born : int
+        The epoch after which the views were created.
+    files : iterable of FileProgress
+        What had been read of files that were not at their end.
+    behind : bytes or None
+        The place in the list table: files up to it have been taken. None when there are no more.
+    left : int
+        Bytes that remain, as far as that is known.
+    reader : callable
+        Reads the state tables of the source.
+    later : iterable of FileProgress
+        Files to be read when another part of them has been.
+    """
+
+    def __init__(
+        self,
+        table: str,
+        uid: str,
+        born: int,
+        files: Iterable[FileProgress],
+        behind: bytes | None,
+        left: int,
+        reader: Reader,
+        later: Iterable[FileProgress] = (),
+    ) -> None:
+        super().__init__(table, born, files)
+        self.born = born
+        self._list = list_table(uid)
+        self._reader = reader
+        self._behind = behind
+        self._left = left
+        self._later = {f.path: f for f in later}
+        self._skip()
+
+    @property
+    def done(self) -> bool:
+        """Whether all of it has been read again."""
+        return not self.waiting and self._behind is None  # what is to come later waits for something
+
+    @property
+    def remaining(self) -> int:
+        """Bytes that remain, at least 1 until it is done."""
+        return 0 if self.done else max(1, self._left)
+
+    def waits_until(self) -> int | None:
+        """When a file that could not be read may be tried again, in milliseconds since 1970; None for none."""
+        times = [f.retry_at for f in self.known.values() if f.attempts and f.retry_at is not None]
+        return min(times, default=None)
+
+    @property
+    def paths(self) -> Collection[str]:
+        """Files that wait in memory."""
+        return self.known.keys()
+
+    def admit(self, limits: Limits, *args: Any, **options: Any) -> list[Split]:
+        """As :meth:`Progress.admit`; first takes as many files as that may need."""
+        self._take(limits)
+        return super().admit(limits, *args, **options)
+
+    def _take(self, limits: Limits) -> None:
+        waiting = sum(self.known[p].remaining for p in self.waiting)
+        most = _BLOCK if limits.files is None else limits.files
+        while self._behind is not None and waiting < limits.bytes and len(self.waiting) < most:
+            for file in self._next():
+                self.add(file)
+                waiting += file.size
+        self._skip()
+
+    def _skip(self) -> None:
+        """Pass over rows that are of no file to be read, so that it is known when there are no more."""
+        while self._behind is not None:
+            behind = self._behind
+            if self._next():
+                self._behind = behind
+                return
+
+    def _next(self) -> list[ListedFile]:
+        """The files to be read of the next rows of the list table; the place is behind these then."""
+        assert self._behind is not None
+        low = self._behind + b"\0" if self._behind else b""
+        rows = next(self._reader(self._list).iterate(low=low, block=_BLOCK), None)
+        if rows is None:
+            self._behind = None
+            return []
+        self._behind = rows.keys[len(rows) - 1]
+        found = listed_files(self._list, rows.keys, rows.values)
+        return [f for f in found if f.epoch <= self.born and f.size]
+
+    def failed(self, path: str, error: TidemillError, attempts: int) -> bool:
+        """A file could not be read; whether it has been tried as often as may be."""
+        self.known[path] = self.known[path].tried(error, None)
+        return self.known[path].attempts >= attempts
+
+    def add(self, file: ListedFile) -> None:
+        """A file of the list table is to be read again."""
+        if file.path in self.known:
+            self._later[file.path] = file.history()
+        else:
+            self.known[file.path] = file.history()
+            self.waiting[file.path] = None
+
+    def keep(self, file: ListedFile) -> None:
+        """The row of a file is about to change: take it now if it would have been taken later."""
+        if self._behind is None or file.epoch > self.born or not file.size:
+            return
+        if keys_of(self._list, [file.path])[0] > self._behind:
+            self.add(file)
+
+    def move(self, changed: Iterable[FileProgress]) -> None:
+        """As :meth:`Progress.move`; files at their end are forgotten."""
+        for file in changed:
+            self._left -= file.position - self.known[file.path].position
+            if file.waits:
+                self.known[file.path] = file
+            else:
+                del self.known[file.path], self.waiting[file.path]
+                if file.path in self._later:
+                    self.known[file.path] = self._later.pop(file.path)
+                    self.waiting[file.path] = None
+
+    def to_json(self) -> dict[str, Any]:
+        """As stored in a manifest."""
+        files = [f.to_json() for f in self.known.values()]
+        behind = None if self._behind is None else self._behind.hex()
+        later = [f.to_json() for f in self._later.values()]
+        place = {"table": self.table, "born": self.born, "behind": behind, "left": self._left}
+        return {**place, "files": files, "later": later}
+
+    @staticmethod
+    def from_json(data: Mapping[str, Any], uid: str, reader: Reader) -> History:
+        """What :meth:`to_json` gave."""
+        files, later = ([FileProgress.from_json(f) for f in data[name]] for name in ("files", "later"))
+        behind = None if data["behind"] is None else bytes.fromhex(data["behind"])
+        return History(data["table"], uid, data["born"], files, behind, data["left"], reader, later)

@@ -1,0 +1,598 @@
+"""What to read next: listings, positions and history of all tables."""
+
+from __future__ import annotations
+
+import copy
+import math
+import time
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from tidemill.errors import TidemillError
+from tidemill.runtime.catalog.catalog import Catalog
+from tidemill.runtime.durability.sealed_tables import SealedTables
+from tidemill.runtime.files import file_warnings
+from tidemill.runtime.files.file_progress import FileProgress, cursor_table, cursors, fetch_table, fetched_files
+from tidemill.runtime.files.ingest_progress import IngestedFiles
+from tidemill.runtime.files.listed_files import ListedFiles, PinnedFiles
+from tidemill.runtime.files.progress import Limits, Progress, Sealing, SpoolProgress, verify_quotes
+from tidemill.runtime.files.totals import Totals
+from tidemill.runtime.intake.history import History
+from tidemill.runtime.intake.keyed_order import most_files, placed
+from tidemill.runtime.intake.lists import Lists
+from tidemill.runtime.intake.source_cleaning import SourceCleaning
+from tidemill.runtime.tables import error_budget, static_tables
+from tidemill.runtime.tables.error_budget import RowCounts
+from tidemill.runtime.tables.table import Table, source_tables
+from tidemill.sources.allowed_paths import Within
+from tidemill.sources.file_info import FileInfo
+from tidemill.sources.split import Split, SplitResult
+from tidemill.sources.unreadable import UnreadableFilesError
+from tidemill.state.runs.sst import Part
+from tidemill.state.store.store import RunStore
+from tidemill.state.versions.version import Run, Version
+from tidemill.task.program import StateTable
+
+_SMALL_FILES = 10_000
+"""A table of more files is no small one, whatever their bytes."""
+
+_ROW_BYTES = 32
+"""What a row is taken to have before any has been read."""
+
+_OVERDUE = 10_000
+"""Milliseconds after which a file that could not be read is tried again though others wait."""
+
+_LEAST_TIME = -(2**63)
+
+
+class Intake:
+    """Positions of every table, and of its history for views that came later.
+
+    A view born after rows were admitted reads them again, up to the position that everyone had reached
+    at its birth. New rows reach it from its first epoch on: order carries no meaning, so history and new
+    rows may come in any order, and when history is at its end the view is complete.
+
+    Static tables are the exception: their files are listed once, by :meth:`pin`, and while any of them has bytes or
+    history waiting, nothing else is admitted.
+
+    Parameters
+    ----------
+    version : Version
+        The newest sealed one; :meth:`at` tells of later ones.
+    kept : mapping
+        What :meth:`to_json` gave with that version; empty at first.
+    within : Within, optional
+        Where tables may have their files.
+    """
+
+    def __init__(
+        self, catalog: Catalog, store: RunStore, version: Version, kept: Mapping[str, Any], within: Within | None = None
+    ) -> None:
+        self._store = store
+        self._within = within or Within()
+        self._sealed = SealedTables(store, version)
+        self._cleaning = SourceCleaning(self._sealed.reader)
+        self._counts = {table: RowCounts(*found) for table, found in kept.get("counts", {}).items()}
+        self._totals = {table: Totals(*found) for table, found in kept.get("totals", {}).items()}
+        self._tables: dict[str, Table] = {}
+        self._live: dict[str, ListedFiles | SpoolProgress] = {}
+        self._history: dict[tuple[str, int], History] = {}
+        self._lists = Lists(kept.get("listed", {}), self._within)
+        self._history_is_next = False
+        self._small_was_last: dict[bool, bool] = {}
+        self._turn: tuple[bool, bool] | None = None
+        self._warnings: list[str] = []
+        self._given_up = False
+        self._unpinned: list[str] = []
+        self._used: Collection[str] = ()
+        pinned = kept.get("static", {})
+        for table in catalog.tables.values():
+            self._follow_table(table, [FileProgress.from_json(f) for f in pinned.get(table.name, ())])
+        for entry in kept.get("history", ()):
+            uid = self._tables[entry["table"]].uid
+            self._history[(entry["table"], entry["born"])] = History.from_json(entry, uid, self._sealed.reader)
+
+    def copy(self) -> Intake:
+        """The same tables, positions and history, to return to when a statement fails."""
+        copied = copy.copy(self)
+        copied._tables, copied._live, copied._history = dict(self._tables), dict(self._live), dict(self._history)
+        copied._counts, copied._totals, copied._lists = dict(self._counts), dict(self._totals), self._lists.copy()
+        copied._unpinned = [t for t, p in self._live.items() if isinstance(p, PinnedFiles) and not p.pinned]
+        return copied
+
+    def taken_back(self) -> Intake:
+        """A copy again, when what was done since it was made is not to be: files know again what they knew of it."""
+        for name, live in self._live.items():
+            if isinstance(live, ListedFiles):
+                live.policy = self._tables[name].file_policy
+        for name in self._unpinned:
+            self._follow_table(self._tables[name], ())
+        return self
+
+    def at(self, version: Version) -> None:
+        """What is sealed now is read from this version."""
+        self._sealed.version = version
+
+    def add_table(self, table: Table) -> None:
+        """Begin to follow a table."""
+        self._follow_table(table, ())
+
+    def _follow_table(self, table: Table, pinned: Sequence[FileProgress]) -> None:
+        self._tables[table.name] = table
+        if not table.listed:
+            state = fetch_table(table.uid)
+            files = fetched_files(state, self._sealed.reader(state).rows(drop_zero=True))
+            kind = SpoolProgress if table.pushed else IngestedFiles
+            self._live[table.name] = kind(table.name, table.uid, files)
+        elif table.static:
+            self._live[table.name] = PinnedFiles(table.name, table.uid, table.file_policy, self._sealed.reader, pinned)
+        else:
+            self._live[table.name] = ListedFiles(table.name, table.uid, table.file_policy, self._sealed.reader)
+            state = cursor_table(table.uid)
+            self._lists.follow(table.name, cursors(state, self._sealed.reader(state).rows(drop_zero=True)))
+
+    def change_table(self, table: Table) -> None:
+        """Follow a table with other options or columns than before."""
+        self._tables[table.name] = table
+        live = self._live[table.name]
+        if isinstance(live, ListedFiles):
+            live.policy = table.file_policy
+            self._cleaning.forget(table.name)
+
+    def drop_table(self, table: Table) -> set[str]:
+        """Stop following a table; returns the state tables that go with it."""
+        del self._tables[table.name], self._live[table.name]
+        self._cleaning.forget(table.name)
+        self._counts.pop(table.name, None)
+        self._totals.pop(table.name, None)
+        self._lists.drop(table.name)
+        self._history = {k: p for k, p in self._history.items() if k[0] != table.name}
+        return {t.id for t in source_tables(table)}
+
+    def pin(self, table: str) -> None:
+        """List the files of a static table for good, if that has not been done.
+
+        Raises
+        ------
+        TidemillError
+            TM5001 as in listing, TM5008 when there are none.
+        """
+        declared, live = self._tables[table], self._live[table]
+        if not isinstance(live, PinnedFiles) or live.pinned:
+            return
+        if not live.pin(f for f in declared.place.listing() if self._within.has_file(f.path)):
+            raise static_tables.without_files(table, declared.path)
+
+    def appeared(self) -> tuple[str, ...]:
+        """What is to be said of files that static tables will not have; it is noted with the next epoch."""
+        late = {t: list(p.appeared.values()) for t, p in self._live.items() if isinstance(p, PinnedFiles)}
+        return tuple(static_tables.appeared_later(t, f).message() for t, f in late.items() if f)
+
+    @property
+    def must_note(self) -> bool:
+        """Whether something about files is to be written down with an epoch, even if that admits nothing."""
+        noted = self._given_up or self._lists.must_note or self._cleaning.must_note
+        return noted or any(isinstance(p, PinnedFiles) and p.appeared for p in self._live.values())
+
+    def warnings(self) -> list[str]:
+        """What is to be said since the last call; each thing once."""
+        said, self._warnings = self._warnings, []
+        return [*self._lists.warnings(), *said, *self._cleaning.warnings()]
+
+    def size(self, table: str, most: int) -> int | None:
+        """The bytes of a table's files, read or not; None when there are none, more than ``most``, or no path."""
+        if not self._tables[table].listed:
+            return None
+        total = self.totals(table).cleaned_bytes
+        try:
+            for number, info in enumerate(self._tables[table].place.listing()):
+                total += info.size
+                if total > most or number > _SMALL_FILES:
+                    return None
+        except TidemillError:
+            return None
+        return total if total > 0 else None
+
+    def known_bytes(self, table: str) -> int:
+        """The bytes of the files listed so far."""
+        totals = self.totals(table)
+        return totals.file_bytes + totals.cleaned_bytes + sum(f.size for f in self._live[table].known.values())
+
+    def totals(self, table: str) -> Totals:
+        """What has been admitted of a table."""
+        return self._totals.get(table, Totals())
+
+    def add_history(self, table: str, born: int) -> None:
+        """Read again, for views born at an epoch, what has been admitted of a table."""
+        if (table, born) in self._history:
+            return
+        live, totals = self._live[table], self.totals(table)
+        if totals.cleaned:
+            self._warnings.append(file_warnings.begins_without(table, totals.cleaned).message())
+        parts = live.parts()
+        behind = b"" if totals.files and isinstance(live, ListedFiles) else None
+        if parts or behind is not None:
+            left = sum(f.remaining for f in parts) + (totals.file_bytes if behind is not None else 0)
+            uid = self._tables[table].uid
+            self._history[(table, born)] = History(table, uid, born, parts, behind, left, self._sealed.reader)
+
+    def drop_history(self, lost: Collection[tuple[str, int]]) -> None:
+        """Forget the history of some tables for views of some births."""
+        self._history = {k: p for k, p in self._history.items() if k not in lost}
+
+    def keep_history(self, wanted: Collection[tuple[str, int]]) -> None:
+        """Forget history that no view waits for: ``wanted`` are tables and the epochs in which views were created."""
+        self._history = {k: p for k, p in self._history.items() if k in wanted}
+
+    # -- List ---------------------------------------------------------------------------------------
+
+    def list_files(self, seconds: float, durable: int) -> None:
+        """Look for new files, not more often than every ``seconds`` while known ones wait. Errors as the first listing.
+
+        ``durable`` is the newest epoch that cannot be lost: notifications of what it has are deleted.
+        """
+        self._lists.proceed(self._followed(), seconds, self._sealed.version.epoch, durable)
+
+    def list_all(self) -> None:
+        """Look for all that is there now, as far as there is room; the rest follows with :meth:`go_on`."""
+        self._lists.list_all(self._followed(), self._sealed.version.epoch)
+
+    def go_on(self) -> None:
+        """Go on with what has begun to be listed and waited for room."""
+        self._lists.go_on(self._sealed.version.epoch)
+
+    def close(self, durable: int) -> None:
+        """Stop to hear of files; notifications of what the durable epoch has are deleted, others given back."""
+        self._lists.close(durable)
+
+    def _followed(self) -> list[tuple[Table, ListedFiles]]:
+        """Tables whose places are looked at: those that views read, and not static ones that nobody has used yet."""
+        live = [(self._tables[t], p) for t, p in self._live.items() if t in self._used]
+        found = [(t, p) for t, p in live if isinstance(p, ListedFiles)]
+        return [(t, p) for t, p in found if not isinstance(p, PinnedFiles) or p.pinned]
+
+    def use(self, tables: Collection[str]) -> None:
+        """Only these are listed and read from now on: a table that no view reads would fill up."""
+        self._used = tables
+
+    def follow(self, table: str, segments: Iterable[FileInfo]) -> None:
+        """Take over how far the spool of a table has grown.
+
+        Raises
+        ------
+        TidemillError
+            TM5023 when a part of it has gone that was not read.
+        """
+        live = self._live[table]
+        assert isinstance(live, SpoolProgress)
+        gone = live.follow(segments)
+        if gone:
+            raise TidemillError(
+                "TM5023",
+                "a part of the spool of a pushed stream has gone before it was read",
+                got=f"{table}: {', '.join(sorted(gone))}, or what came before",
+                hint="put it back; without it the views over the table cannot go on: DROP them and the table",
+            )
+
+    def ingested(self, table: str) -> IngestedFiles:
+        """The files that Spark streams wrote into a table."""
+        live = self._live[table]
+        assert isinstance(live, IngestedFiles)
+        return live
+
+    def known_files(self, table: str) -> Mapping[str, FileProgress]:
+        """Files of a table that are held in memory: those not read to their end, all segments of a spool."""
+        return self._live[table].known
+
+    def history_paths(self, table: str) -> set[str]:
+        """Segments of a spool that are to be read again."""
+        return {path for (name, _), p in self._history.items() if name == table for path in p.paths}
+
+    # -- Fetch --------------------------------------------------------------------------------------
+
+    def admit(
+        self,
+        epoch_bytes: int,
+        split_bytes: int,
+        tasks: int = 1,
+        small: Collection[str] = (),
+        least: int = 0,
+    ) -> list[Split]:
+        """Splits of the next epoch, every table in turn, within the limits.
+
+        New rows and history take turns when both wait, so that an epoch of few new rows is as short as ever; what
+        appears during an epoch of history waits for no more than that one.
+        ``tasks`` is how many of them are read at a time, so that the splits of a file can be shared out evenly.
+        A table that no view reads is not read either; a view that comes later finds it unread. Static tables come
+        first, in epochs of their own. Tables in ``small`` and others take turns where more than ``least`` bytes wait:
+        joins with small tables need no exchange in an epoch without any of their rows.
+
+        Files that could not be read before are tried again in epochs of their own: when nothing else waits, or when
+        they have waited for long.
+
+        Raises
+        ------
+        UnreadableFilesError
+            For files that may not be read any more: they were listed under other settings, or became links.
+        """
+        live: list[Progress] = [p for t, p in self._live.items() if t in self._used and not p.done]
+        overdue = self._retry_at() < time.time_ns() // 1_000_000 - _OVERDUE
+        for suspects in (True, False) if overdue else (False, True):
+            splits = self._admit(live, Limits(epoch_bytes, None, split_bytes, tasks, suspects), small, least)
+            self._check_within(splits)
+            if splits:
+                return splits
+        return []
+
+    def _check_within(self, splits: Iterable[Split]) -> None:
+        listed = [s for s in splits if self._tables[s.table].listed]
+        outside = [(s, self._within.outside(s.path)) for s in listed if not self._within.has_file(s.path)]
+        if outside:
+            raise UnreadableFilesError(outside)
+
+    def _retry_at(self, told: bool = True) -> float:
+        """When the next file that could not be read may be tried again (ms since 1970)."""
+        found = [p.waits_until(told) for t, p in self._live.items() if t in self._used and isinstance(p, ListedFiles)]
+        found += [p.waits_until() for p in self._history.values()]
+        return min((t for t in found if t is not None), default=math.inf)
+
+    def _admit(self, live: list[Progress], most: Limits, small: Collection[str], least: int) -> list[Split]:
+        """Splits of those whose turn it is, or of others when these have nothing that can be read now."""
+        history: list[Progress] = [p for p in self._history.values() if not p.done]
+        sides = [history, live] if history and (self._history_is_next or not live) else [live, history]
+        static = [p for p in (*history, *live) if self._tables[p.table].static]
+        for side in [static] if static else sides:
+            in_turn = self._in_turn(side, small, least)
+            splits = self._cut(in_turn, most)
+            if not splits and len(in_turn) < len(side):
+                self._turn = None
+                splits = self._cut(side, most)
+            if splits:
+                return splits
+        return []
+
+    def _cut(self, waiting: list[Progress], most: Limits) -> list[Split]:
+        """Splits of each, within the limits of all."""
+        splits: list[Split] = []
+        budget = most.bytes
+        shares: dict[str, int] = {}
+        for number, progress in enumerate(sorted(waiting, key=lambda p: p.remaining)):
+            table = self._tables[progress.table]
+            share = max(1, budget // (len(waiting) - number))
+            if table.keyed:  # both books of one trace stay at the same message
+                share = shares.setdefault(table.path, share)
+            limits = replace(most, bytes=self._most_bytes(table, share), files=most_files(table))
+            late = self.watermark(table.name) if progress.audience is None else None
+            admitted = self._as_listed(progress, progress.admit(limits, late, table.whole, table.compressed))
+            splits += placed(admitted, table) if table.keyed else admitted
+            budget -= sum(s.length for s in admitted)
+        return splits
+
+    def _most_bytes(self, table: Table, share: int) -> int:
+        """How many bytes a table may have of an epoch. What rows have is taken from those read so far."""
+        limits = [share]
+        if (most := table.limit("maxBytesPerTrigger")) is not None:
+            limits.append(most)
+        if (rows := table.limit("maxRowsPerTrigger")) is not None:
+            read, admitted = self.counts(table.name).read, self.totals(table.name).admitted
+            limits.append(max(1, rows * admitted // read if read else rows * _ROW_BYTES))
+        return min(limits)
+
+    def set_aside(self, failures: Iterable[tuple[Split, TidemillError]]) -> dict[tuple[str, int], TidemillError]:
+        """Files of some splits could not be read; they are tried again later, until they are given up.
+
+        Returns
+        -------
+        dict
+            Tables, each with the birth of views, whose history for these cannot be read, and the reason.
+
+        Raises
+        ------
+        TidemillError
+            That of a file which a table must have.
+        """
+        errors = {(s.table, s.audience, s.path): e for s, e in failures}
+        lost: dict[tuple[str, int], TidemillError] = {}
+        for (table, audience, path), error in sorted(errors.items(), key=lambda e: (e[0][0], e[0][2])):
+            live = self._live[table]
+            if not isinstance(live, ListedFiles) or live.policy.must:
+                raise error
+            if audience is not None:
+                if self._history[(table, audience)].failed(path, error, live.policy.attempts):
+                    lost[table, audience] = error
+                continue
+            for other in self._read_together(live):
+                if path in other.known and other.failed(path, error):
+                    self._given_up |= not live.ordered
+                    self._warnings.append(file_warnings.set_aside(other, path, error).message())
+        self._lists.note_changed(self._followed())
+        return lost
+
+    def retry_in(self) -> float | None:
+        """Seconds until a file that could not be read is tried again; None when there is none to wait for."""
+        at = self._retry_at(told=False)
+        return None if at == math.inf else max(0.0, at / 1000 - time.time())
+
+    def _read_together(self, live: ListedFiles) -> list[ListedFiles]:
+        """Tables of which a file is read in the same epoch or not at all: both books of a trace."""
+        table = self._tables[live.table]
+        if not table.keyed:
+            return [live]
+        same = [t.name for t in self._tables.values() if t.keyed and t.path == table.path]
+        return [found for name in same if isinstance(found := self._live[name], ListedFiles)]
+
+    def _in_turn(self, waiting: list[Progress], small: Collection[str], least: int) -> list[Progress]:
+        """Either small tables or others, where both wait with many bytes."""
+        self._turn = None
+        others = {self._tables[p.table].path for p in waiting if p.table not in small}
+        first = [p for p in waiting if p.table in small and self._tables[p.table].path not in others]
+        if not first or len(first) == len(waiting) or sum(p.remaining for p in waiting) <= least:
+            return waiting
+        history = first[0].audience is not None
+        self._turn = history, not self._small_was_last.get(history)
+        return first if self._turn[1] else [p for p in waiting if p not in first]
+
+    def _as_listed(self, progress: Progress, splits: list[Split]) -> list[Split]:
+        """History may end before its file does: what to check against is the file as it was listed last."""
+        if progress.audience is None:
+            return splits
+        paths = list({s.path: None for s in splits})
+        live = self._live[progress.table]
+        found = live.as_listed(paths) if isinstance(live, ListedFiles) else live.known
+        return [replace(s, size=f.size, modified=f.modified, etag=f.etag) for s in splits if (f := found[s.path])]
+
+    def wrong_guesses(self, results: Iterable[SplitResult]) -> dict[Split, bool] | None:
+        """The truth about quotes when a guess was wrong, else None."""
+        starts: dict[tuple[str, int | None, str], bool] = {}
+        found = list(results)
+        for result in found:
+            split = result.split
+            file = self._progress(split).known[split.path]
+            starts[(split.table, split.audience, split.path)] = file.in_quotes
+        return verify_quotes(found, starts)
+
+    def check_budgets(self, results: Sequence[SplitResult]) -> None:
+        """TM4025 when a table would have had more malformed rows than it tolerates, were the epoch sealed."""
+        for table, epoch in sorted(error_budget.counted(results).items()):
+            counts = self.counts(table) + epoch
+            why = self._tables[table].budget.exceeded_by(counts) if epoch.malformed else None
+            if why is not None:
+                example = error_budget.first_example(table, results)
+                raise error_budget.exceeded(table, counts, epoch, why, example)
+
+    def counts(self, table: str) -> RowCounts:
+        """How many rows of a table have been read, and how many of these are malformed."""
+        return self._counts.get(table, RowCounts())
+
+    def apply(self, results: Sequence[SplitResult], epoch: int) -> list[Run]:
+        """Write the positions that changed to the sources' state tables, then move on to them.
+
+        Raises
+        ------
+        TidemillError
+            TM1012 when they cannot be written; no position has moved then.
+        """
+        groups: dict[tuple[str, int | None], list[SplitResult]] = {}
+        for result in results:
+            groups.setdefault((result.split.table, result.split.audience), []).append(result)
+        moves = []
+        for (name, born), found in groups.items():
+            if born is not None:
+                history = self._history[(name, born)]
+                moves.append((history, history.after(found)))
+        tables: list[Part] = []
+        sealings: list[tuple[ListedFiles | SpoolProgress, Sealing]] = []
+        for name, live in self._live.items():
+            admitted = live.after(groups.get((name, None), ()))
+            sealing = live.sealing(admitted) if isinstance(live, SpoolProgress) else live.sealing(admitted, epoch)
+            sealings.append((live, sealing))
+            tables += sealing.tables
+            if isinstance(live, PinnedFiles) and live.appeared:
+                errors = self._tables[name].source().errors
+                late = list(live.appeared.values())
+                tables.append(Part(errors.id, static_tables.late_rows(errors, late), errors.ops))
+        tables += self._lists.sealing(self._followed())
+        notes = self._cleaning.notes(self._tables, self._read_again(), epoch)
+        tables += notes.parts
+        runs = self._store.write(epoch, tables, "list")
+        for progress, changed in moves:
+            progress.move(changed)
+        for live, sealing in sealings:
+            self._take_over(live, sealing)
+        self._cleaning.noted(notes)
+        for name, forgotten in notes.forgotten.items():
+            self._totals[name] = self.totals(name).forgotten(forgotten)
+        for name, counts in error_budget.counted(results).items():
+            self._counts[name] = self.counts(name) + counts
+        for (name, audience), found in groups.items():
+            if audience is None:
+                self._admitted(name, found)
+        self._given_up = False
+        self._lists.sealed(epoch)
+        self._history = {k: p for k, p in self._history.items() if not p.done}
+        if self._turn is not None:
+            self._small_was_last[self._turn[0]] = self._turn[1]
+        if groups:
+            self._history_is_next = any(audience is None for _, audience in groups)
+        return runs
+
+    def _take_over(self, live: ListedFiles | SpoolProgress, sealing: Sealing) -> None:
+        for file in sealing.before:
+            for (table, _), history in self._history.items():
+                if table == live.table:
+                    history.keep(file)
+        live.sealed(sealing)
+        if sealing.finished:
+            forgets = isinstance(live, ListedFiles) and live.policy.forgets
+            totals = self.totals(live.table)
+            self._totals[live.table] = totals.sealed(sealing.finished, sealing.before, forgets)
+
+    def _admitted(self, table: str, results: Iterable[SplitResult]) -> None:
+        totals = self.totals(table)
+        found = list(results)
+        times = [t for t in (totals.latest, *(r.latest for r in found)) if t is not None]
+        admitted = totals.admitted + sum(r.bytes for r in found)
+        self._totals[table] = replace(totals, admitted=admitted, latest=max(times, default=None))
+
+    # -- cleaning -----------------------------------------------------------------------------------
+
+    def clean(self, durable: int) -> None:
+        """Clean, beside the epochs, what their tables say of files that were read by epochs up to ``durable``."""
+        self._cleaning.proceed(self._tables, self._live, self._read_again(), durable)
+
+    def finish_cleaning(self, durable: int | None) -> None:
+        """Clean for some seconds more, and no longer; not at all without ``durable``."""
+        self._cleaning.finish(self._tables, self._live, self._read_again(), durable)
+
+    def _read_again(self) -> set[str]:
+        """Tables of which views wait for history."""
+        return {table for table, _ in self._history}
+
+    def watermark(self, table: str) -> int | None:
+        """Rows of a table that come from now on are late when their event time is before this (microseconds)."""
+        declared, latest = self._tables[table].watermark, self.totals(table).latest
+        return None if declared is None or latest is None else max(latest - declared.delay, _LEAST_TIME)
+
+    def history_remaining(self) -> dict[int, int]:
+        """Bytes of history that views born at an epoch still wait for."""
+        remaining: dict[int, int] = {}
+        for (_, born), progress in self._history.items():
+            remaining[born] = remaining.get(born, 0) + progress.remaining
+        return remaining
+
+    def waiting(self) -> dict[str, tuple[int, int]]:
+        """Files and bytes that are listed and not read yet, of each table that has any."""
+        return {t: (len(p.waiting), p.remaining) for t, p in self._live.items() if not p.done}
+
+    def remaining(self) -> int:
+        """Bytes waiting in all tables and histories, as far as they have been listed."""
+        return sum(p.remaining for p in (*self._live.values(), *self._history.values()))
+
+    def state_tables(self) -> dict[str, StateTable]:
+        """State tables of the sources, and of their errors."""
+        return {t.id: t for table in self._tables.values() for t in source_tables(table)}
+
+    def to_json(self) -> dict[str, Any]:
+        """As stored in a manifest: what is not in state tables.
+
+        Places in histories, files of static tables as they were first listed, rows read and malformed, totals, and
+        when places were listed whole of which notifications tell.
+        """
+        pinned = {t: p.pinned.values() for t, p in self._live.items() if isinstance(p, PinnedFiles) and p.pinned}
+        return {
+            "history": [p.to_json() for p in self._history.values()],
+            "static": {table: [f.to_json() for f in files] for table, files in pinned.items()},
+            "counts": self.counts_to_json(),
+            "listed": self._lists.to_json(),
+            "totals": {table: list(vars(t).values()) for table, t in self._totals.items()},
+        }
+
+    def counts_to_json(self) -> dict[str, list[int]]:
+        """Rows read and malformed of each table."""
+        return {table: [counts.read, counts.malformed] for table, counts in self._counts.items()}
+
+    def _progress(self, split: Split) -> Progress:
+        if split.audience is None:
+            return self._live[split.table]
+        return self._history[(split.table, split.audience)]

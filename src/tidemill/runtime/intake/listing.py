@@ -1,0 +1,276 @@
+"""List: looks for new files in one place, for all tables that read it."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tidemill.errors import TidemillError
+from tidemill.runtime.files.listed_files import ROOM, ListedFiles
+from tidemill.sources.allowed_paths import Within
+from tidemill.sources.file_info import FileInfo
+from tidemill.sources.files import file_info, file_names
+from tidemill.sources.location import Place
+from tidemill.sources.notifications import Created
+from tidemill.sources.object_listing import PAGE_KEYS, Cursor, ObjectListing
+
+_LONGEST_PAUSE = 60.0
+_QUESTIONS = 16
+"""How many objects a store is asked for at a time."""
+
+
+class PlaceList:
+    """List of one place. A pass goes on while the tables have room, and waits where it is when they have none.
+
+    What a listing found stays in the order of names, so that the tables of one place have the same files at any time.
+
+    Parameters
+    ----------
+    place : Place
+    tables : sequence of ListedFiles
+    cursors : mapping
+        How far the place had been listed, of an object store.
+    whole_at : float, optional
+        When the last whole listing of a place with notifications began (seconds since 1970), if there was one.
+    within : Within, optional
+        What may be listed; links may lead elsewhere.
+
+    Attributes
+    ----------
+    whole_every : float
+        Seconds after which such a place is listed again.
+    said : list of str
+        What is to be said of single files; for who warns.
+    """
+
+    def __init__(
+        self,
+        place: Place,
+        tables: Sequence[ListedFiles],
+        cursors: Mapping[str, Cursor],
+        whole_at: float | None = None,
+        within: Within | None = None,
+    ) -> None:
+        self.place = place
+        self._within = within or Within()
+        self.tables = tables
+        self.whole_at, self.whole_every = whole_at, 0.0
+        self._begun_at = 0.0
+        self._asked: dict[str, int] = {}
+        self._unwanted: set[str] = set()
+        self.said: list[str] = []
+        self._there = True
+        self._seen = bool(cursors)
+        self._objects: ObjectListing | None = None
+        if place.objects:
+            self._objects = ObjectListing(place.pattern, place.connection, place.filters.recursive, cursors)
+        self._pass: Iterator[list[FileInfo]] | None = None
+        self._whole = False
+        self._ended_at = -1e9
+        self._has_ended = whole_at is not None or bool(cursors)
+        self._pause = 0.0
+
+    @property
+    def cursors(self) -> Mapping[str, Cursor]:
+        """How far the place has been listed; empty for directories."""
+        return {} if self._objects is None else self._objects.cursors
+
+    @property
+    def under_way(self) -> bool:
+        """Whether a pass waits for room."""
+        return self._pass is not None
+
+    def proceed(self, seconds: float) -> str | None:
+        """Go on with a pass; begin one when nothing waits, or the last one is ``seconds`` old.
+
+        Where notifications tell of new files, a pass lists everything, and begins when its time has come.
+
+        Returns
+        -------
+        str or None
+            What is to be said of a store that could not be listed and will be asked again.
+
+        Raises
+        ------
+        TidemillError
+            As listing the place, when it has never been listed: an error of whoever wrote its path.
+        """
+        if self._pass is None:
+            age = time.monotonic() - self._ended_at
+            if age < self._pause or not self._due(age >= seconds):
+                return None
+            self.begin(whole=self.place.queue is not None)
+        try:
+            self.go_on()
+        except TidemillError as error:
+            self._pass, self._ended_at = None, time.monotonic()
+            if not self._has_ended or not error.number.startswith("TM5"):
+                raise
+            self._pause = min(max(2 * self._pause, 1.0), _LONGEST_PAUSE)
+            return error.message()
+        return None
+
+    def _due(self, old: bool) -> bool:
+        if self.place.queue is None:
+            return old or all(t.done for t in self.tables)
+        return self.whole_at is None or not 0 <= time.time() - self.whole_at < self.whole_every
+
+    def list_all(self) -> None:
+        """Begin anew and take all that is there now, as far as there is room. Errors as listing the place."""
+        self.begin(whole=True)
+        try:
+            self.go_on()
+        except BaseException:
+            self._pass = None
+            raise
+
+    def begin(self, whole: bool) -> None:
+        """Begin a pass."""
+        self._whole, self._begun_at = whole, time.time()
+        for table in self.tables:
+            table.begin_listing()
+        if self._objects is not None:
+            self._pass = self._objects.pages(whole)
+        else:
+            self._pass = self._local() if self.place.local else self.place.pages()
+
+    def go_on(self) -> None:
+        """Take pages while all tables have room. Errors as listing the place."""
+        while self._pass is not None and all(t.room > 0 for t in self.tables):
+            page = next(self._pass, None)
+            if page is None:
+                self._end()
+                return
+            self._seen |= bool(page)
+            wanted = [f for f in page if self._wants(f)]
+            new = max(t.discover(t.with_whole_lines(wanted)) for t in self.tables)
+            if self._objects is not None:
+                self._objects.found_new(new)
+
+    def _wants(self, info: FileInfo) -> bool:
+        """Whether a file is wanted; of one that no codec reads, or that lies elsewhere, it is said, once."""
+        try:
+            if not self.place.wants(info):
+                return False
+            if not self._within.has_file(info.path):
+                raise self._within.outside(f"{info.path}, which is {os.path.realpath(info.path)}")
+            return True
+        except TidemillError as error:
+            if info.path not in self._unwanted and len(self._unwanted) < ROOM:
+                self._unwanted.add(info.path)
+                self.said.append(error.message())
+            return False
+
+    def _is_text(self, name: str) -> bool:
+        """Whether the name of a file is UTF-8; of another it is said, once."""
+        if name.isascii() or name.encode(errors="replace").decode() == name:
+            return True
+        if name not in self._unwanted and len(self._unwanted) < ROOM:
+            self._unwanted.add(name)
+            shown = os.fsencode(name)
+            error = TidemillError(
+                "TM5044", "the name of a file is not UTF-8", got=repr(shown), hint="rename it; others go on without it"
+            )
+            self.said.append(error.message())
+        return False
+
+    def _check_there(self) -> None:
+        """Say once that the directory of a glob does not exist. TM5001 with failOnMissing.
+
+        A store is not asked once there was an object.
+        """
+        missing = None if self.place.objects and self._seen else self.place.missing()
+        if missing is not None and self.place.filters.fail_on_missing:
+            raise missing
+        if missing is not None and self._there:
+            self.said.append(missing.message())
+        self._there = missing is None
+
+    def _end(self) -> None:
+        self._check_there()
+        if self._objects is None or self._whole:
+            for table in self.tables:
+                table.end_listing()
+        if self._whole:
+            self.whole_at = self._begun_at
+        self._pass, self._ended_at, self._has_ended, self._pause = None, time.monotonic(), True, 0.0
+
+    # -- notifications ------------------------------------------------------------------------------
+
+    def notified(self, told: Mapping[str, Created]) -> dict[str, TidemillError]:
+        """Take over what notifications say of objects, as if they were listed.
+
+        They may be old, in any order, or leave something out. So the store is asked for objects of which not enough is
+        said, or that are known as something else, and for all where times count: they are not those of listings.
+
+        Returns
+        -------
+        dict
+            TM5001 for objects that are not there, TM5030 to TM5036 for those that could not be asked for, TM5006 for
+            those that cannot be read.
+        """
+        infos = {p: i for p, c in told.items() if (i := c.info(p)) is not None and not self.place.filters.timed}
+        doubtful = {p for table in self.tables for p in table.known_otherwise(infos.values())}
+        sure = [i for p, i in infos.items() if p not in doubtful]
+        asked = self._ask([p for p in told if p in doubtful or p not in infos])
+        found = sure + [a for a in asked.values() if isinstance(a, FileInfo)]
+        failed = {p: a for p, a in asked.items() if isinstance(a, TidemillError)}
+        return failed | self._discover(found)
+
+    def look_again(self) -> None:
+        """Ask the store for files that are not what was listed: nothing else may tell what they are now."""
+        suspects = {p: n for table in self.tables for p, n in table.not_as_listed().items()}
+        found = self._ask([p for p, tried in suspects.items() if self._asked.get(p) != tried])
+        self._asked = suspects
+        self._discover([a for a in found.values() if isinstance(a, FileInfo)])
+
+    def knows_unsealed(self, paths: Iterable[str]) -> bool:
+        """Whether a table knows something of any of some files that is in no version yet."""
+        names = list(paths)
+        return any(table.unsealed(names) for table in self.tables)
+
+    def _discover(self, infos: Iterable[FileInfo]) -> dict[str, TidemillError]:
+        wanted, failed = [], {}
+        for info in sorted(infos, key=lambda i: i.path):
+            try:
+                if self.place.wants(info):
+                    wanted.append(info)
+            except TidemillError as error:
+                failed[info.path] = error
+        for table in self.tables:
+            table.discover(wanted)
+        return failed
+
+    def _ask(self, paths: Sequence[str]) -> dict[str, FileInfo | TidemillError]:
+        """Objects as they are now, several at a time."""
+        if not paths:
+            return {}
+        with ThreadPoolExecutor(min(_QUESTIONS, len(paths))) as pool:
+            return dict(zip(paths, pool.map(self._now, paths), strict=True))
+
+    def _now(self, path: str) -> FileInfo | TidemillError:
+        try:
+            return self.place.now(path)
+        except TidemillError as error:
+            return error
+
+    def _local(self) -> Iterator[list[FileInfo]]:
+        """Files of a directory or glob whose names are not known, by name, and of all if tables mind changes."""
+        found: list[pa.Array] = []
+        for names in file_names(self.place.pattern, self.place.filters.recursive):
+            wanted = [n for n in names if self.place.filters.wants_name(n) and self._is_text(n)]
+            unknown = {n for table in self.tables for n in table.unknown(wanted)}
+            if unknown:
+                found.append(pa.array(sorted(unknown), pa.large_string()))
+        if not found:
+            return
+        names_ = pc.unique(pa.chunked_array(found)) if len(found) > 1 else found[0]
+        ordered = names_.take(pc.sort_indices(names_)) if len(found) > 1 else names_
+        for start in range(0, len(ordered), PAGE_KEYS):
+            infos = (file_info(name) for name in ordered[start : start + PAGE_KEYS].to_pylist())
+            yield [info for info in infos if info is not None]

@@ -1,0 +1,216 @@
+"""List of all places: passes over each, the queues that tell of new files, and what of both is kept with a version."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from tidemill.objectstore.queue_options import Queue
+from tidemill.runtime.files import file_warnings
+from tidemill.runtime.files.file_progress import cursor_rows, cursor_table
+from tidemill.runtime.files.listed_files import ListedFiles
+from tidemill.runtime.intake.listing import PlaceList
+from tidemill.runtime.intake.queue_listener import QueueListener
+from tidemill.runtime.tables.table import Table
+from tidemill.sources.allowed_paths import Within
+from tidemill.sources.location import Place
+from tidemill.sources.object_listing import Cursor
+from tidemill.state.runs.sst import Part
+
+Followed = Sequence[tuple[Table, ListedFiles]]
+"""Tables whose files are listed, with what is known of these."""
+
+
+class Lists:
+    """Looks for the files of all tables. A place and a queue are asked once for all tables that they are of.
+
+    Parameters
+    ----------
+    kept : mapping
+        What :meth:`to_json` gave with the newest sealed version.
+    within : Within
+        What may be listed.
+    """
+
+    def __init__(self, kept: Mapping[str, Sequence[Any]], within: Within) -> None:
+        self._within = within
+        self._places: dict[Place, PlaceList] = {}
+        self._queues: dict[Queue, QueueListener] = {}
+        self._cursors: dict[str, dict[str, Cursor]] = {}
+        self._moved: dict[str, dict[str, Cursor]] = {}
+        self._whole: dict[str, tuple[str, float]] = {t: (str(q), float(at)) for t, (q, at) in kept.items()}
+        self._to_hear: set[Queue] = set()
+        self._warnings: list[str] = []
+
+    def copy(self) -> Lists:
+        """The same, to return to when a statement fails."""
+        copied = copy.copy(self)
+        copied._places, copied._cursors, copied._whole = dict(self._places), dict(self._cursors), dict(self._whole)
+        return copied
+
+    def follow(self, table: str, cursors: Mapping[str, Cursor]) -> None:
+        """Begin with a table that has been listed as far as the cursors say."""
+        self._cursors[table] = dict(cursors)
+
+    def drop(self, table: str) -> None:
+        """Forget a table."""
+        self._cursors.pop(table, None)
+        self._whole.pop(table, None)
+        self._places = {p: found for p, found in self._places.items() if all(t.table != table for t in found.tables)}
+
+    def warnings(self) -> list[str]:
+        """What is to be said since the last call; each thing once."""
+        said, self._warnings = self._warnings, []
+        for lister in self._places.values():
+            said += lister.said
+            lister.said = []
+        return said
+
+    def proceed(self, followed: Followed, seconds: float, epoch: int, durable: int) -> None:
+        """Look for new files, not more often than every ``seconds`` while known ones wait.
+
+        Parameters
+        ----------
+        epoch, durable : int
+            The newest sealed one, and the newest that cannot be lost.
+
+        Raises
+        ------
+        TidemillError
+            As listing a place for the first time; later that is a warning. TM5075 without the client of queues.
+        """
+        for lister in self._listers(followed):
+            said = lister.proceed(seconds)
+            if said is not None:
+                self._warnings.append(said)
+        for listener, places in self._heard():
+            self._warnings += listener.hear(places, epoch, durable)
+            for place in places:
+                place.look_again()
+        self.note_changed(followed)
+
+    def list_all(self, followed: Followed, epoch: int) -> None:
+        """Look for all that is there now, as far as there is room; the rest follows with :meth:`go_on`."""
+        for lister in self._listers(followed):
+            lister.list_all()
+        self._to_hear = {place.queue for place in self._places if place.queue is not None}
+        self.go_on(epoch)
+        self.note_changed(followed)
+
+    def go_on(self, epoch: int) -> None:
+        """Go on with what was begun and waited for room; a queue is heard when all its places are listed."""
+        for lister in self._places.values():
+            lister.go_on()
+        for listener, places in self._heard():
+            queue = places[0].place.queue
+            if queue in self._to_hear and not any(p.under_way for p in places):
+                self._to_hear.discard(queue)
+                self._warnings += listener.hear_all(places, epoch)
+            for place in places:
+                place.look_again()
+
+    def _listers(self, followed: Followed) -> list[PlaceList]:
+        """One for each place. When a table has come to a place it is listed from the beginning.
+
+        A place of no table in use is not listed. Its messages may go meanwhile, so it is listed whole when it returns.
+        """
+        of_place: dict[Place, list[tuple[Table, ListedFiles]]] = {}
+        for table, live in followed:
+            of_place.setdefault(table.place, []).append((table, live))
+        kept = self._places
+        self._places = {}
+        for place, found in of_place.items():
+            tables = [live for _, live in found]
+            if place in kept and kept[place].tables == tables:
+                self._places[place] = kept[place]
+            else:
+                self._places[place] = self._lister(place, found)
+            self._places[place].whole_every = min(table.backfill_seconds for table, _ in found)
+        for place in kept.keys() - self._places.keys():
+            for live in kept[place].tables:
+                self._whole.pop(live.table, None)
+        return list(self._places.values())
+
+    def _lister(self, place: Place, found: Followed) -> PlaceList:
+        known = [self._cursors.get(t.name, {}) for t, _ in found]
+        cursors = known[0] if all(c == known[0] for c in known) else {}
+        tables = [live for _, live in found]
+        if place.queue is None:
+            return PlaceList(place, tables, cursors, within=self._within)
+        whole = [self._whole.get(t.name, ("", 0.0)) for t, _ in found]
+        whole_at = min(at for _, at in whole) if all(url == place.queue.url for url, _ in whole) else None
+        return PlaceList(place, tables, cursors, whole_at, self._within)
+
+    def _heard(self) -> list[tuple[QueueListener, list[PlaceList]]]:
+        """Queues, each with all places that it may tell of."""
+        places: dict[Queue, list[PlaceList]] = {}
+        for place, lister in self._places.items():
+            if place.queue is not None:
+                places.setdefault(place.queue, []).append(lister)
+        for queue in self._queues.keys() - places.keys():
+            self._queues.pop(queue).close()
+        for queue in places.keys() - self._queues.keys():
+            self._queues[queue] = QueueListener(queue)
+        return [(self._queues[queue], found) for queue, found in places.items()]
+
+    def note_changed(self, followed: Iterable[tuple[Table, ListedFiles]]) -> None:
+        """Tell of files that changed or went. Of those that a queue told of too early it will tell again."""
+        found = list(followed)
+        gone = {p for _, live in found for p in live.told_gone}
+        waited = {p for listener in self._queues.values() for p in listener.gone(gone)} if gone else set()
+        for table, live in found:
+            if live.told_changed:
+                self._warnings.append(file_warnings.changed_later(live).message())
+                live.told_changed = []
+            lost = [p for p in live.told_gone if p not in waited]
+            if lost:
+                self._warnings.append(file_warnings.gone(table.name, lost).message())
+            live.told_gone = []
+
+    # -- versions -----------------------------------------------------------------------------------
+
+    @property
+    def must_note(self) -> bool:
+        """Whether an epoch is needed so that messages may be deleted, even if it admits nothing."""
+        return any(listener.unsealed for listener in self._queues.values())
+
+    def sealing(self, followed: Followed) -> list[Part]:
+        """How far object stores have been listed, where that has changed since it was written; nothing is changed."""
+        tables = {live.table: table for table, live in followed}
+        parts, self._moved = [], {}
+        for lister in self._places.values():
+            for live in lister.tables:
+                if live.table not in tables:
+                    continue
+                known = self._cursors.get(live.table, {})
+                state = cursor_table(tables[live.table].uid)
+                moved = [(p, c, 0 if p in known else 1) for p, c in lister.cursors.items() if known.get(p) != c]
+                if moved:
+                    parts.append(Part(state.id, cursor_rows(state, moved), state.ops))
+                    self._moved[live.table] = dict(lister.cursors)
+        return parts
+
+    def sealed(self, epoch: int) -> None:
+        """All that has been found is in this epoch, and what :meth:`sealing` gave is written."""
+        self._cursors |= self._moved
+        self._moved = {}
+        for listener in self._queues.values():
+            listener.sealed(epoch)
+        for place, lister in self._places.items():
+            for live in lister.tables:
+                if place.queue is None:
+                    self._whole.pop(live.table, None)
+                elif lister.whole_at is not None:
+                    self._whole[live.table] = (place.queue.url, lister.whole_at)
+
+    def close(self, durable: int) -> None:
+        """Delete messages of what the durable epoch has, and give others back."""
+        for listener in self._queues.values():
+            listener.durable(durable)
+            listener.close()
+        self._queues = {}
+
+    def to_json(self) -> dict[str, list[Any]]:
+        """When places with notifications were listed whole, by table, as of the newest sealed version."""
+        return {table: list(whole) for table, whole in self._whole.items()}

@@ -1,0 +1,447 @@
+"""Views at a sealed epoch, read from state files without Spark."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from tidemill.errors import TidemillError
+from tidemill.plan.lowering.assemble import Assembler
+from tidemill.runtime.catalog.catalog import Catalog, View
+from tidemill.runtime.durability.sealed_tables import SealedTables
+from tidemill.runtime.files.file_progress import FileProgress
+from tidemill.runtime.read.file_status import FILES_SCHEMA, file_parts, unreadable
+from tidemill.runtime.sockets.socket_status import read_status
+from tidemill.runtime.tables.table import ERRORS_SUFFIX, FILES_SUFFIX, STATUS_SUFFIX, Table
+from tidemill.schema import WEIGHT, Field, Schema, type_to_ddl
+from tidemill.state.keys.keys import KeyColumn, decode, encode
+from tidemill.state.merge.merge import MergeOp, Rows, consolidate, merge
+from tidemill.state.store.store import RunStore, default_buffer
+from tidemill.state.versions.lease import Lease
+from tidemill.state.versions.manifest import ManifestLog, no_root
+from tidemill.state.versions.objects import Objects
+from tidemill.state.versions.version import Run, Version
+from tidemill.task.changed_groups import changed_groups
+from tidemill.task.changed_rows import changed_rows
+from tidemill.task.operators.calculate import calculate
+from tidemill.task.program import ReadPlan
+from tidemill.task.read_view import empty_rows, finish_rows, read_view, reader_of, view_parts, zero_row
+from tidemill.task.streams import Delta
+
+_PART_ROWS = 1 << 16
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """A sealed version with its catalog. Immutable; reading it needs no lock and stops nobody.
+
+    ``filling`` are views whose history is still being read, with the bytes that remain; ``counts`` how many rows of
+    a table have been read, and how many of these are malformed. ``streams`` gives what the connections of a table do
+    now, where a mill runs in this process. ``lease`` keeps the files of a root that another process writes.
+    """
+
+    store: RunStore
+    version: Version
+    catalog: Catalog
+    filling: Mapping[str, int]
+    counts: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    streams: Callable[[str], pa.Table] | None = None
+    lease: Lease | None = None
+
+    @staticmethod
+    def open(root: str | os.PathLike[str]) -> Snapshot:
+        """The newest durable version of a root, with or without a mill running on it.
+
+        Raises
+        ------
+        TidemillError
+            TM1001 when there is no root, TM1002 when a newer version wrote it, TM1004 when it is damaged.
+        """
+        objects = Objects(root)
+        lease = Lease(objects.directory)
+        manifest = ManifestLog(objects, create=False).latest()
+        if manifest is None:
+            raise no_root(objects)
+        store = RunStore(objects, default_buffer(objects))
+        return replace(from_manifest(store, manifest.version, manifest.catalog), lease=lease)
+
+    def plan(self, name: str, epoch: int | None = None) -> ReadPlan:
+        """How a view, or the errors of a table, are read at an epoch.
+
+        TM2012 when there is no such view, TM2036 for a table.
+        """
+        table = self.catalog.tables.get(name.removesuffix(ERRORS_SUFFIX))
+        if table is not None and name.endswith(ERRORS_SUFFIX):
+            return table.errors_plan()
+        if name not in self.catalog.views and name not in self.catalog.readable_tables():
+            if table is not None:
+                raise self.catalog.only_read_through_views(name)
+            raise self.catalog.unknown(name, "view")
+        views = self.catalog.views if epoch is None else self.catalog.views_at(epoch)
+        sources = {t.name: t.source() for t in self.catalog.tables.values()}
+        return Assembler([v.definition() for v in views.values()], sources).read_plan(name)
+
+    def stream_names(self) -> dict[str, str]:
+        """What the connections of pushed streams are read as, and their tables."""
+        return {t.name + STATUS_SUFFIX: t.name for t in self.catalog.tables.values() if t.pushed}
+
+    def file_names(self) -> dict[str, Table]:
+        """What the files of tables are read as."""
+        return {t.name + FILES_SUFFIX: t for t in self.catalog.tables.values() if t.listed}
+
+    def unreadable_files(self) -> dict[str, list[FileProgress]]:
+        """Files that could not be read, by table; tables without any are left out."""
+        sealed = SealedTables(self.store, self.version)
+        found = {t.name: unreadable(t, sealed.reader) for t in self.file_names().values()}
+        return {name: files for name, files in found.items() if files}
+
+    def _files(self, table: Table, epoch: int | None) -> pa.Table:
+        found = []
+        for plan, shaped in file_parts(table):
+            opened = [self.store.open(r) for r in self.runs(plan, epoch)]
+            found.append(shaped(to_table(plan, read_view(plan, reader_of(plan.table, opened), single_row=False))))
+        return pa.concat_tables(found)
+
+    def connections(self, name: str) -> pa.Table:
+        """What the connections of a pushed stream are doing; ``name`` is one of :meth:`stream_names`.
+
+        It is that of now where the mill runs in this process, else of about a second ago.
+        """
+        table = self.stream_names()[name]
+        directory = self.store.objects.directory
+        if self.streams is None and directory is not None:
+            return read_status(directory, self.catalog.tables[table])
+        assert self.streams is not None, "only a root in a directory has pushed streams"
+        return self.streams(table)
+
+    def view_at(self, name: str, epoch: int | None) -> View | None:
+        """The view that a name stood for at an epoch; None for the errors of a table."""
+        views = self.catalog.views if epoch is None else self.catalog.views_at(epoch)
+        return views.get(name)
+
+    def readable_at(self, name: str, epoch: int) -> bool:
+        """Whether a view can be read at an epoch."""
+        try:
+            self.check_readable(name, epoch)
+        except TidemillError:
+            return False
+        return self.first_epoch(name) <= epoch
+
+    def readable(self, name: str) -> bool:
+        """Whether there is a view, a table that can be read, or an errors table, of this name."""
+        return (
+            name in self.catalog.views
+            or name in self.stream_names()
+            or name in self.file_names()
+            or name in self.catalog.readable_tables()
+            or (name.endswith(ERRORS_SUFFIX) and name.removesuffix(ERRORS_SUFFIX) in self.catalog.tables)
+        )
+
+    def status(self) -> list[tuple[str, str, int, str]]:
+        """For each view its name, status (``fresh``, ``filling``, ``failing``, ``failed``), birth epoch and detail."""
+        rows = []
+        for view in self.catalog.views.values():
+            status, detail = "fresh", ""
+            if view.failure is not None:
+                status, detail = "failed", f"epoch {view.failed_at}: {view.failure}"
+            elif (failing := self.catalog.in_error(view.name)) is not None and view.name not in self.filling:
+                status, detail = "failing", f"since epoch {failing[0]}: {failing[1]}"
+            elif view.name in self.filling:
+                status, detail = "filling", f"{self.filling[view.name]} bytes remain"
+            replacement = self.catalog.pending.get(view.name)
+            if replacement is not None:
+                remaining = self.filling.get(replacement.name, 0)
+                detail += f"{'; ' if detail else ''}is being replaced, {remaining} bytes remain"
+            elif view.refused is not None:
+                detail += f"{'; ' if detail else ''}{view.refused}"
+            rows.append((view.name, status, view.born, detail))
+        return rows
+
+    def show(self, kind: str) -> pa.Table:
+        """What SHOW TABLES (``tables``) and SHOW VIEWS (``views``) answer."""
+        text, number = pa.string(), pa.int64()
+        if kind == "tables":
+            columns = [("name", text), ("format", text), ("path", text), ("rows_read", number), ("malformed", number)]
+            schema = pa.schema(columns)
+            found = [(t.name, t.format, t.path, *self.counts.get(t.name, (0, 0))) for t in self.catalog.tables.values()]
+            return pa.Table.from_pylist([dict(zip(schema.names, row, strict=True)) for row in found], schema)
+        schema = pa.schema([("name", text), ("status", text), ("born", number), ("detail", text)])
+        return pa.Table.from_pylist([dict(zip(schema.names, row, strict=True)) for row in self.status()], schema)
+
+    def describe(self, name: str) -> pa.Table:
+        """What DESCRIBE answers: the columns of whatever can be named in a query, their types and whether they may be
+        NULL. TM2012 when there is nothing of this name.
+        """
+        if name in self.stream_names():
+            schema = Schema(tuple(Field(f.name, f.type, f.nullable) for f in self.connections(name).schema))
+        elif name in self.file_names():
+            schema = FILES_SCHEMA
+        elif self.readable(name) and name not in self.catalog.views and name not in self.catalog.tables:
+            schema = self.schema(name)
+        else:
+            schema, _ = self.catalog.described(name)
+        names = [f.name for f in schema], [type_to_ddl(f.type) for f in schema], [f.nullable for f in schema]
+        return pa.table(dict(zip(("col_name", "data_type", "nullable"), names, strict=True)))
+
+    def schema(self, name: str) -> Schema:
+        """Columns of a view."""
+        return self.plan(name).schema
+
+    def runs(self, plan: ReadPlan, epoch: int | None = None) -> tuple[Run, ...]:
+        """The runs behind a view at an epoch."""
+        return self.version.runs(plan.table.id, epoch)
+
+    def read(self, name: str, epoch: int | None = None) -> pa.Table:
+        """All rows of a view.
+
+        Parameters
+        ----------
+        epoch : int, optional
+            A sealed epoch that is still remembered; the newest by default.
+
+        Returns
+        -------
+        pyarrow.Table
+            Columns as :meth:`schema`, duplicates repeated, no particular order. All of it is in memory, each column
+            in one chunk unless the view has more than 2 GiB.
+
+        Raises
+        ------
+        TidemillError
+            TM2012 no such view, TM1030 still being filled, TM1031 epoch not available.
+        """
+        table = pa.concat_tables(self.read_parts(name, epoch))
+        return table.combine_chunks() if table.nbytes < 1 << 31 else table
+
+    def read_parts(self, name: str, epoch: int | None = None) -> Iterator[pa.Table]:
+        """As :meth:`read`, in tables of at most 65,536 rows that are made when they are asked for; at least one."""
+        if name in self.stream_names():
+            return iter((self.connections(name),))
+        self.check_readable(name, epoch)
+        if name in self.file_names():
+            return iter((self._files(self.file_names()[name], epoch),))
+        return self._parts(self.plan(name, epoch), epoch)
+
+    def _parts(self, plan: ReadPlan, epoch: int | None) -> Iterator[pa.Table]:
+        reader = reader_of(plan.table, [self.store.open(r) for r in self.runs(plan, epoch)])
+        some = False
+        for delta in view_parts(plan, reader, single_row=plan.single):
+            for table in tables_of(plan, delta, _PART_ROWS):
+                some = True
+                yield table
+        if not some:
+            yield _arrow(plan).empty_table()
+
+    def changes(self, name: str, epoch: int) -> pa.Table:
+        """What one epoch changed in a view.
+
+        Returns
+        -------
+        pyarrow.Table
+            Columns as :meth:`schema`, then int64 ``__weight``: added to the rows of the epoch before, they
+            give the rows of this epoch. Each row occurs once, with its net weight.
+
+        Raises
+        ------
+        TidemillError
+            As :meth:`read`; TM1031 also when the epoch before is no longer remembered; TM1035 when the view was
+            replaced by one of other columns at this epoch.
+        """
+        tables = self.change_tables(name, epoch)
+        if len(tables) > 1:
+            raise TidemillError(
+                "TM1035",
+                "the columns of this view changed at this epoch",
+                got=f"{name}, epoch {epoch}",
+                hint="change_tables() gives the rows that went and those that came",
+            )
+        return tables[0] if tables else _empty(self.plan(name, epoch))
+
+    def change_tables(self, name: str, epoch: int) -> list[pa.Table]:
+        """As :meth:`changes`: one table, none when nothing changed, two when the columns did: old rows out, new in.
+
+        Of epochs at which rows made the view fail there is nothing, once these have gone: the first epoch after them
+        has all changes since the last one before.
+        """
+        if epoch > 0 and self.catalog.in_error(name) is None:
+            if self.catalog.in_error(name, epoch) is not None:
+                return []
+            before = epoch - 1
+            while before >= 0 and (error := self.catalog.in_error(name, before)) is not None:
+                before = error[0] - 1
+            if before < epoch - 1:
+                return self._exchanged(name, epoch, before)
+        self.check_readable(name, epoch)
+        if epoch > 0:
+            self.check_readable(name, epoch - 1)
+            if self.view_at(name, epoch) != self.view_at(name, epoch - 1):
+                return self._exchanged(name, epoch, epoch - 1)
+        found = self._changes(name, epoch)
+        return [found] if found.num_rows else []
+
+    def _exchanged(self, name: str, epoch: int, before: int) -> list[pa.Table]:
+        """The difference between what a name stands for at an epoch and at one before: nothing before its first."""
+        new = _with_weight(self.read(name, epoch), 1)
+        if before < self.first_epoch(name) and self.version.horizon <= before:
+            return [new] if new.num_rows else []
+        old = _with_weight(self.read(name, before), -1)
+        if old.schema != new.schema:
+            return [_net(t) for t in (old, new) if t.num_rows]
+        found = _net(pa.concat_tables([old, new]))
+        return [found] if found.num_rows else []
+
+    def _changes(self, name: str, epoch: int) -> pa.Table:
+        plan = self.plan(name, epoch)
+        changed = [self.store.open(r) for r in self.version.changes(plan.table.id, epoch)]
+        if plan.layout is None and not plan.table.is_multiset:
+            before = [self.store.open(r) for r in self.runs(plan, epoch - 1)] if epoch else []
+            return _weighted(plan, changed_rows(plan, before, changed))
+        if plan.layout is None:
+            found = _weighted(plan, finish_rows(plan, _merged(plan, changed, drop_zero=True)))
+            return _net(found) if len(plan.schema) < len(plan.table.key) else found
+        before = [self.store.open(r) for r in self.runs(plan, epoch - 1)]
+        if not changed:
+            return _weighted(plan, finish_rows(plan, _merged(plan, [], drop_zero=True)))
+        rows = _merged(plan, changed, drop_zero=False)
+        if plan.single and not before:
+            before = [zero_row(plan.table)]  # what a reader saw before there was any state
+        delta = changed_groups(
+            plan.table, plan.layout, plan.input_types, reader_of(plan.table, before), rows, single=plan.single
+        )
+        for step in plan.steps:
+            delta = calculate(step, delta)
+        return _net(_weighted(plan, delta))
+
+    def first_epoch(self, name: str) -> int:
+        """The oldest epoch from which on a view can be read."""
+        view = self.catalog.views.get(name)
+        if view is None:
+            born = self.catalog.tables[name].born if name in self.catalog.tables else 0
+            return max(self.version.horizon, born)
+        since = view.born if view.whole_since is None else view.whole_since
+        for former in reversed(self.catalog.former):
+            if former.view.name == name and former.view.whole_since is not None and former.view.failure is None:
+                since = former.view.whole_since
+            elif former.view.name == name:
+                break
+        first = max(self.version.horizon, since)
+        while first < self.version.epoch and self.catalog.in_error(name, first) is not None:
+            first += 1
+        return first
+
+    def check_readable(self, name: str, epoch: int | None) -> None:
+        """TM1030 to TM1033, or TM1039, when a view cannot be read at an epoch."""
+        view = self.view_at(name, epoch)
+        if view is not None and view.failure is not None and view.whole_since is None:
+            raise TidemillError(
+                "TM1032",
+                "this view failed before it was complete",
+                got=f"{name}, epoch {view.failed_at}: {_brief(view.failure)}",
+                hint=f"DROP VIEW {name} and create it again without the expression that fails",
+            )
+        if name in self.filling:
+            remaining = self.filling[name]
+            raise TidemillError(
+                "TM1030",
+                "this view is still being filled from the history of its tables",
+                got=f"{name}: {remaining:,} bytes remain" if remaining else f"{name}: its first epoch is to come",
+                hint="run the mill until the view has caught up; other views are not affected",
+            )
+        newest = self.version.epoch if epoch is None else epoch
+        if view is not None and view.failed_at is not None and newest >= view.failed_at:
+            raise TidemillError(
+                "TM1033",
+                "this view failed and is no longer kept fresh",
+                got=f"{name}, epoch {view.failed_at}: {_brief(view.failure or '')}",
+                hint=f"read it as of epoch {view.failed_at - 1}, or DROP VIEW {name} and create it again without "
+                "the expression that fails",
+            )
+        failing = self.catalog.in_error(name, epoch)
+        if failing is not None:
+            raise TidemillError(
+                "TM1039",
+                "a row makes this view fail for now",
+                got=f"{name}, since epoch {failing[0]}: {_brief(failing[1])}",
+                hint="it is right again once that row is deleted or replaced; epochs before can be read, and the "
+                "try_ form of the function gives NULL instead",
+            )
+        first = self.first_epoch(name)
+        if view is not None and view.failed_at is not None and view.whole_since is not None:
+            first = min(first, max(self.version.horizon, view.whole_since))  # it failed, and was replaced later
+        if epoch is not None and not first <= epoch <= self.version.epoch:
+            raise TidemillError(
+                "TM1031",
+                "this epoch cannot be read",
+                got=f"epoch {epoch}; available: {first} to {self.version.epoch}",
+                hint="the setting history_epochs says how many epochs are remembered; a view created later begins "
+                "when it has been filled",
+            )
+
+
+def from_manifest(store: RunStore, version: Version, data: Mapping[str, Any]) -> Snapshot:
+    """The snapshot that a manifest describes."""
+    return Snapshot(store, version, Catalog.from_json(data["catalog"]), data["filling"], data.get("counts", {}))
+
+
+def to_table(plan: ReadPlan, delta: Delta) -> pa.Table:
+    """A delta with positive weights as a table with the view's column names."""
+    if delta.weights is not None:
+        delta = Delta(delta.take(np.repeat(np.arange(len(delta)), delta.weights)).batch)
+    return pa.Table.from_arrays(delta.batch.columns, schema=_arrow(plan))
+
+
+def tables_of(plan: ReadPlan, delta: Delta, most: int) -> Iterator[pa.Table]:
+    """As :func:`to_table`, in tables of at most so many rows: a row may occur any number of times."""
+    ends = np.cumsum(delta.explicit_weights())
+    total = int(ends[-1]) if len(ends) else 0
+    for start in range(0, total, most):
+        rows = np.searchsorted(ends, np.arange(start, min(start + most, total)), side="right")
+        yield to_table(plan, Delta(delta.take(rows).batch))
+
+
+def first_rows(snapshot: Snapshot, view: str, epoch: int) -> pa.Table:
+    """The rows of a view at an epoch as insertions: what a reader of its changes begins with."""
+    return _with_weight(snapshot.read(view, epoch), 1)
+
+
+def _with_weight(table: pa.Table, weight: int) -> pa.Table:
+    weights = pa.array(np.full(table.num_rows, weight, np.int64))
+    return table.append_column(pa.field(WEIGHT, pa.int64(), False), weights)
+
+
+def _brief(failure: str) -> str:
+    """Number, message and what was found, without the hint."""
+    return ", ".join(line.strip().removeprefix("got:").strip() for line in failure.splitlines()[:2])
+
+
+def _empty(plan: ReadPlan) -> pa.Table:
+    return _weighted(plan, finish_rows(plan, empty_rows(plan.table)))
+
+
+def _weighted(plan: ReadPlan, delta: Delta) -> pa.Table:
+    schema = _arrow(plan).append(pa.field(WEIGHT, pa.int64(), False))
+    return pa.Table.from_arrays([*delta.batch.columns, pa.array(delta.explicit_weights())], schema=schema)
+
+
+def _arrow(plan: ReadPlan) -> pa.Schema:
+    return pa.schema([pa.field(f.name, f.type) for f in plan.schema])
+
+
+def _merged(plan: ReadPlan, runs: list[Rows], drop_zero: bool) -> Rows:
+    return merge(runs, plan.table.ops, drop_zero) if runs else empty_rows(plan.table)
+
+
+def _net(table: pa.Table) -> pa.Table:
+    """Rows that a projection made equal, combined."""
+    names = [n for n in table.column_names if n != WEIGHT]
+    if not names or not table.num_rows:
+        return table
+    layout = [KeyColumn(table.schema.field(n).type) for n in names]
+    columns = [table.column(n).combine_chunks() for n in names]
+    rows = consolidate(encode(columns, layout, 0), [table.column(WEIGHT).combine_chunks()], [MergeOp.SUM], True)
+    return pa.Table.from_arrays([*decode(rows.keys, layout), rows.values[0]], schema=table.schema)

@@ -1,0 +1,145 @@
+"""Views as Spark DataFrames: rows are read from state files in Spark tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import reduce
+
+import pyarrow as pa
+from py4j.protocol import Py4JError
+from pyspark.errors import ParseException, PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
+from tidemill.errors import TidemillError
+from tidemill.plan.catalyst.frames import check_reads
+from tidemill.runtime.read.file_status import FILES_SCHEMA, file_parts
+from tidemill.runtime.read.numbered_frame import adopted, query_failed
+from tidemill.runtime.read.snapshot import Snapshot, tables_of
+from tidemill.runtime.tables.table import ERRORS_SUFFIX
+from tidemill.schema import Schema
+from tidemill.state.store.store import RunStore, partition_vnodes
+from tidemill.state.versions.version import Run
+from tidemill.task.program import ReadPlan
+from tidemill.task.read_view import reader_of, view_parts
+
+_ROWS_PER_PARTITION = 250_000
+_ROWS_PER_BATCH = 65_536
+
+
+def view_frame(spark: SparkSession, snapshot: Snapshot, name: str, epoch: int | None = None) -> DataFrame:
+    """A view at a sealed epoch (the newest by default).
+
+    The DataFrame stays on that epoch however often it is evaluated. Errors as :meth:`Snapshot.read`.
+    """
+    if name in snapshot.stream_names():
+        return spark.createDataFrame(snapshot.connections(name))
+    snapshot.check_readable(name, epoch)
+    if name in snapshot.file_names():
+        parts = file_parts(snapshot.file_names()[name])
+        frames = [_frame(spark, snapshot, plan, epoch, FILES_SCHEMA, shaped) for plan, shaped in parts]
+        return pinning(reduce(DataFrame.unionAll, frames), snapshot)
+    plan = snapshot.plan(name, epoch)
+    return pinning(_frame(spark, snapshot, plan, epoch, plan.schema), snapshot)
+
+
+def _frame(
+    spark: SparkSession,
+    snapshot: Snapshot,
+    plan: ReadPlan,
+    epoch: int | None,
+    schema: Schema,
+    shaped: Callable[[pa.Table], pa.Table] | None = None,
+) -> DataFrame:
+    runs = snapshot.runs(plan, epoch)
+    rows = sum(r.rows for r in runs)
+    partitions = max(1, min(spark.sparkContext.defaultParallelism * 4, rows // _ROWS_PER_PARTITION))
+    reader = _Reader(snapshot.store, plan, runs, partitions, shaped)
+    numbers = spark.range(0, partitions, 1, partitions)
+    return numbers.mapInArrow(reader.read, schema.all_nullable().to_ddl())
+
+
+def pinning(frame: DataFrame, *kept: Snapshot) -> DataFrame:
+    """The frame, keeping snapshots, and so the files that it reads, for as long as it is there itself.
+
+    So does every frame that is made of it. What fails when its rows are asked for is a numbered error.
+    """
+    return adopted(frame, kept)
+
+
+def query_views(
+    spark: SparkSession,
+    snapshot: Snapshot,
+    text: str,
+    epoch: int | None = None,
+    frame_of: Callable[[SparkSession, Snapshot, str, int | None], DataFrame] = view_frame,
+) -> DataFrame:
+    """Any Spark SQL over the views of a snapshot, all at one epoch, in a session of its own.
+
+    ``frame_of`` makes the DataFrame of a view; only views that the text mentions are asked for.
+
+    Raises
+    ------
+    TidemillError
+        TM2001 and TM2004 when the query cannot be parsed or resolved, TM2036 when it reads a table, TM2024 when it
+        writes.
+    """
+    session = spark.newSession()
+    session.conf.set("spark.sql.session.timeZone", snapshot.catalog.time_zone)
+    check_reads(session, text)
+    at = snapshot.version.epoch if epoch is None else epoch
+    names = [name for name in snapshot.catalog.views if snapshot.readable_at(name, at)]
+    names += [t.name for t in snapshot.catalog.tables.values() if t.readable and t.born <= at]
+    names_of_tables = (t + ERRORS_SUFFIX for t in snapshot.catalog.tables)
+    for name in [*names, *snapshot.stream_names(), *snapshot.file_names(), *names_of_tables]:
+        if name in text.lower():
+            frame_of(session, snapshot, name, epoch).createOrReplaceTempView(f"`{name}`")
+    try:
+        return pinning(session.sql(text), snapshot)
+    except PySparkException as error:
+        missing = (error.getMessageParameters() or {}).get("relationName", "").strip("`").lower()
+        if missing in snapshot.catalog.views:
+            snapshot.check_readable(missing, at)  # says why it cannot be read
+        number, what = "TM2004", "the query does not resolve"
+        if isinstance(error, ParseException):
+            number, what = "TM2001", "the SQL cannot be parsed"
+        got = str(error).split("== SQL ==")[0].split(";")[0].strip().splitlines()[0]
+        filling = ", ".join(snapshot.filling)
+        hint = f"views: {', '.join(names) or 'none'}" + (f"; still being filled: {filling}" if filling else "")
+        if missing in snapshot.catalog.tables:
+            raise snapshot.catalog.only_read_through_views(missing) from error
+        raise TidemillError(number, what, got=got, hint=hint) from error
+
+
+def fetch(frame: DataFrame) -> pa.Table:
+    """The rows of a query.
+
+    Raises
+    ------
+    TidemillError
+        TM2016 when the query fails while it runs, for example by a division by zero.
+    """
+    try:
+        return frame.toArrow()
+    except (PySparkException, Py4JError, OSError, EOFError) as error:
+        raise query_failed(frame.sparkSession, error) from error
+
+
+@dataclass(frozen=True)
+class _Reader:
+    store: RunStore
+    plan: ReadPlan
+    runs: tuple[Run, ...]
+    partitions: int
+    shaped: Callable[[pa.Table], pa.Table] | None = None
+
+    def read(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The vnodes of each partition number that comes in."""
+        for batch in batches:
+            for partition in batch.column(0).to_pylist():
+                low, high = partition_vnodes(partition, self.partitions)
+                reader = reader_of(self.plan.table, self.store.open_range(self.runs, low, high))
+                single = self.plan.single and partition == 0
+                for delta in view_parts(self.plan, reader, single_row=single):
+                    for table in tables_of(self.plan, delta, _ROWS_PER_BATCH):
+                        yield from (table if self.shaped is None else self.shaped(table)).to_batches()

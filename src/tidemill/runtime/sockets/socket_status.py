@@ -1,0 +1,72 @@
+"""What the connections of pushed streams do, as a table, and as a file by which other processes learn of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from urllib.parse import quote, unquote
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tidemill.runtime.tables.table import Table
+from tidemill.sources.sockets.connections import ConnectionStatus
+from tidemill.state.versions.manifest import held_by
+
+STATUS_SCHEMA = pa.schema(
+    [
+        ("endpoint", pa.string()),
+        ("peer", pa.string()),
+        ("state", pa.string()),
+        ("bytes", pa.int64()),
+        ("messages", pa.int64()),
+        ("errors", pa.int64()),
+        ("since", pa.timestamp("us", "UTC")),
+        ("last_error", pa.string()),
+    ]
+)
+"""See :class:`~tidemill.sources.sockets.connections.ConnectionStatus`."""
+
+SPOOLS = "spool"
+"""The directory of a root with a directory for each pushed table."""
+
+_FILE = "status.arrow"
+
+
+def folder_of(table: Table) -> str:
+    """Where the spool of a table lies among the others."""
+    return quote(table.uid, safe="")
+
+
+def number_of(folder: str) -> int:
+    """The number at the end of the uid of a folder's table: later tables have greater ones."""
+    number = unquote(folder).rpartition("#")[2]
+    return int(number) if number.isdigit() else 0
+
+
+def status_table(rows: Sequence[ConnectionStatus]) -> pa.Table:
+    """Rows as :data:`STATUS_SCHEMA`."""
+    columns = [pa.array([getattr(r, f.name) for r in rows], f.type) for f in STATUS_SCHEMA]
+    return pa.Table.from_arrays(columns, schema=STATUS_SCHEMA)
+
+
+def write_status(directory: Path, status: pa.Table) -> None:
+    """Leave it in the directory of a spool; who reads it finds the old one or this one. OSError as of files."""
+    staged = directory / f"{_FILE}.new"
+    with pa.ipc.new_file(str(staged), STATUS_SCHEMA) as writer:
+        writer.write_table(status)
+    staged.replace(directory / _FILE)
+
+
+def read_status(root: Path, table: Table) -> pa.Table:
+    """What a running mill noted last, about a second ago; of one that is not running the state is ``stopped``."""
+    try:
+        with pa.ipc.open_file(str(root / SPOOLS / folder_of(table) / _FILE)) as reader:
+            found = reader.read_all()
+    except FileNotFoundError:
+        return STATUS_SCHEMA.empty_table()
+    if held_by(root) is not None:
+        return found
+    place = STATUS_SCHEMA.get_field_index("state")
+    stopped = pc.if_else(pc.equal(found["state"], "closed"), found["state"], "stopped")
+    return found.set_column(place, STATUS_SCHEMA.field(place), stopped)

@@ -1,0 +1,211 @@
+"""Spark sessions set up for many small jobs, and the checks that a machine can run them."""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import pyspark
+from py4j.protocol import Py4JError
+from pyspark import SparkContext
+from pyspark.errors import PySparkException
+from pyspark.logger import PySparkLogger
+from pyspark.sql import SparkSession
+
+from tidemill.config import Settings
+from tidemill.errors import TidemillError
+from tidemill.runtime.spark.java_archive import java_options
+from tidemill.zones import UTC
+
+_JAVA_NEEDED = 17
+_JAVA_OPTIONS = "spark.driver.extraJavaOptions"
+_WAREHOUSE = "spark.sql.warehouse.dir"
+
+_CONF = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.python.unix.domain.socket.enabled": "true",
+    "spark.python.worker.reuse": "true",
+    "spark.python.daemon.module": "tidemill.runtime.workers.worker_daemon",
+    "spark.scheduler.mode": "FAIR",
+    "spark.shuffle.compress": "false",
+    "spark.shuffle.spill.compress": "false",
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+    "spark.sql.shuffle.partitions": "4",
+    "spark.log.structuredLogging.enabled": "false",
+}
+
+
+def check_java() -> int:
+    """The major version of the Java that Spark will use.
+
+    Raises
+    ------
+    TidemillError
+        TM6001 when there is no Java, TM6002 when it is too old.
+    """
+    home = os.environ.get("JAVA_HOME")
+    java = str(Path(home) / "bin" / "java") if home else shutil.which("java")
+    hint = "install a JDK 17 or newer, e.g. `apt-get install openjdk-17-jre-headless`, or set JAVA_HOME"
+    if java is None or not Path(java).exists():
+        raise TidemillError(
+            "TM6001", "Java is missing, and Spark needs it", got=f"JAVA_HOME={home or 'not set'}", hint=hint
+        )
+    try:
+        answer = subprocess.run([java, "-version"], capture_output=True, text=True, check=False)
+    except OSError as error:
+        raise TidemillError("TM6001", "Java does not run", got=f"{java}: {error.strerror}", hint=hint) from error
+    match = re.search(r'version "(\d+)(?:\.(\d+))?', answer.stderr + answer.stdout)
+    if match is None:
+        raise TidemillError("TM6001", "Java does not run", got=(answer.stderr or java).strip(), hint=hint)
+    major = int(match[1]) if match[1] != "1" else int(match[2] or 0)
+    if major < _JAVA_NEEDED:
+        raise TidemillError("TM6002", "Java is too old for Spark", got=f"{java} is Java {major}", hint=hint)
+    return major
+
+
+def master_with_retries(master: str) -> str:
+    """``local`` masters run a task once; a killed Python worker must be retried there too."""
+    match = re.fullmatch(r"local(?:\[([^,\]]+)\])?", master)
+    return f"local[{match[1] or '1'},4]" if match else master
+
+
+def driver_java_options(given: str) -> str:
+    """The options of the driver's Java: Tidemill's own, then those of the user."""
+    log4j = Path(__file__).with_name("log4j2.properties")
+    options = f"-Dlog4j2.configurationFile=file:{log4j} -Dlog4j.configurationFile=file:{log4j}"
+    archive = "" if "ArchiveClassesAtExit" in given else java_options()
+    return " ".join(part for part in (options, archive, given) if part)
+
+
+def create_session(settings: Settings) -> SparkSession:
+    """A session with Tidemill's settings, or the running one.
+
+    Raises
+    ------
+    TidemillError
+        TM6001 or TM6002 when Java is missing or too old.
+    """
+    active = SparkSession.getActiveSession()
+    if active is not None:
+        return active
+    check_java()
+    logging.getLogger("tidemill").info("starting Spark")
+    os.environ["SPARK_HOME"] = str(Path(pyspark.__file__).parent)
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    pools = {"spark.scheduler.allocation.file": Path(__file__).with_name("fairscheduler.xml").as_uri()}
+    builder = SparkSession.builder.appName("tidemill").master(master_with_retries(settings.master))
+    conf = {**_CONF, "spark.sql.session.timeZone": settings.time_zone or UTC, **pools, **settings.spark_conf}
+    if _WAREHOUSE not in conf:
+        conf[_WAREHOUSE] = _warehouse()
+    conf[_JAVA_OPTIONS] = driver_java_options(settings.spark_conf.get(_JAVA_OPTIONS, ""))
+    for key, value in conf.items():
+        builder = builder.config(key, value)
+    made = builder.getOrCreate()
+    made.sparkContext.setLogLevel("OFF")
+    _outlive_sigterm(made)
+    _say_once(made.sparkContext)
+    for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
+        PySparkLogger.getLogger(name).disabled = True  # it would print Java's stack beside our own message
+    return made
+
+
+def _warehouse() -> str:
+    """A directory for tables of Spark's own, which it would make in the working directory.
+
+    It is removed when this process ends, unless there are tables in it.
+    """
+    directory = tempfile.mkdtemp(prefix="tidemill-warehouse-")
+    atexit.register(_remove_empty, directory)
+    return directory
+
+
+def _remove_empty(directory: str) -> None:
+    with suppress(OSError):
+        Path(directory).rmdir()
+
+
+def _say_once(context: SparkContext) -> None:
+    """Whatever py4j and PySpark print, with a trace, of a Java that has ended is raised as well."""
+    logging.getLogger("py4j").setLevel(logging.CRITICAL)
+    logging.getLogger().addFilter(_not_of_py4j)
+    server: Any = context._accumulatorServer
+    if server is not None:
+        server.handle_error = lambda *_: None
+
+
+def _not_of_py4j(record: logging.LogRecord) -> bool:
+    return Path(record.pathname).parent.name != "py4j"
+
+
+@contextmanager
+def session(settings: Settings) -> Iterator[SparkSession]:
+    """As :func:`create_session`; it is stopped at the end."""
+    spark = create_session(settings)
+    try:
+        yield spark
+    finally:
+        stop_session(spark)
+
+
+def java_has_ended(context: SparkContext) -> bool:
+    """Whether the Java process of a context is gone: killed, or out of memory."""
+    try:
+        java = context._jvm
+        return java is None or java.System.currentTimeMillis() <= 0
+    except (Py4JError, OSError):
+        return True
+
+
+def java_ended(where: str) -> TidemillError:
+    """TM6003: Java has ended while it was needed."""
+    return TidemillError(
+        "TM6003",
+        "Java has ended",
+        got=where,
+        hint="it was killed, or had too little memory (spark_conf.spark.driver.memory); open the root again: the mill "
+        "goes on from its last checkpoint",
+    )
+
+
+@contextmanager
+def needing_java(spark: SparkSession, where: str) -> Iterator[None]:
+    """Whatever fails meanwhile because Java has ended is TM6003."""
+    try:
+        yield
+    except (Py4JError, PySparkException, OSError):
+        if java_has_ended(spark.sparkContext):
+            raise java_ended(where) from None
+        raise
+
+
+def stop_session(spark: SparkSession) -> None:
+    """Stop Spark; where Java has ended only what this process knows of it is forgotten, so that it can start again."""
+    if not java_has_ended(spark.sparkContext):
+        spark.stop()
+        return
+    with suppress(Py4JError, OSError):
+        spark.sparkContext.stop()
+    SparkContext._active_spark_context = SparkContext._gateway = SparkContext._jvm = None
+    SparkSession._instantiatedSession = SparkSession._activeSession = None
+
+
+def _outlive_sigterm(session: SparkSession) -> None:
+    """Let Java ignore SIGTERM, as it ignores SIGINT: both are for this process, which finishes its epoch first.
+
+    Whoever stops a service sends them to the whole process group. Java ends with this process, when its input ends.
+    """
+    java = session.sparkContext._jvm
+    assert java is not None
+    java.sun.misc.Signal.handle(java.sun.misc.Signal("TERM"), java.sun.misc.SignalHandler.SIG_IGN)

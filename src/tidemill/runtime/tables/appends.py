@@ -1,0 +1,45 @@
+"""Tables whose files may grow at their end: the option ``allowAppends``, and which tables can have it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tidemill.errors import TidemillError
+from tidemill.formats.base import has_lines
+from tidemill.formats.options import flag
+from tidemill.formats.reading.codecs import parse_codec_options
+from tidemill.formats.registry import lookup
+
+
+def parse_appends(options: Mapping[str, str]) -> bool:
+    """Whether files of a table may grow; ``options`` have lower-case names. TM4003 for a bad value."""
+    return flag(options, "allowAppends")
+
+
+def check_appends(format_name: str, options: Mapping[str, str], local: bool) -> None:
+    """Whether such a table can be: its rows are lines of files that are not compressed, of a file system.
+
+    Raises
+    ------
+    TidemillError
+        TM4003 as :func:`parse_appends`, TM2038 for another table.
+    """
+    if not parse_appends(options):
+        return
+    for present, what, hint in (
+        (
+            not local,
+            "its files are in an object store, or come otherwise",
+            "an object is written whole: allowOverwrites",
+        ),
+        (not has_lines(lookup(format_name)), f"USING {format_name}", "csv, json or another format of lines"),
+        (flag(options, "multiLine"), "multiLine 'true'", "rows that are lines"),
+        ("linesep" in options, "lineSep", "lines that end with a newline"),
+        (flag(options, "allowOverwrites"), "allowOverwrites 'true'", "one of the two"),
+        (flag(options, "static"), "static 'true'", "a static table is complete before anything that is joined with it"),
+        (parse_codec_options(options).of("x.csv") is not None, "compression", "files that are not compressed"),
+    ):
+        if present:
+            raise TidemillError(
+                "TM2038", "a table with allowAppends cannot be of this kind", got=what, hint=f"it needs: {hint}"
+            )

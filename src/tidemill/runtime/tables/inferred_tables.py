@@ -1,0 +1,83 @@
+"""CREATE TABLE without columns: they are inferred from the files that are there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import pyarrow as pa
+
+from tidemill.errors import TidemillError
+from tidemill.formats.inference.infer import INFERABLE, infer_columns
+from tidemill.formats.inference.options import INFERENCE_OPTIONS, parse_inference
+from tidemill.formats.rescue.options import RESCUE_OPTIONS, RESCUED_FORMATS, Evolution, parse_evolution, rescuing
+from tidemill.plan.sql.statements import CreateTable
+from tidemill.runtime.tables.primary_key import ORDER_BOOK
+from tidemill.schema import Schema
+from tidemill.sources.file_metadata import METADATA_OPTION, with_metadata
+from tidemill.sources.location import place_of
+from tidemill.sources.sockets.endpoints import is_stream
+
+
+def with_columns(statement: CreateTable) -> CreateTable:
+    """The statement with its columns, if it leaves them out, and with those of rescued data and of metadata if it asks
+    for them.
+
+    Raises
+    ------
+    TidemillError
+        TM4071 when there is nothing to infer columns from, and others of :func:`infer_columns`; TM5001, TM5002 and
+        TM5006 as listing the files; TM4003 for options that do not belong to the table.
+    """
+    options = {k.lower(): v for k, v in statement.options.items()}
+    found = _with_rescued_data(statement, options)
+    if statement.format == ORDER_BOOK:
+        _refuse(options, frozenset({METADATA_OPTION}), "leave it out: the columns of an order book are given")
+    if is_stream(options.get("path", "")):
+        _refuse(options, frozenset({METADATA_OPTION}), "leave it out: what is received does not lie in files")
+    return replace(found, schema=with_metadata(found.schema, statement.format, options))
+
+
+def _with_rescued_data(statement: CreateTable, options: Mapping[str, str]) -> CreateTable:
+    inferred = not len(statement.schema) and statement.format in INFERABLE
+    if not inferred:
+        _refuse(options, INFERENCE_OPTIONS, "leave it out: the columns are declared")
+    if statement.format not in RESCUED_FORMATS:
+        _refuse(options, RESCUE_OPTIONS, f"only for tables USING {' and '.join(sorted(RESCUED_FORMATS))}")
+        return replace(statement, schema=_infer(statement, options)) if inferred else statement
+    if statement.primary_key and parse_evolution(options) is Evolution.ADD:
+        _refuse(
+            options, frozenset({"schemaevolutionmode"}), "the rows of a table with a PRIMARY KEY keep their columns"
+        )
+    schema = _infer(statement, options) if inferred else statement.schema
+    schema, _ = rescuing(schema, options, inferred)
+    return replace(statement, schema=schema)
+
+
+def format_options(format_: str, options: Mapping[str, str], inferred: bool) -> dict[str, str]:
+    """The options of a table with those that they imply."""
+    return rescuing(Schema(()), options, inferred)[1] if format_ in RESCUED_FORMATS else dict(options)
+
+
+def _refuse(options: Mapping[str, str], refused: frozenset[str], hint: str) -> None:
+    for name in sorted(refused & options.keys()):
+        raise TidemillError("TM4003", f"bad value for option {name}", got=options[name], hint=hint)
+
+
+def _infer(statement: CreateTable, options: Mapping[str, str]) -> Schema:
+    """The columns of the files that are there; that of operations is text, as it has to be."""
+    parse_inference(options)
+    if "path" not in options:
+        return Schema(())
+    place = place_of(options["path"], options)
+    found: Sequence[str] = [f.path for f in place.listing() if f.size]
+    if not found:
+        raise TidemillError(
+            "TM4071",
+            "no columns can be inferred",
+            got=f"{statement.name}: there are no files in {place.pattern}",
+            hint="put a file with rows there first, or list the columns with their types",
+        )
+    schema = infer_columns(statement.format, found, options)
+    operation = options.get("opcolumn", "").lower()
+    return Schema(tuple(replace(f, type=pa.string()) if f.name.lower() == operation else f for f in schema))

@@ -1,0 +1,72 @@
+"""PRIMARY KEY of a table: which columns it means, and what it makes of the table."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tidemill.errors import TidemillError, nearest
+from tidemill.formats.orderbook.format import row_order
+from tidemill.formats.orderbook.rules import ROWS
+from tidemill.plan.sql.statements import CreateTable
+from tidemill.schema import Schema
+
+ORDER_BOOK, DEBEZIUM = "orderbook", "debezium"
+CHANGE_FORMATS = frozenset({ORDER_BOOK, DEBEZIUM})
+"""Formats whose messages say themselves what they insert and delete."""
+
+
+def with_primary_key(statement: CreateTable) -> CreateTable:
+    """The statement with its key columns as declared, and those NOT NULL.
+
+    Raises
+    ------
+    TidemillError
+        TM2030 for a column that does not exist, TM2031 when the format needs a key, TM2032 for opColumn beside a
+        format that has its own operations, TM2034 and TM4030 for an order book.
+    """
+    statement = _order_book(statement) if statement.format == ORDER_BOOK else statement
+    op_column = next((v for k, v in statement.options.items() if k.lower() == "opcolumn"), None)
+    if op_column is not None and statement.format in CHANGE_FORMATS:
+        raise TidemillError(
+            "TM2032",
+            "opColumn contradicts the format",
+            got=f"opColumn '{op_column}' USING {statement.format}",
+            hint="leave opColumn out: the messages of this format say what they delete",
+        )
+    if statement.format == DEBEZIUM and not statement.primary_key:
+        raise TidemillError(
+            "TM2031",
+            "a table of this format needs a PRIMARY KEY",
+            got=f"{statement.name} USING {statement.format}",
+            hint="CREATE TABLE name (id BIGINT, ..., PRIMARY KEY (id)) USING debezium OPTIONS (...)",
+        )
+    if not statement.primary_key:
+        return statement
+    names = {n.lower(): n for n in statement.schema.names if op_column is None or n.lower() != op_column.lower()}
+    for i, name in enumerate(statement.primary_key):
+        if name.lower() not in names or name.lower() in (n.lower() for n in statement.primary_key[:i]):
+            raise TidemillError(
+                "TM2030",
+                "PRIMARY KEY does not name columns of the table, each once",
+                got=name,
+                hint=nearest(name, names.values()),
+            )
+    key = tuple(names[n.lower()] for n in statement.primary_key)
+    fields = tuple(replace(f, nullable=f.nullable and f.name not in key) for f in statement.schema)
+    return replace(statement, schema=Schema(fields), primary_key=key)
+
+
+def _order_book(statement: CreateTable) -> CreateTable:
+    """Columns may be left out; no column is ever NULL; the key is the order id."""
+    declared = statement.schema if len(statement.schema) else ROWS
+    order = row_order(declared)
+    schema = Schema(tuple(replace(f, nullable=False) for f in declared))
+    key = declared.names[order.index(ROWS.names.index("id"))]
+    if statement.primary_key and tuple(n.lower() for n in statement.primary_key) != (key.lower(),):
+        raise TidemillError(
+            "TM2034",
+            "the key of an order book is the order id",
+            got=f"PRIMARY KEY ({', '.join(statement.primary_key)})",
+            hint=f"PRIMARY KEY ({key}), or none",
+        )
+    return replace(statement, schema=schema, primary_key=(key,))

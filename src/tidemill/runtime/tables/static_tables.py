@@ -1,0 +1,80 @@
+"""Static tables: what their options mean, and what is said of files that come too late.
+
+The files of a static table are listed once, when the first view that reads it is created, and read before any table
+that changes. A file that appears afterwards is never read: it is noted once, in ``<table>__errors`` and among
+the warnings of an epoch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from tidemill.errors import TidemillError
+from tidemill.kernels.columns import column
+from tidemill.sources.file_info import FileInfo
+from tidemill.state.keys.keys import encode
+from tidemill.state.merge.merge import Rows, consolidate
+from tidemill.task.program import StateTable
+
+_REASON = "the static table was complete when this file appeared"
+_SHOWN = 3
+
+
+def parse_static(options: Mapping[str, str], keyed: bool) -> bool:
+    """Whether a table is static; ``options`` have lower-case names.
+
+    Raises
+    ------
+    TidemillError
+        TM4003 for a value that is neither true nor false, TM2035 beside a primary key or a watermark.
+    """
+    text = options.get("static", "false").lower()
+    if text not in ("true", "false"):
+        raise TidemillError("TM4003", "bad value for option static", got=options["static"], hint="true or false")
+    if text == "true" and (keyed or "watermark" in options):
+        raise TidemillError(
+            "TM2035",
+            "a static table has neither a PRIMARY KEY nor a watermark",
+            got="a PRIMARY KEY, or a format that needs one" if keyed else f"watermark '{options['watermark']}'",
+            hint="leave it out: the files of a static table are all read before any other, and once",
+        )
+    return text == "true"
+
+
+def without_files(table: str, path: str) -> TidemillError:
+    """TM5008: there is nothing to read when a static table is first used."""
+    return TidemillError(
+        "TM5008",
+        "a static table has no files when it is first used",
+        got=f"{table}: {path}",
+        hint="put its files there first: those that are there when the first view reads it are all it will ever have",
+    )
+
+
+def appeared_later(table: str, files: Sequence[FileInfo]) -> TidemillError:
+    """TM5007: files that a static table will not have."""
+    names = ", ".join(f.path for f in files[:_SHOWN]) + (", …" if len(files) > _SHOWN else "")
+    return TidemillError(
+        "TM5007",
+        "files appeared in the path of a static table after it was first used",
+        got=f"{table}: {len(files)} file{'' if len(files) == 1 else 's'}: {names}",
+        hint=f"they are not read, and noted in {table}__errors; DROP TABLE and CREATE it again to read them",
+    )
+
+
+def late_rows(table: StateTable, files: Sequence[FileInfo]) -> Rows:
+    """Files that appeared later as rows of the table of errors."""
+    columns = [
+        pa.array([f.path for f in files], pa.string()),
+        pa.array([0] * len(files), pa.int64()),
+        pa.nulls(len(files), pa.int64()),
+        pa.nulls(len(files), pa.int64()),
+        pa.nulls(len(files), pa.string()),
+        pa.array([_REASON] * len(files), pa.string()),
+        pa.array([b""] * len(files), pa.binary()),
+    ]
+    keys = encode(columns, table.key, table.distribution)
+    return consolidate(keys, [column(np.ones(len(files), np.int64))], table.ops, drop_zero=False)

@@ -1,0 +1,116 @@
+"""Runs the common paths of an epoch once, over a few rows, so that workers are forked with them in memory.
+
+What a process does for the first time is slow: formats and kernels are loaded when they are first called.
+That is some hundred milliseconds a worker, paid again by each new one; done before the fork it is paid once.
+"""
+
+from __future__ import annotations
+
+import pickle
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import cast
+
+import pyarrow as pa
+from pyspark import Broadcast
+
+from tidemill.plan.algebra.nodes import Aggregate, AggregateCall, Node, Scan
+from tidemill.plan.lowering.assemble import Assembler, ViewDefinition, state_tables
+from tidemill.runtime.epoch.superstep import EpochPlan, TaskReport, Work, first_superstep, later_superstep
+from tidemill.runtime.tables.table import STORED_ERRORS
+from tidemill.schema import TIMESTAMP, Field, Schema
+from tidemill.sources.split import Split
+from tidemill.state.merge.merge import merge
+from tidemill.state.store.store import RunStore
+from tidemill.state.versions.objects import Objects
+from tidemill.state.versions.version import Run
+from tidemill.task.program import Program, TableSource, multiset_table
+
+_SCHEMA = Schema(
+    (
+        Field("i", pa.int32()),
+        Field("l", pa.int64()),
+        Field("d", pa.float64()),
+        Field("s", pa.string()),
+        Field("n", pa.decimal128(12, 2)),
+        Field("day", pa.date32()),
+        Field("at", TIMESTAMP),
+    )
+)
+_DATA = b"""\
+i,l,d,s,n,day,at
+1,2,3.5,plain,1.25,2024-01-31,2024-01-31 10:11:12
+1,3,-0.25,"quoted ""text, with a comma",-7.00,2024-02-29,2024-02-29 10:11:12.5
+2,,,,,,
+"""
+
+
+@dataclass(frozen=True)
+class _Local:
+    """Stands for a broadcast program where there is no Spark."""
+
+    value: Program
+
+
+def warm_up() -> None:
+    """Run two epochs of a few views over three rows, and a merge, in a directory that goes away.
+
+    Raises
+    ------
+    OSError, TidemillError
+        When temporary files cannot be written. Nothing depends on it but speed.
+    """
+    program = _program()
+    with tempfile.TemporaryDirectory(prefix="tidemill-") as place:
+        path = Path(place) / "rows.csv"
+        path.write_bytes(_DATA)
+        status = path.stat()
+        split = Split("t", str(path), 0, status.st_size, status.st_size, status.st_mtime_ns)
+        store = RunStore(Objects(place), Path(place))
+        sealed: dict[str, tuple[Run, ...]] = {}
+        for epoch in (1, 2):
+            plan = EpochPlan(epoch, 1, store, cast("Broadcast[Program]", _Local(program)), sealed)
+            for run in _epoch(plan, program.supersteps, split):
+                sealed = {**sealed, run.table: (*sealed.get(run.table, ()), run)}
+        for id_, table in state_tables(program).items():
+            if id_ in sealed:
+                merge([store.open(run) for run in sealed[id_]], table.ops, drop_zero=True)
+
+
+def _epoch(plan: EpochPlan, supersteps: int, split: Split) -> list[Run]:
+    records = list(first_superstep(plan, 0, [Work(((0, split),))]))
+    for depth in range(1, supersteps):
+        records = list(later_superstep(plan, depth, 0, records))
+    runs: list[Run] = []
+    for _, data in records:
+        report = pickle.loads(data)
+        assert isinstance(report, TaskReport)
+        if report.error is not None:
+            raise report.error
+        runs += report.runs
+    return runs
+
+
+def _program() -> Program:
+    """A stored aggregate, one that is read by another, and plain rows."""
+    errors = multiset_table("errors", STORED_ERRORS.types, 1)
+    source = TableSource("t", "t", "csv", _SCHEMA, (("header", "true"),), None, ("", ""), errors)
+    scan = Scan("t", _SCHEMA.fields)
+    calls = (
+        AggregateCall("count", None, pa.int64(), False),
+        *(AggregateCall("sum", c, pa.float64() if c == 2 else pa.int64(), True) for c in (0, 1, 2)),
+        AggregateCall("max", 2, pa.float64(), True),
+        AggregateCall("min", 3, pa.string(), True),
+    )
+    names = ("k", *(f"c{i}" for i in range(len(calls))))
+    upstream = Aggregate(scan, (0,), calls, names)
+    over = Scan("read", upstream.schema.fields)
+    roots: dict[str, Node] = {
+        "stored": Aggregate(scan, (3,), calls, names),
+        "read": upstream,
+        "over": Aggregate(over, (1,), (AggregateCall("sum", 4, pa.float64(), True),), ("n", "s")),
+        "plain": scan,
+    }
+    views = [ViewDefinition(name, name, root, 0) for name, root in roots.items()]
+    return Assembler(views, {"t": source}).program()

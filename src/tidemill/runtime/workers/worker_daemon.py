@@ -1,0 +1,61 @@
+"""The parent of Spark's Python workers: imports everything once, then forks.
+
+Spark starts it as ``python -m tidemill.runtime.workers.worker_daemon`` instead of ``pyspark.daemon``. Each
+worker is a fork of it, so it has the compiled kernels from its first moment: importing and loading
+them takes about a second, forking some milliseconds.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import gc
+import os
+from collections.abc import Callable
+
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
+
+
+def keep_freed_memory() -> None:
+    """Let glibc keep what kernels free: fresh pages cost more than the kernels that fill them."""
+    libc = ctypes.CDLL(None)
+    if hasattr(libc, "mallopt"):
+        libc.mallopt(_M_TRIM_THRESHOLD, 256 << 20)
+        libc.mallopt(_M_MMAP_THRESHOLD, 32 << 20)
+
+
+def preload() -> None:
+    """Import what tasks need and run it once. Starts no thread: threads do not survive a fork."""
+    import pyarrow as pa
+
+    pa.set_cpu_count(1)
+    pa.set_io_thread_count(1)
+    from tidemill.errors import TidemillError
+    from tidemill.runtime.workers.warm_up import warm_up
+
+    with contextlib.suppress(OSError, TidemillError):
+        warm_up()
+    gc.collect()
+    gc.freeze()  # a collection in a worker would touch, and so copy, every page shared with this process
+
+
+def quiet(worker: Callable[..., int]) -> Callable[..., int]:
+    """A worker that ends without a traceback when Java has gone: nobody waits for an answer when a mill stops."""
+
+    def run(*arguments: object) -> int:
+        try:
+            return worker(*arguments)
+        except (BrokenPipeError, ConnectionResetError):
+            os._exit(1)
+
+    return run
+
+
+if __name__ == "__main__":
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    keep_freed_memory()
+    preload()
+    from pyspark import daemon
+
+    daemon.worker = quiet(daemon.worker)
+    daemon.manager()

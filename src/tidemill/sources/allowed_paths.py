@@ -1,0 +1,143 @@
+"""Where tables may have their files: the setting ``allowed_paths``."""
+
+from __future__ import annotations
+
+import os
+import posixpath
+from collections.abc import Iterator, Mapping
+
+from tidemill.connectors.registry import GENERATOR_SCHEME, STREAM_SCHEMES, scheme_of
+from tidemill.errors import TidemillError
+from tidemill.objectstore.connection import is_object_url, split_url
+from tidemill.sources.files import local_pattern
+from tidemill.sources.globs import parse_glob
+from tidemill.sources.location import place_of
+from tidemill.sources.sockets.endpoints import parse_endpoints
+
+_OWN = (GENERATOR_SCHEME, "ingest")
+"""Schemes of rows that come from nowhere else."""
+
+_SERVERS = ("endpoint", "queueendpoint", "queueurl")
+"""Options that say whom to ask."""
+
+
+class Within:
+    """Directories and URLs below which files may be read, and moved to.
+
+    Parameters
+    ----------
+    allowed : str
+        Separated by commas; a scheme alone (``tcp+listen://``) stands for all its URLs. An empty text stands for
+        everything.
+
+    Raises
+    ------
+    TidemillError
+        TM5046 for a text that is not understood.
+    """
+
+    def __init__(self, allowed: str = "") -> None:
+        self._given = [part.strip() for part in allowed.split(",") if part.strip()]
+        if (allowed and not self._given) or "file://" in self._given:
+            raise TidemillError(
+                "TM5046",
+                "the setting allowed_paths is not understood",
+                got=repr(allowed),
+                hint="directories and URLs, separated by commas; leave it out to allow everything",
+            )
+        self._directories = [os.path.realpath(local_pattern(p)) for p in self._given if not _is_url(p)]
+        self._urls = [_plain(p).rstrip("/") if not p.endswith("://") else _scheme(p) for p in self._given if _is_url(p)]
+
+    def check(self, table: str, options: Mapping[str, str], looks_into: bool = False) -> None:
+        """Whether all that a table may read, and whom it asks, lies within; names of options in lower case.
+
+        Parameters
+        ----------
+        looks_into : bool
+            Files are read at once, for their columns: none of them may be a link that leads elsewhere.
+
+        Raises
+        ------
+        TidemillError
+            TM5045 when something does not.
+        """
+        if not self._given:
+            return
+        path, archive = options.get("path", ""), options.get("sourcearchivedir", "")
+        asked = [(path, _beginnings(path))] if path else []
+        asked += [(archive, iter([archive if _is_url(archive) else local_pattern(archive)]))] if archive else []
+        asked += [(options[name], iter([options[name]])) for name in _SERVERS if name in options]
+        for text, beginnings in asked:
+            if not all(map(self._has, beginnings)):
+                raise self.outside(f"{text} of table {table}")
+        if looks_into and path and not _is_url(path):
+            for file in place_of(path, options).listing():
+                if not self.has_file(file.path):
+                    raise self.outside(f"{file.path}, which is {os.path.realpath(file.path)}, of table {table}")
+
+    def has_file(self, path: str) -> bool:
+        """Whether a file that was listed lies within: a local one through all links on the way to it."""
+        return not self._given or _is_url(path) or self._has(path)
+
+    def outside(self, got: str) -> TidemillError:
+        """TM5045: something lies elsewhere."""
+        return TidemillError(
+            "TM5045",
+            "this lies outside of what the mill may read",
+            got=got,
+            hint=f"allowed_paths is {', '.join(self._given)}",
+        )
+
+    def _has(self, beginning: str) -> bool:
+        if scheme_of(beginning) in _OWN:
+            return True
+        if _is_url(beginning):
+            plain = _plain(beginning)
+            return any(
+                plain.startswith(u) if u.endswith("://") else plain == u or plain.startswith(f"{u}/")
+                for u in self._urls
+            )
+        real = os.path.realpath(beginning)
+        return any(real == d or real.startswith(f"{d.rstrip('/')}/") for d in self._directories)
+
+
+def _is_url(path: str) -> bool:
+    return "://" in path and not path.startswith("file:")
+
+
+def _scheme(url: str) -> str:
+    scheme = url.partition("://")[0].lower()
+    return f"{'s3' if scheme == 's3a' else scheme}://"
+
+
+def _plain(url: str) -> str:
+    """Without ways up and links, and with one spelling for each scheme."""
+    if is_object_url(url):
+        store, key = split_url(url)
+        return f"{_scheme(store)}{store.partition('://')[2]}/{key}"
+    scheme, rest = _scheme(url), url.partition("://")[2]
+    if scheme.startswith("unix") and rest:
+        return f"{scheme}{os.path.realpath(str(parse_endpoints(url)[0].address))}"
+    return f"{scheme}{posixpath.normpath(rest) if rest else ''}"
+
+
+def _beginnings(path: str) -> Iterator[str]:
+    """What all files begin with that a path may name, whole names only; each place of a stream."""
+    if scheme_of(path) in STREAM_SCHEMES:
+        yield from (part.strip() for part in path.split(","))
+    elif is_object_url(path):
+        store, key = split_url(path)
+        for alternative in parse_glob(key).alternatives:
+            parts = alternative.parts if parse_glob(key).literal is not None else alternative.parts[: alternative.fixed]
+            yield "/".join([store, *(p.begins for p in parts)])
+    elif _is_url(path):
+        yield path
+    else:
+        pattern = local_pattern(path)
+        if os.access(pattern, os.F_OK):
+            yield pattern
+            return
+        glob = parse_glob(pattern)
+        for alternative in glob.alternatives:
+            parts = alternative.parts if glob.literal is not None else alternative.parts[: alternative.fixed]
+            yield "/".join(p.begins for p in parts) or "/"

@@ -1,0 +1,302 @@
+"""Where messages end in the bytes of a connection, and what of them goes into the spool.
+
+Either a newline ends a message, or a number of bytes before it says how long it is; in the spool every such message
+ends with a newline. Or messages are the rows or records of a format of bytes: these are in the spool as they came.
+Bytes come in pieces of any length; what is open at the end of one is kept until more comes.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+from tidemill.sources.sockets.length_cut import cut_lengths
+from tidemill.sources.sockets.record_cut import cut_records
+
+NEWLINE = b"\n"
+
+
+@dataclass(frozen=True)
+class Framing:
+    """How messages are told apart.
+
+    kind : "lines" or "length"
+    length_bytes : int
+        Size of the number before a message: 1, 2, 4 or 8.
+    byte_order : "big" or "little"
+        Of that number, which has no sign and does not count itself.
+    most : int
+        Bytes of the longest message, without what frames it.
+    """
+
+    kind: Literal["lines", "length"] = "lines"
+    length_bytes: int = 4
+    byte_order: Literal["big", "little"] = "big"
+    most: int = 1 << 20
+
+    def begin(self) -> Lines | Lengths:
+        """For a new connection."""
+        return Lines(self.most) if self.kind == "lines" else Lengths(self)
+
+
+@dataclass(frozen=True)
+class RowFraming:
+    """Messages have ``width`` bytes each."""
+
+    width: int
+
+    def begin(self) -> FixedRows:
+        """For a new connection."""
+        return FixedRows(self.width)
+
+
+@dataclass(frozen=True)
+class RecordFraming:
+    """Messages have their size in front, which is a part of them.
+
+    size_bytes : int
+        Size of that number: 1, 2, 4 or 8.
+    byte_order : "big" or "little"
+        Of that number, which has no sign and does not count itself.
+    least, most : int
+        Bounds of it.
+    """
+
+    size_bytes: int
+    byte_order: Literal["big", "little"]
+    least: int
+    most: int
+
+    def begin(self) -> SizedRecords:
+        """For a new connection."""
+        return SizedRecords(self)
+
+
+class Framer(Protocol):
+    """Takes the bytes of one connection.
+
+    Attributes
+    ----------
+    messages : int
+        Complete ones so far.
+    too_long : int
+        Messages that were left out because they are longer than allowed.
+    broken : str
+        Why the bytes behind cannot be told apart any more; empty while they can.
+    """
+
+    messages: int
+    too_long: int
+    broken: str
+
+    @property
+    def open_bytes(self) -> int:
+        """Bytes kept of a message that is not complete."""
+        ...
+
+    @property
+    def is_open(self) -> bool:
+        """Whether more bytes are needed to complete a message."""
+        ...
+
+    def feed(self, data: bytes) -> bytes | bytearray:
+        """Take bytes; returns the messages they complete, as they stand in the spool."""
+        ...
+
+    def last(self) -> bytes:
+        """What is open, as a message that the end of the stream completes; nothing where it cannot."""
+        ...
+
+
+class _Kept:
+    """What framers have in common that keep the bytes of a message until it is complete."""
+
+    __slots__ = ("_tail", "broken", "messages", "too_long")
+
+    def __init__(self) -> None:
+        self._tail: bytearray | None = None  # idle connections keep nothing
+        self.messages = 0
+        self.too_long = 0
+        self.broken = ""
+
+    @property
+    def open_bytes(self) -> int:
+        """See :class:`Framer`."""
+        return len(self._tail or b"")
+
+    @property
+    def is_open(self) -> bool:
+        """See :class:`Framer`."""
+        return self._tail is not None
+
+    def _joined(self, data: bytes, need: int) -> bytes:
+        """What is kept and what has come, or nothing while both have fewer bytes than are needed."""
+        if self._tail is None:
+            return data
+        self._tail += data
+        if len(self._tail) < need:
+            return b""
+        data, self._tail = bytes(self._tail), None
+        return data
+
+    def last(self) -> bytes:
+        """See :class:`Framer`."""
+        return b""
+
+
+class Lines(_Kept):
+    """Messages end with a newline. One that is too long is passed over up to its end."""
+
+    __slots__ = ("_most", "_passing")
+
+    def __init__(self, most: int) -> None:
+        super().__init__()
+        self._most = most
+        self._passing = False
+
+    @property
+    def is_open(self) -> bool:
+        """See :class:`Framer`."""
+        return self._tail is not None or self._passing
+
+    def feed(self, data: bytes) -> bytes | bytearray:
+        """See :class:`Framer`."""
+        if self._passing:
+            begin = data.find(NEWLINE) + 1
+            if not begin:
+                return b""
+            self._passing = False
+            data = data[begin:]
+        end = data.rfind(NEWLINE) + 1
+        whole: bytes | bytearray = data[:end]
+        if end and self._tail is not None:
+            self._tail += whole
+            whole, self._tail = self._tail, None
+        if end < len(data):
+            self._keep(data[end:])
+        if not end:
+            return b""
+        if len(whole) > self._most + 1:
+            whole = self._short(whole)
+        self.messages += whole.count(NEWLINE)
+        return whole
+
+    def _keep(self, rest: bytes) -> None:
+        if self._tail is None:
+            self._tail = bytearray(rest)
+        else:
+            self._tail += rest
+        if len(self._tail) > self._most:
+            self._tail = None
+            self._passing = True
+            self.too_long += 1
+
+    def _short(self, whole: bytes | bytearray) -> bytes | bytearray:
+        """Without the messages that are too long."""
+        lines = whole[:-1].split(NEWLINE)
+        kept = [line for line in lines if len(line) <= self._most]
+        if len(kept) == len(lines):
+            return whole
+        self.too_long += len(lines) - len(kept)
+        return b"".join(bytes(line) + NEWLINE for line in kept)
+
+    def last(self) -> bytes:
+        """See :class:`Framer`."""
+        tail, self._tail = self._tail, None
+        if tail is None:
+            return b""
+        self.messages += 1
+        return bytes(tail) + NEWLINE
+
+
+class Lengths(_Kept):
+    """A number says how long the message behind it is. One that is too long breaks the connection.
+
+    A message may be several lines, and so several rows; where a newline is missing at its end it gets one.
+    """
+
+    __slots__ = ("_framing", "_need")
+
+    def __init__(self, framing: Framing) -> None:
+        super().__init__()
+        self._framing = framing
+        self._need = 0
+
+    def feed(self, data: bytes) -> bytes | bytearray:
+        """See :class:`Framer`."""
+        data = self._joined(data, self._need)
+        if not data:
+            return b""
+        rules = self._framing
+        whole, messages, at, need, too_long = cut_lengths(
+            data, rules.length_bytes, rules.byte_order == "big", rules.most
+        )
+        self.messages += messages
+        self._need = need
+        if not need:
+            self.too_long += 1
+            self.broken = f"a message of {too_long:,} bytes, more than maxMessageBytes"
+        elif at < len(data):
+            self._tail = bytearray(data[at:])
+        return whole
+
+
+class FixedRows(_Kept):
+    """Each message is a row of the same width."""
+
+    __slots__ = ("_width",)
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self._width = width
+
+    def feed(self, data: bytes) -> bytes | bytearray:
+        """See :class:`Framer`."""
+        data = self._joined(data, self._width)
+        if not data:
+            return b""
+        rows, rest = divmod(len(data), self._width)
+        self.messages += rows
+        if not rest:
+            return data
+        self._tail = bytearray(data[-rest:])
+        return data[:-rest]
+
+
+class SizedRecords(_Kept):
+    """A size says how long the record behind it is. One that is out of bounds breaks the connection."""
+
+    __slots__ = ("_framing", "_need")
+
+    def __init__(self, framing: RecordFraming) -> None:
+        super().__init__()
+        self._framing = framing
+        self._need = 0
+
+    def feed(self, data: bytes) -> bytes | bytearray:
+        """See :class:`Framer`."""
+        data = self._joined(data, self._need)
+        if not data:
+            return b""
+        rules = self._framing
+        records, end, self._need, size = cut_records(
+            data, rules.size_bytes, rules.byte_order == "big", rules.least, rules.most
+        )
+        self.messages += records
+        if not self._need:
+            self.too_long += 1
+            self.broken = f"a record of {size:,} bytes, where {rules.least:,} to {rules.most:,} may be"
+        elif end < len(data):
+            self._tail = bytearray(data[end:])
+        return data[:end]
+
+
+_UNITS = {"ms": 0.001, "millisecond": 0.001, "s": 1.0, "second": 1.0, "m": 60.0, "minute": 60.0, "h": 3600.0}
+
+
+def parse_seconds(text: str) -> float | None:
+    """Seconds of a time such as ``30s``, ``500 ms`` or ``1 minute``; None when it is none."""
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([a-z]+)", text.strip().lower())
+    unit = _UNITS.get(match[2], _UNITS.get(match[2].removesuffix("s"))) if match else None
+    return None if match is None or unit is None else float(match[1]) * unit

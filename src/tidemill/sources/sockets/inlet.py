@@ -1,0 +1,130 @@
+"""The messages of one table on their way from its connections into its spool."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from tidemill.sources.sockets.framing import Framing, RecordFraming, RowFraming
+from tidemill.sources.sockets.spool import Spool
+
+BUFFER_BYTES = 256 << 10
+"""Size of the buffer that messages are collected in before they are written."""
+
+_RETRY_SECONDS = 1.0
+
+
+def no_boundary(_: bytes | bytearray) -> int:
+    """Every newline of the format ends a row."""
+    return -1
+
+
+@dataclass(frozen=True)
+class InletOptions:
+    """How a table takes messages.
+
+    framing : Framing, RowFraming or RecordFraming
+    message_timeout : float
+        Seconds that a message may stay incomplete before its connection is closed.
+    most_unread : int
+        Bytes of the spool that no epoch has read, from which on its sockets are not read.
+    boundary : callable
+        Given messages with their newlines, the offset behind the first one that the table's format would not take to be
+        complete, or -1: a quote is open at its end. The spool begins a segment behind it.
+    """
+
+    framing: Framing | RowFraming | RecordFraming = field(default_factory=Framing)
+    message_timeout: float = 30.0
+    most_unread: int = 1 << 30
+    boundary: Callable[[bytes | bytearray], int] = no_boundary
+
+
+class Inlet:
+    """One buffer of fixed size, and the spool that it is written to. Used by the reading thread alone.
+
+    Attributes
+    ----------
+    buffers : int
+        Number of the buffer being filled; those before are in the spool.
+    error : str
+        Why the spool could not be written, empty when it can; it is tried again once a second.
+    over : bool
+        Whether sockets must wait, as of the last flush.
+    consumed : int
+        How many bytes of messages sealed epochs have read; whoever seals moves it.
+    """
+
+    def __init__(self, name: str, spool: Spool, options: InletOptions) -> None:
+        self.name = name
+        self.spool = spool
+        self.options = options
+        self.buffers = 0
+        self.error = ""
+        self.over = False
+        self.consumed = spool.begin
+        self._buffer = bytearray()
+        self._unwritten: list[bytes] = []
+        self._retry_at = 0.0
+
+    def put(self, messages: bytes | bytearray) -> None:
+        """Take whole messages."""
+        if self._unwritten:
+            self._unwritten.append(bytes(messages))  # no more than one read of each socket: they are paused now
+            return
+        if len(self._buffer) + len(messages) > BUFFER_BYTES:
+            self.flush()
+        if self._unwritten or len(messages) > BUFFER_BYTES:
+            self._unwritten.append(bytes(messages))
+            self.flush()
+        else:
+            self._buffer += messages
+
+    @property
+    def waits(self) -> bool:
+        """Whether there is something to flush."""
+        return bool(self._buffer or self._unwritten)
+
+    def flush(self) -> None:
+        """Write what was taken; what cannot be written is kept."""
+        if self._buffer:
+            self._unwritten.append(bytes(self._buffer))
+            self._buffer.clear()
+            self.buffers += 1
+        self._write()
+        self.over = bool(self._unwritten) or self.unread >= self.options.most_unread
+
+    def _write(self) -> None:
+        if self.error and time.monotonic() < self._retry_at:
+            return
+        while self._unwritten:
+            batch = self._unwritten[0]
+            try:
+                at = self.options.boundary(batch)
+                self.spool.append(batch if at < 0 else batch[:at])
+                if at >= 0:
+                    self.spool.complete()
+            except OSError as error:
+                self.error = f"the spool cannot be written: {error.strerror or error}"
+                self._retry_at = time.monotonic() + _RETRY_SECONDS
+                return
+            self.error = ""
+            self._unwritten[0] = b"" if at < 0 else batch[at:]
+            if not self._unwritten[0]:
+                self._unwritten.pop(0)
+
+    @property
+    def unread(self) -> int:
+        """Bytes that no sealed epoch has read."""
+        return self.spool.end - self.consumed + len(self._buffer) + sum(map(len, self._unwritten))
+
+    @property
+    def has_room(self) -> bool:
+        """Whether sockets that waited may go on."""
+        return not self._unwritten and self.unread <= self.options.most_unread * 3 // 4
+
+    def close(self) -> None:
+        """Write what can be written, and let go of the spool."""
+        self._retry_at = 0.0
+        self.flush()
+        self.spool.close()

@@ -1,0 +1,408 @@
+"""Reads files for Spark: plans partitions in the process beside the driver, reads them on the workers.
+
+Each partition is a part of a file, read as Arrow record batches. Where a part of a file with quotes begins is told to
+its reader, not guessed: the planning process looks for quotes in such files, in all parts at once with guesses, and
+again in those that were guessed wrong.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import pairwise
+from typing import Any, TypeVar
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceReader, InputPartition
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
+
+from tidemill.ddl import parse_columns
+from tidemill.errors import FormatError, TidemillError
+from tidemill.formats.base import (
+    BEGINNING_BYTES,
+    FileRowReader,
+    RowReader,
+    Rows,
+    SplitReader,
+    WholeByBeginning,
+    WholeFiles,
+    has_lines,
+)
+from tidemill.formats.inference.options import INFERENCE_OPTIONS
+from tidemill.formats.options import bad_option, parse_size
+from tidemill.formats.reading.codecs import parse_codec_options
+from tidemill.formats.reading.feeding import FileBytes, feed, file_bytes, open_split
+from tidemill.formats.reading.read_modes import check_read_mode, parse_read_mode
+from tidemill.formats.registry import lookup
+from tidemill.formats.rescue.options import rescue_column, rescuing
+from tidemill.formats.rows.malformed import Mode, parse_mode
+from tidemill.formats.text.delimiter_split import DelimiterSplitReader
+from tidemill.formats.text.delimiters import Delimiters
+from tidemill.formats.text.line_ends import Bytes, LineRules
+from tidemill.formats.text.line_numbers import LineNumbers
+from tidemill.formats.text.line_split import NOTHING, LineSplitReader
+from tidemill.schema import Field, Schema, type_from_spark, type_to_ddl
+from tidemill.sources.file_info import FileInfo
+from tidemill.sources.file_metadata import (
+    METADATA_OPTION,
+    FileMetadata,
+    metadata_name,
+    metadata_type,
+    without_metadata,
+)
+from tidemill.sources.filters import FILTER_OPTIONS
+from tidemill.sources.location import place_of, reader_of
+from tidemill.sources.split import Split
+from tidemill.spark_source.brief_errors import brief_errors
+from tidemill.spark_source.error_files import ErrorFile
+from tidemill.spark_source.left_out import IGNORE_OPTIONS, damaged, log_left_out, parse_ignored
+
+_T = TypeVar("_T")
+
+NAME = "tidemill"
+DEFAULT_PARTITION = "128m"
+
+LIMITS = ("maxFilesPerTrigger", "maxBytesPerTrigger", "maxRowsPerTrigger")
+"""Options that say how much one batch of a stream has at most."""
+
+OWN_OPTIONS = (
+    frozenset(
+        {"path", "paths", "format", "maxpartitionbytes", "errorspath", "columns", "statelocation", METADATA_OPTION}
+    )
+    | {name.lower() for name in LIMITS}
+    | {name.lower() for name in IGNORE_OPTIONS}
+    | FILTER_OPTIONS
+)
+"""Options that no format is told of, in lower case."""
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Bytes of a file, from ``start`` (where a row begins) to ``end`` (where another one does, or the file ends)."""
+
+    file: FileInfo
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, repr=False)
+class Part(InputPartition):  # type: ignore[misc]
+    """A part of a file."""
+
+    split: Split
+
+
+@brief_errors
+class TidemillReader(DataSourceReader):  # type: ignore[misc]
+    """Plans partitions, and reads them on the workers.
+
+    Parameters
+    ----------
+    given : mapping
+        Options, with names in lower case.
+    columns : StructType
+    """
+
+    def __init__(self, given: Mapping[str, str], columns: StructType) -> None:
+        self._format = given["format"]
+        self._options = {name: value for name, value in given.items() if name not in OWN_OPTIONS | INFERENCE_OPTIONS}
+        self._given = dict(given)
+        self._ignored = parse_ignored(given)
+        self._columns = columns
+        asked = Schema(
+            tuple(Field(f.name, type_from_spark(f.dataType.jsonValue()), f.nullable) for f in columns.fields)
+        )
+        in_files = without_metadata(asked, given)
+        self._metadata = _place_of_metadata(given, asked)
+        self._needed = in_files.names
+        self._schema = _file_columns(given, in_files)
+        column = rescue_column(self._options)
+        if column is not None and column.lower() not in map(str.lower, self._schema.names):
+            raise bad_option("rescuedDataColumn", column, f"add it to the schema: .schema('..., {column} STRING')")
+        format_ = lookup(self._format)
+        format_.validate(self._schema, self._options)
+        check_read_mode(self._format, self._reader(), self._options)
+
+    def partitions(self) -> list[InputPartition]:
+        """Parts of all files, in order. Errors as :meth:`listing`."""
+        return list(self.parts(Piece(file, 0, file.size) for file in self.listing()))
+
+    def listing(self) -> Iterator[FileInfo]:
+        """The files of all paths, path by path.
+
+        Raises
+        ------
+        TidemillError
+            TM5001 for a path that does not exist, TM5006 for an archive that no codec reads.
+        """
+        for path in paths_of(self._given):
+            yield from place_of(path, self._given).listing()
+
+    def unread(self, unread: Callable[[list[str]], list[str]]) -> Iterator[list[FileInfo]]:
+        """As :meth:`listing`, some at a time, in no order: files whose names ``unread`` leaves; perhaps some twice."""
+        for path in paths_of(self._given):
+            yield from place_of(path, self._given).unread(unread)
+
+    def parts(self, pieces: Iterable[Piece]) -> list[Part]:
+        """Pieces of files cut into parts, in order."""
+        most = parse_size("maxPartitionBytes", self._given.get("maxpartitionbytes", DEFAULT_PARTITION))
+        found: list[list[Split]] = []
+        for piece in pieces:
+            file, length = piece.file, piece.end - piece.start
+            parts = max(-(-length // most), 1)
+            parts = 1 if parts > 1 and self.is_whole(file) else parts
+            cuts = [piece.start + length * k // parts for k in range(parts + 1)]
+            found.append([_split(file, start, end) for start, end in pairwise(cuts)])
+        return [Part(split) for split in self._told_of_quotes(found)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Record batches of a part, with the types of the schema."""
+        if not isinstance(partition, Part):  # there are no files
+            return
+        split = partition.split
+        arrow = to_arrow_schema(self._columns, timezone="UTC")
+        file = FileMetadata(split, metadata_type(self._format.lower()))
+        with _naming(split), ErrorFile(self._given.get("errorspath"), split, self._lines_of(split)) as errors:
+            for rows in self._kept(split, errors):
+                if rows.count:
+                    columns = list(rows.batch.columns)
+                    if self._metadata is not None:
+                        columns.insert(self._metadata, file.column(rows.positions))
+                    yield _as_spark_has_it(columns, arrow)
+
+    def _kept(self, split: Split, errors: ErrorFile) -> Iterator[Rows]:
+        """Rows of a split, and what is wrong with them is noted; of one that may be left out those before the error."""
+        try:
+            for rows in self._rows(split):
+                errors.add(rows.errors)
+                yield rows
+        except TidemillError as error:
+            if not self._ignored.takes(error):
+                raise
+            errors.leave_out(error)
+            log_left_out(split.path, error)
+
+    def is_whole(self, file: FileInfo) -> bool:
+        """Whether a file can only be read from its beginning to its end."""
+        format_ = lookup(self._format)
+        if isinstance(format_, WholeFiles) and format_.reads_whole_files(self._schema, self._options):
+            return True
+        if parse_codec_options(self._options).of(file.path):
+            return True
+        if not isinstance(format_, WholeByBeginning):
+            return False
+        head = place_of(file.path, self._given).beginning(file.path, BEGINNING_BYTES)
+        return format_.begins_whole(self._schema, self._options, head)
+
+    def count_rows(self, piece: Piece, most: int) -> tuple[int, int]:
+        """How many rows a piece has, and where it ends; if these are more than ``most``, where row ``most + 1`` begins.
+
+        What can only be read whole, or is no text, is counted to its end, so that there may be more.
+
+        Returns
+        -------
+        tuple of int
+            Rows, and the byte behind them.
+        """
+        cut = has_lines(lookup(self._format)) and not self.is_whole(piece.file)
+        counter = copy.copy(self)
+        counter._needed, counter._options = (), {**self._options, "mode": Mode.PERMISSIVE.value}
+        count, split = 0, _split(piece.file, piece.start, piece.end, in_quotes=False)
+        try:
+            with _naming(split):
+                for rows in counter._rows(split):
+                    if cut and count + rows.count > most:
+                        return most, int(rows.positions[most - count])
+                    count += rows.count
+        except TidemillError as error:  # whoever reads it notes what is left out
+            if not self._ignored.takes(error):
+                raise
+        return count, piece.end
+
+    def _lines_of(self, split: Split) -> LineNumbers | None:
+        """What tells on which lines errors are, by reading the file again; None for a format that is no text."""
+        if not has_lines(lookup(self._format)):
+            return None
+        again = FileBytes(reader_of(split, self._options), split.path, split.size, self._options)
+        return LineNumbers(again, (split.path, split.size, split.modified))
+
+    def _rows(self, split: Split) -> Iterator[Rows]:
+        reader = self._reader()
+        file = reader_of(split, self._options, parse_read_mode(self._options).buffer_bytes)
+        try:
+            if isinstance(reader, FileRowReader):
+                parse_codec_options(self._options).refuse(split.path)
+                yield from reader.rows(file.open(0), start=split.start, end=split.end, file_size=split.size)
+                return
+            whole, mode = not self._ignored.corrupt, parse_mode(self._options)
+            source = file_bytes(file, split.path, split.size, split.end, self._options, whole=whole)
+            place = {"start": split.start, "end": split.end, "size": split.size}
+            try:
+                part = open_split(reader, source, **place, in_quotes=split.in_quotes, part=False)
+                for rows in feed(part, source, mode if whole else Mode.PERMISSIVE):
+                    if source.damage is None:
+                        yield rows
+                        continue
+                    yield replace(rows, errors=rows.errors[:-1])
+                    raise damaged(source.damage, source.position)
+            finally:
+                source.close()
+        finally:
+            file.close()
+
+    def _reader(self) -> RowReader | FileRowReader:
+        return lookup(self._format).reader(self._schema, self._options, self._needed)
+
+    def _told_of_quotes(self, files: list[list[Split]]) -> list[Split]:
+        """The splits of all files; each knows whether it begins within quotes.
+
+        A file that may be left out, and cannot be looked through, is one split: whoever reads it finds that out again.
+        """
+        finder = _QuoteFinder(self._format, self._schema, self._options)
+        needed = [s for s in files if len(s) > 1 and self._looked(finder.needed, s[0]) is not False]
+        uncertain = [split for splits in needed for split in splits]
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            found = pool.map(partial(self._looked, finder.look), uncertain)
+            guesses = dict(zip(uncertain, found, strict=True))
+        told: list[Split] = []
+        for splits in files:
+            if splits[0] not in guesses:
+                told += [replace(split, in_quotes=False) for split in splits]
+            else:
+                sure = self._surely(finder, [(split, guesses[split]) for split in splits])
+                told += sure or [replace(splits[0], end=splits[-1].end, in_quotes=False)]
+        return told
+
+    def _surely(
+        self, finder: _QuoteFinder, guesses: Sequence[tuple[Split, tuple[bool, int] | None]]
+    ) -> list[Split] | None:
+        """The splits of a file, given what was guessed of each; None when it cannot be looked through."""
+        told: list[Split] = []
+        inside = False
+        for split, guess in guesses:
+            sure = replace(split, in_quotes=inside)
+            if guess is not None and guess[0] != inside:
+                guess = self._looked(finder.look, sure)
+            if guess is None:
+                return None
+            inside ^= bool(guess[1])
+            told.append(sure)
+        return told
+
+    def _looked(self, look: Callable[[Split], _T], split: Split) -> _T | None:
+        """What is seen in a split; None when its file may be left out, and cannot be read."""
+        try:
+            return look(split)
+        except TidemillError as error:
+            if not self._ignored.takes(error):
+                raise
+            return None
+
+
+def paths_of(given: Mapping[str, str]) -> list[str]:
+    """The paths that are loaded; names of options in lower case."""
+    if "paths" in given:
+        return [str(path) for path in json.loads(given["paths"])]
+    return [given["path"]] if "path" in given else []
+
+
+def _split(file: FileInfo, start: int, end: int, in_quotes: bool | None = None) -> Split:
+    known = False if start == 0 else in_quotes
+    return Split(NAME, file.path, start, end, file.size, file.modified, known, etag=file.etag)
+
+
+class _QuoteFinder:
+    """Reads splits for nothing but what they tell of quotes."""
+
+    def __init__(self, format_: str, schema: Schema, options: Mapping[str, str]) -> None:
+        self._options = {**options, "mode": Mode.PERMISSIVE.value}
+        fields = tuple(Field(f.name, f.type) for f in schema)
+        self._reader = lookup(format_).reader(Schema(fields), self._options, ())
+
+    def needed(self, split: Split) -> bool:
+        """Whether a part of this file may begin within quotes."""
+        if isinstance(self._reader, FileRowReader):
+            return False
+        return self._open(replace(split, start=1, end=2, in_quotes=True))[0].assumed_in_quotes
+
+    def look(self, split: Split) -> tuple[bool, int]:
+        """Whether the split was taken to begin within quotes, and its parity."""
+        reader, source = self._open(split)
+        if isinstance(reader, LineSplitReader | DelimiterSplitReader):
+            reader.builder = _NoRows(reader.builder.lines, reader.builder.build(NOTHING, 0, 0, False, False))
+        try:
+            for _ in feed(reader, source, Mode.PERMISSIVE):
+                pass
+        finally:
+            source.close()
+        return reader.assumed_in_quotes, reader.quote_parity
+
+    def _open(self, split: Split) -> tuple[SplitReader, Any]:
+        assert isinstance(self._reader, RowReader)
+        file = reader_of(split, self._options, parse_read_mode(self._options).buffer_bytes)
+        source = file_bytes(file, split.path, split.size, split.end, self._options, whole=True)
+        place = {"start": split.start, "end": split.end, "size": split.size}
+        with _naming(split):
+            return open_split(self._reader, source, **place, in_quotes=split.in_quotes, part=False), source
+
+
+@dataclass(frozen=True)
+class _NoRows:
+    """Makes no rows of lines."""
+
+    lines: LineRules | Delimiters
+    none: Rows
+
+    def build(self, data: Bytes, position: int, row_ends: int, quotes: bool, unterminated: bool) -> Rows:
+        return self.none
+
+
+def _file_columns(given: Mapping[str, str], asked: Schema) -> Schema:
+    """All columns of the files, by the option ``columns``: those that are asked for must be among them."""
+    if "columns" not in given:
+        return asked
+    known, _ = rescuing(parse_columns(given["columns"]), given, inferred=False)
+    types = {f.name: f.type for f in known}
+    wanted = {f.name: f for f in asked}
+    for field in asked:
+        if types.get(field.name) != field.type:
+            raise bad_option(
+                "columns",
+                given["columns"],
+                f"{field.name} {type_to_ddl(field.type)} of the schema must be one of them, with its type",
+            )
+    return Schema(tuple(wanted.get(f.name, f) for f in known))
+
+
+def _place_of_metadata(given: Mapping[str, str], asked: Schema) -> int | None:
+    """Where among the columns that are asked for that of metadata is, if it is one of them. TM4003 for another type."""
+    name, type_ = metadata_name(given), metadata_type(given["format"].lower())
+    if name is None or name not in asked.names:
+        return None
+    place = asked.names.index(name)
+    if asked.types[place] != type_:
+        raise bad_option("metadataColumn", name, f"its type is {type_to_ddl(type_)}")
+    return place
+
+
+def _as_spark_has_it(columns: Sequence[pa.Array], arrow: pa.Schema) -> pa.RecordBatch:
+    """Columns with the names that Spark gives to what is within them."""
+    pairs = zip(columns, arrow, strict=True)
+    arrays = [column if column.type == field.type else column.cast(field.type) for column, field in pairs]
+    return pa.RecordBatch.from_arrays(arrays, schema=arrow)
+
+
+@contextmanager
+def _naming(split: Split) -> Iterator[None]:
+    """Errors of formats name the file they are about."""
+    try:
+        yield
+    except FormatError as error:
+        raise FormatError(error.number, error.what, f"{split.path}: {error.got}", error.hint) from error

@@ -1,0 +1,202 @@
+"""``spark.readStream.format("tidemill")``: each file of a path once, in batches, exactly once over restarts.
+
+Spark asks one process of Python beside the driver for all offsets and partitions of a query, as long as that runs. It
+lists, remembers the names it has seen, and says what the next batch has; ``stream_history.py`` says how that is found
+again. Files come in the order of their modification times. A file is known by its path: what is written into it after
+it was listed is not read again, and if it was not read before it is an error (TM5003). Empty files wait until they are
+not.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxBytes,
+    ReadMaxFiles,
+    ReadMaxRows,
+    SupportsTriggerAvailableNow,
+)
+from pyspark.sql.types import StructType
+
+from tidemill.formats.options import parse_size
+from tidemill.runtime.files.packed_names import PackedNames
+from tidemill.sources.file_info import FileInfo
+from tidemill.spark_source.brief_errors import brief_errors
+from tidemill.spark_source.data_reader import LIMITS, Piece, TidemillReader
+from tidemill.spark_source.stream_files import StreamFiles
+from tidemill.spark_source.stream_history import BEGINNING, Offset, StreamHistory, unfinished
+
+_LISTING_SHARE = 10
+"""Listing takes at most one part of so many of the time while files wait that are known already."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """The most that one batch has: files, bytes of files, rows; None for no limit."""
+
+    files: int | None = None
+    bytes: int | None = None
+    rows: int | None = None
+
+
+def parse_limits(given: Mapping[str, str]) -> Limits:
+    """What the options of a stream say; their names are in lower case. TM4003 for a bad value."""
+    return Limits(*(parse_size(name, given[name.lower()]) if name.lower() in given else None for name in LIMITS))
+
+
+@brief_errors
+class TidemillStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc]
+    """Offsets, partitions and rows of a stream of files.
+
+    Parameters
+    ----------
+    given : mapping
+        Options, with names in lower case.
+    columns : StructType
+
+    Raises
+    ------
+    TidemillError
+        As :class:`TidemillReader`; TM1009 for a ``stateLocation`` of an unknown scheme; TM4003 for a bad limit.
+    """
+
+    def __init__(self, given: Mapping[str, str], columns: StructType) -> None:
+        self._reader = TidemillReader(given, columns)
+        self._history = StreamHistory(given.get("statelocation"))
+        self._limits = parse_limits(given)
+        self._at: Offset | None = None
+        self._seen = PackedNames()
+        self._rest: tuple[FileInfo, int] | None = None
+        self._waiting = StreamFiles()
+        self._stale_at = 0.0
+        self._lists = True
+
+    def initialOffset(self) -> Offset:  # noqa: N802
+        """Before the first file."""
+        return dict(BEGINNING)
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
+        """One of the limits that are given, since Spark takes one; all of them count."""
+        if self._limits.rows is not None:
+            return ReadMaxRows(self._limits.rows)
+        if self._limits.bytes is not None:
+            return ReadMaxBytes(self._limits.bytes)
+        return ReadAllAvailable() if self._limits.files is None else ReadMaxFiles(self._limits.files)
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        """Files that appear from now on are left for the next run. Errors as :meth:`TidemillReader.listing`."""
+        self._seen = PackedNames()
+        self._waiting = self._list()
+        self._lists, self._at = False, None
+
+    def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:  # noqa: N802
+        """The offset behind the next batch; ``start`` where there is nothing to read.
+
+        Raises
+        ------
+        TidemillError
+            As :meth:`TidemillReader.listing`, :meth:`StreamHistory.following` and, with a limit of rows, as reading.
+        """
+        if start != self._at:
+            self._go_to(start)
+        self._look()
+        chosen = self._choose(self._limits_of(limit))
+        if not chosen:
+            return start
+        end, pieces = self._history.following(start, chosen)
+        self._at, self._rest = end, unfinished(pieces)
+        self._take([p.file.path for p in pieces])
+        return end
+
+    def partitions(self, start: Offset, end: Offset) -> list[InputPartition]:
+        """Parts of all files between two offsets, the same ones whenever it is asked.
+
+        Errors as :meth:`StreamHistory.between`.
+        """
+        return list(self._reader.parts(self._history.between(start, end)))
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """See :meth:`TidemillReader.read`."""
+        return self._reader.read(partition)
+
+    def _go_to(self, start: Offset) -> None:
+        """Know what was read before an offset."""
+        if self._lists:
+            self._seen, self._waiting, self._stale_at = PackedNames(), StreamFiles(), 0.0
+        else:
+            self._waiting.mark_unread()
+        last: list[Piece] = []
+        for pieces in self._history.pages_before(start):
+            self._take([p.file.path for p in pieces])
+            last = pieces[-1:]
+        self._rest, self._at = unfinished(last), start
+
+    def _take(self, names: list[str]) -> None:
+        """Files have been read, or are going to be. Where nothing is listed any more only those that wait matter."""
+        self._waiting.mark_read(names)
+        if self._lists:
+            self._seen.add(names)
+
+    def _list(self) -> StreamFiles:
+        """All files that have not been read and are not empty, in the order in which they are read."""
+        return StreamFiles([f for f in page if f.size] for page in self._reader.unread(self._unread))
+
+    def _unread(self, names: list[str]) -> list[str]:
+        return [names[i] for i in np.flatnonzero(self._seen.find(names) < 0).tolist()]
+
+    def _look(self) -> None:
+        """List again when nothing waits, or when that has not been done for a while."""
+        began = time.monotonic()
+        if self._lists and (not self._waiting or began >= self._stale_at):
+            self._waiting = StreamFiles()  # not both at once: they may be many
+            self._waiting = self._list()
+            now = time.monotonic()
+            self._stale_at = now + _LISTING_SHARE * (now - began)
+
+    def _limits_of(self, limit: ReadLimit) -> Limits:
+        """What the engine asks for: all that is there, this limit alone, or ours."""
+        if isinstance(limit, ReadAllAvailable):
+            return Limits()
+        if limit == self.getDefaultReadLimit():
+            return self._limits
+        return Limits(
+            limit.max_files if isinstance(limit, ReadMaxFiles) else None,
+            limit.max_bytes if isinstance(limit, ReadMaxBytes) else None,
+            limit.max_rows if isinstance(limit, ReadMaxRows) else None,
+        )
+
+    def _choose(self, most: Limits) -> list[Piece]:
+        """The next batch within limits, but at least one file, or what rows are allowed of it."""
+        chosen: list[Piece] = []
+        size = rows = 0
+        for piece in self._next():
+            length = piece.end - piece.start
+            if most.files is not None and len(chosen) >= most.files:
+                break
+            if most.bytes is not None and chosen and size + length > most.bytes:
+                break
+            if most.rows is not None:
+                if rows >= most.rows:
+                    break
+                count, end = self._reader.count_rows(piece, most.rows - rows)
+                if chosen and rows + count > most.rows:
+                    break
+                rows, piece = rows + count, Piece(piece.file, piece.start, end)
+            size += length
+            chosen.append(piece)
+        return chosen
+
+    def _next(self) -> Iterator[Piece]:
+        """What has not been read, in order."""
+        if self._rest is not None:
+            file, start = self._rest
+            yield Piece(file, start, file.size)
+        yield from (Piece(f, 0, f.size) for f in self._waiting)

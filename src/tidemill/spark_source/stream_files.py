@@ -1,0 +1,70 @@
+"""The files of a listing that a stream is still to read, in order, in little memory."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable, Iterator, Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tidemill.runtime.files.packed_names import PackedNames, PackedTexts
+from tidemill.sources.file_info import FileInfo
+
+_BLOCK = 1024
+
+
+class StreamFiles:
+    """Files in the order of their modification times, then of their names; of a name that comes twice the first.
+
+    Parameters
+    ----------
+    pages : iterable of list of FileInfo
+    """
+
+    def __init__(self, pages: Iterable[Sequence[FileInfo]] = ()) -> None:
+        self._names = PackedNames()
+        self._etags = PackedTexts()
+        sizes, modified = array("q"), array("q")
+        for page in pages:
+            new = [page[i] for i in self._names.add([f.path for f in page])]
+            self._etags.append([f.etag for f in new])
+            sizes.extend(f.size for f in new)
+            modified.extend(f.modified for f in new)
+        self._names.pack()
+        self._etags.pack()
+        self._sizes, self._modified = np.frombuffer(sizes, np.int64), np.frombuffer(modified, np.int64)
+        table = pa.table({"modified": self._modified, "path": self._names.texts.all})
+        order = pc.sort_indices(table, [("modified", "ascending"), ("path", "ascending")])
+        self._order = order.to_numpy().astype(np.uint32)
+        self._read = np.zeros(len(self._order), bool)
+        self._at = 0
+
+    def mark_read(self, names: Sequence[str]) -> None:
+        """Leave files out from now on; other names do not matter."""
+        found = self._names.find(names)
+        self._read[found[found >= 0]] = True
+        while self._at < len(self._order) and self._read[self._order[self._at]]:
+            self._at += 1
+
+    def mark_unread(self) -> None:
+        """None has been read."""
+        self._read[:] = False
+        self._at = 0
+
+    def __bool__(self) -> bool:
+        return self._at < len(self._order)
+
+    def __iter__(self) -> Iterator[FileInfo]:
+        """Those that are left, some looked up at a time."""
+        for begin in range(self._at, len(self._order), _BLOCK):
+            numbers = self._order[begin : begin + _BLOCK].astype(np.int64)
+            numbers = numbers[~self._read[numbers]]
+            yield from map(
+                FileInfo,
+                self._names.texts.take(numbers).to_pylist(),
+                self._sizes[numbers].tolist(),
+                self._modified[numbers].tolist(),
+                self._etags.take(numbers).to_pylist(),
+            )

@@ -1,0 +1,198 @@
+"""The mutable write buffer of one state table, one partition and one epoch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+import pyarrow as pa
+
+from tidemill.kernels.columns import byte_size
+from tidemill.state.keys.keys import Keys
+from tidemill.state.lookup.merge_chunks import merge_chunks
+from tidemill.state.memory import MemoryBudget
+from tidemill.state.merge.merge import MergeOp, Rows, consolidate, merge
+
+BLOCK_BYTES = 32 << 20
+"""About how much of a memtable is read at once."""
+
+_GROWTH = 2
+_SHARE = 8
+"""Of a limited budget the part that is put in order, merged or written at once: each takes as much again."""
+_LEAST_BYTES, _MOST_BYTES = 1 << 20, 32 << 20
+
+Spill = Callable[[Rows], tuple[Rows, int]]
+"""Puts a run into a file: gives the mapped run and the bytes written."""
+
+
+class Memtable:
+    """Rows written in an epoch, read at any time as sorted runs, what was written last being newest.
+
+    Batches are put in order when somebody reads: one merge for all that have come since, then with older runs that are
+    not much larger. So n rows cost O(n log n) however writes and reads alternate.
+
+    Above its budget a memtable is written to files of disjoint keys, and goes on empty. What a file holds is older than
+    what is in memory. With a limited budget rows are put in order part by part, since each part is there twice for a
+    moment, and runs are merged only while they are small or as somebody reads the result. Keys whose weight is 0 are
+    dropped only of multisets, where that adds nothing to anything older; elsewhere they are updates and tombstones,
+    which hide what lies in a file or in an earlier epoch.
+
+    Parameters
+    ----------
+    ops : sequence of MergeOp
+        How values of equal keys combine.
+    value_types : sequence of pa.DataType
+        Types of the value columns.
+    drop_zero : bool
+        Whether a key whose weight is 0 says nothing.
+    budget : MemoryBudget, optional
+        What its bytes count for.
+    spill : callable, optional
+        Where to spill to; needed with a limited budget.
+    """
+
+    def __init__(
+        self,
+        ops: Sequence[MergeOp],
+        value_types: Sequence[pa.DataType],
+        drop_zero: bool,
+        budget: MemoryBudget | None = None,
+        spill: Spill | None = None,
+    ) -> None:
+        self.bytes = 0
+        self._ops = ops
+        self._types = value_types
+        self._drop_zero = drop_zero
+        self._budget = budget
+        self._to_file = spill
+        self._spilled: list[Rows] = []
+        self._runs: list[Rows] = []
+        self._sorted: list[Rows] = []
+        self._unsorted: list[tuple[Keys, Sequence[pa.Array]]] = []
+        self._waiting = 0
+        limit = budget.limit if budget is not None else 0
+        self._part = max(_LEAST_BYTES, limit // _SHARE) if limit else 0
+        if budget is not None:
+            budget.join(self)
+
+    def append(self, rows: Rows) -> None:
+        """Write rows: sorted, keys unique."""
+        if not len(rows):
+            return
+        if self._unsorted:
+            self._settle()
+        self._sorted.append(rows)
+        self._wait(rows.nbytes)
+
+    def append_unsorted(self, keys: Keys, values: Sequence[pa.Array]) -> None:
+        """Write rows in any order; of equal keys a later row is newer."""
+        if not len(keys):
+            return
+        if self._sorted:
+            self._settle()
+        self._unsorted.append((keys, values))
+        self._wait(_size(keys, values))
+
+    def runs(self) -> list[Rows]:
+        """All that has been written, as sorted runs with unique keys, oldest first."""
+        self._settle()
+        return [*self._spilled, *self._runs]
+
+    def rows(self) -> Rows:
+        """All that has been written as one sorted run, in memory."""
+        self._settle()
+        if self._spilled:
+            return merge([*self._spilled, *self._runs], self._ops, self._drop_zero)
+        self._join()
+        return self._runs[0] if self._runs else self._none()
+
+    def blocks(self) -> Iterator[Rows]:
+        """As :meth:`rows`, in parts of disjoint and ascending keys, none empty, of about ``BLOCK_BYTES`` at most."""
+        self._settle()
+        if not self._spilled and not 0 < self._part < self.bytes:
+            self._join()
+        runs = [*self._spilled, *self._runs]
+        yield from merge_chunks(runs, self._ops, self._drop_zero, min(BLOCK_BYTES, self._part or BLOCK_BYTES))
+
+    def spill(self) -> int:
+        """Write what is in memory to files; returns the bytes written."""
+        assert self._to_file is not None, "a limited budget needs a place to spill to"
+        self._settle()
+        written = 0
+        for part in merge_chunks(self._runs, self._ops, self._drop_zero, min(_MOST_BYTES, self._part or _MOST_BYTES)):
+            mapped, size = self._to_file(part)
+            self._spilled.append(mapped)
+            written += size
+        self._runs = []
+        self._resize(0)
+        return written
+
+    def close(self) -> None:
+        """Let go of everything; files go with the last who reads them."""
+        if self._budget is not None:
+            self._budget.leave(self)
+        self.bytes = 0
+        self._budget = None
+        self._spilled, self._runs, self._sorted, self._unsorted = [], [], [], []
+
+    def _settle(self) -> None:
+        """Put what has come since the last read in order."""
+        as_written: Rows | None = None
+        self._waiting = 0
+        if self._unsorted:
+            keys = Keys.concat([k for k, _ in self._unsorted])
+            columns = zip(*(values for _, values in self._unsorted), strict=True)
+            values = [parts[0] if len(parts) == 1 else pa.concat_arrays(parts) for parts in columns]
+            self._unsorted = []
+            new = [consolidate(keys, values, self._ops, self._drop_zero)]
+        elif self._sorted:
+            new, self._sorted = self._sorted, []
+            as_written = new[0]
+        else:
+            return
+        size, held = sum(map(len, new)), sum(run.nbytes for run in new)
+        while self._runs and len(self._runs[-1]) <= _GROWTH * size:
+            held += self._runs[-1].nbytes
+            if 0 < self._part < held:
+                break
+            new.insert(0, self._runs.pop())
+            size += len(new[0])
+        run = merge(new, self._ops, self._drop_zero)
+        if len(run):
+            self._runs.append(run)
+        if run is not as_written:
+            self._shrink()
+
+    def _join(self) -> None:
+        """Make one run of those in memory."""
+        if len(self._runs) > 1:
+            run = merge(self._runs, self._ops, self._drop_zero)
+            self._runs = [run] if len(run) else []
+            self._shrink()
+
+    def _wait(self, size: int) -> None:
+        """Count what has come; put it in order when it is much."""
+        self._waiting += size
+        self._resize(self.bytes + size)
+        if 0 < self._part < self._waiting:
+            self._settle()
+
+    def _none(self) -> Rows:
+        return Rows(Keys.empty(), tuple(pa.array([], type_) for type_ in self._types))
+
+    def _shrink(self) -> None:
+        """Count what is there now, never more: a read must not make anything spill."""
+        if self._budget is not None:
+            held = sum(run.nbytes for run in self._runs)
+            change, self.bytes = min(0, held - self.bytes), min(held, self.bytes)
+            self._budget.resized(change)
+
+    def _resize(self, size: int) -> None:
+        if self._budget is not None:
+            change, self.bytes = size - self.bytes, size
+            self._budget.resized(change)
+
+
+def _size(keys: Keys, values: Sequence[pa.Array]) -> int:
+    """As :attr:`Rows.nbytes`."""
+    size = 8 * len(keys) + int(keys.offsets[-1] - keys.offsets[0])
+    return size + sum(map(byte_size, values))

@@ -1,0 +1,106 @@
+"""Checksums of pages: a part of a mapped file is checked when it is first touched, once per process."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable
+
+import numpy as np
+import pyarrow as pa
+from numba import types
+
+from tidemill.errors import TidemillError
+from tidemill.kernels.words import BOOL_OUT, I64, Bools, Ints, kernel
+
+PAGE = 16 << 10
+"""Bytes that have a checksum of their own."""
+
+Damaged = Callable[[str], TidemillError]
+"""Makes the error that says what is corrupt."""
+
+
+@kernel(types.void, BOOL_OUT, I64, I64, types.int64)
+def _mark(pages: Bools, starts: Ints, ends: Ints, size: int) -> None:
+    """Set the pages that hold any byte of the ranges."""
+    for i in range(starts.size):
+        if starts[i] < ends[i]:
+            for page in range(starts[i] // size, (ends[i] - 1) // size + 1):
+                pages[page] = True
+
+
+def checksums(data: pa.Buffer, page: int) -> bytes:
+    """The CRC-32 of each page, little endian."""
+    view = memoryview(data)
+    crcs = [zlib.crc32(view[at : at + page]) for at in range(0, len(view), page)]
+    return np.array(crcs, "<u4").tobytes()
+
+
+class Pages:
+    """Bytes of a file in pages that are checked when first asked for.
+
+    Several threads may use one: a page is marked after it was checked, and checking twice does no harm.
+
+    Parameters
+    ----------
+    data : pa.Buffer
+        The bytes.
+    crcs, crc : pa.Buffer and int
+        The checksum of each page, and that of these checksums.
+    damaged : callable
+        Makes the error of a page that is not what was written.
+    """
+
+    def __init__(self, data: pa.Buffer, page: int, crcs: pa.Buffer, crc: int, damaged: Damaged) -> None:
+        self.data = data
+        self.page = page
+        self._damaged = damaged
+        self._view = memoryview(data)
+        if zlib.crc32(crcs) != crc:
+            raise damaged("its list of checksums fails its own")
+        self._crcs = np.frombuffer(crcs, "<u4")
+        self._checked = np.zeros(len(self._crcs), np.bool_)
+        self._left = len(self._crcs)
+
+    @property
+    def complete(self) -> bool:
+        """Whether all has been checked."""
+        return self._left == 0
+
+    @property
+    def checked_bytes(self) -> int:
+        """How many bytes have been checked so far, in whole pages."""
+        return int(np.count_nonzero(self._checked)) * self.page
+
+    def check(self, start: int, end: int) -> None:
+        """Check the pages of bytes ``start <= at < end``. TM1011 when one is corrupt."""
+        if self._left and start < end:
+            first, last = start // self.page, (end - 1) // self.page + 1
+            self._check(first + np.flatnonzero(~self._checked[first:last]))
+
+    def check_ranges(self, starts: Ints, ends: Ints) -> None:
+        """Check the pages of several ranges of bytes. TM1011 when one is corrupt."""
+        if self._left and len(starts):
+            wanted = np.zeros(len(self._crcs), np.bool_)
+            _mark(wanted, starts, ends, self.page)
+            wanted &= ~self._checked
+            self._check(np.flatnonzero(wanted))
+
+    def damage(self) -> list[int]:
+        """All pages that are corrupt now, whether or not they were checked before."""
+        return [i for i in range(len(self._crcs)) if not self._intact(i)]
+
+    def _check(self, pages: Ints) -> None:
+        if not len(pages):
+            return
+        for page in pages.tolist():
+            if not self._intact(page):
+                at = page * self.page
+                raise self._damaged(
+                    f"bytes {at} to {min(at + self.page, self.data.size) - 1} of it fail their checksum"
+                )
+        self._checked[pages] = True
+        self._left = len(self._checked) - int(np.count_nonzero(self._checked))
+
+    def _intact(self, page: int) -> bool:
+        at = page * self.page
+        return zlib.crc32(self._view[at : at + self.page]) == int(self._crcs[page])

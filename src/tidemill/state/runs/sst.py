@@ -1,0 +1,419 @@
+"""Files of sorted runs: several in one immutable, checksummed, memory-mappable file.
+
+A task seals all its state tables of an epoch into one file with a section per table; a checkpoint makes one file of
+all that a host has sealed. Layout::
+
+    "TMRUN\\0\\0\\1" | section, padded to 64 bytes | ... | footer (JSON) | footer CRC-32 | footer length | magic
+
+A section is an Arrow IPC stream of one record batch: column ``k`` holds the keys in ascending byte order, ``v0``,
+``v1``, ... the values. The footer says of each section how values of equal keys combine, which vnodes and epochs it
+holds, and how its smallest and greatest key begin. A section of up to 64 KiB has one CRC-32, checked when a process
+first reads it. A larger one is followed by its index and then by a CRC-32 for each page of 16 KiB of all that::
+
+    stream, padded to 64 bytes | fence offsets (int64) | fences, padded to 64 bytes | Bloom filter | checksums of pages
+
+Fences are the first key of each 1,024 rows, and the last key; a page is checked when a process first touches it. To
+open a file takes its footer only. The file is complete or it is never referenced, so it is written without a
+temporary name.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import zlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+
+from tidemill.errors import TidemillError
+from tidemill.state.keys.keys import Keys, hash64
+from tidemill.state.merge.merge import MergeOp, Rows
+from tidemill.state.runs import filters, pages
+from tidemill.state.runs.mapped import EDGE, Body, Fences, Mapped
+from tidemill.state.runs.pages import Pages, checksums
+from tidemill.state.versions.objects import advice
+
+FORMAT_VERSION = 3
+WHOLE = 64 << 10
+"""A section of at most so many bytes has one checksum and no index."""
+BLOCK = 1024
+"""Rows from one fence to the next."""
+FILTERED = 1024
+"""The fewest rows that get a filter."""
+RUN, SST = ".run", ".sst"
+"""Files of the buffer, which may be lost, and durable ones."""
+_MAGIC = b"TMRUN\x00\x00\x01"
+_ALIGN = 64
+_TAIL = 16 + len(_MAGIC)
+_MEND = "restore the file from a copy of the root; nothing was changed. `tidemill state verify` says what is intact"
+
+
+class Part(NamedTuple):
+    """Rows of a table that become a section.
+
+    ``ops`` tell how values of equal keys combine. ``epochs`` are the first and the last whose changes these are.
+    """
+
+    table: str
+    rows: Rows
+    ops: Sequence[MergeOp]
+    epochs: tuple[int, int] = (0, 0)
+
+
+Parts: TypeAlias = Iterable[Part | tuple[str, Rows, Sequence[MergeOp]]]
+
+
+class Index(NamedTuple):
+    """What a larger section has besides its columns.
+
+    ``head`` bytes come before the columns; ``stream`` bytes in all are those of the columns. The checksums of pages of
+    ``page`` bytes begin at ``end``.
+    """
+
+    head: int
+    stream: int
+    page: int
+    end: int
+    fences: Fences
+
+
+@dataclass(frozen=True)
+class Section:
+    """Where one table's run lies in a file, and what of its content can be told without reading it.
+
+    ``crc`` is that of the section, or with an index that of the checksums of its pages. ``low`` and ``high`` are at
+    most 64 bytes of the smallest and of the greatest key; ``vnodes`` is a range, its end excluded.
+    """
+
+    table: str
+    offset: int
+    length: int
+    rows: int
+    crc: int
+    ops: tuple[MergeOp, ...]
+    vnodes: tuple[int, int]
+    epochs: tuple[int, int]
+    low: bytes
+    high: bytes
+    index: Index | None
+
+
+def to_batch(rows: Rows) -> pa.RecordBatch:
+    """A run as a record batch ``k, v0, v1, ...``."""
+    arrays = [rows.keys.to_arrow(), *rows.values]
+    names = ["k", *(f"v{i}" for i in range(len(rows.values)))]
+    return pa.RecordBatch.from_arrays(arrays, names=names)
+
+
+def from_batch(batch: pa.RecordBatch) -> Rows:
+    """The run that :func:`to_batch` laid out; zero copy."""
+    columns = batch.columns
+    return Rows(Keys.from_arrow(columns[0]), tuple(columns[1:]))
+
+
+def to_bytes(rows: Rows) -> pa.Buffer:
+    """A run as an Arrow IPC stream."""
+    batch = to_batch(rows)
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batch.schema) as writer:
+        writer.write_batch(batch)
+    return sink.getvalue()
+
+
+def from_bytes(data: Any) -> Rows:
+    """The run in an Arrow IPC stream; zero copy over ``data``."""
+    return from_batch(pa.ipc.open_stream(data).read_next_batch())
+
+
+def write(path: Path, tables: Parts) -> tuple[Section, ...]:
+    """Write a run file with one section per table.
+
+    Parameters
+    ----------
+    path : Path
+        A name nobody used before; the directory is made when missing.
+    tables : iterable of Part, or of (table id, Rows, operations)
+        Keys ascending. A table may occur more than once.
+
+    Raises
+    ------
+    TidemillError
+        TM1012 when the file cannot be written (disk full, no permission); nothing is left behind.
+    """
+    sections = []
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("xb") as file:
+            file.write(_MAGIC)
+            offset = len(_MAGIC)
+            for part in tables:
+                pad = -offset % _ALIGN
+                file.write(b"\0" * pad)
+                offset += pad
+                data, crcs, section = _section(Part(*part), offset)
+                file.write(data)
+                file.write(crcs)
+                sections.append(section)
+                offset += section.length
+                del part, data  # the next one may be large too
+            footer = json.dumps({"format": FORMAT_VERSION, "sections": [_entry(s) for s in sections]}).encode()
+            file.write(footer)
+            file.write(zlib.crc32(footer).to_bytes(8, "little") + len(footer).to_bytes(8, "little") + _MAGIC)
+    except BaseException as error:
+        with contextlib.suppress(OSError):
+            path.unlink(missing_ok=True)
+        if not isinstance(error, OSError):
+            raise
+        raise TidemillError(
+            "TM1012",
+            "a state file could not be written",
+            got=f"{path}: {error.strerror}",
+            hint=advice(error, "nothing was sealed, the previous epoch is intact"),
+        ) from error
+    return tuple(sections)
+
+
+def _section(part: Part, offset: int) -> tuple[pa.Buffer, bytes, Section]:
+    """The bytes of a section, the checksums of its pages, and its entry in the footer."""
+    rows = part.rows
+    n = len(rows)
+    low, high = (rows.keys[0], rows.keys[n - 1]) if n else (b"", b"")
+    vnodes = (int.from_bytes(low[:2], "big"), int.from_bytes(high[:2], "big") + 1) if n else (0, 0)
+    sink = pa.BufferOutputStream()
+    batch = to_batch(rows)
+    with pa.ipc.new_stream(sink, batch.schema) as writer:
+        writer.write_batch(batch)
+    length = sink.tell()
+    index = _write_index(sink, rows.keys) if length > WHOLE and n else None
+    data = sink.getvalue()
+    crcs = b""
+    if index is not None:
+        index = index._replace(head=_head(data))
+        crcs = checksums(data, index.page)
+        length = data.size + len(crcs)
+    crc = zlib.crc32(crcs if index is not None else data)
+    place = (part.table, offset, length, n, crc, tuple(part.ops))
+    return data, crcs, Section(*place, vnodes, part.epochs, low[:EDGE], high[:EDGE], index)
+
+
+def _write_index(sink: pa.BufferOutputStream, keys: Keys) -> Index:
+    stream = sink.tell()
+    fences = keys.take(np.append(np.arange(0, len(keys), BLOCK), len(keys) - 1))
+    words = filters.build(hash64(keys)) if len(keys) >= FILTERED else np.empty(0, np.uint64)
+    at = _pad(sink)
+    sink.write(fences.offsets)
+    sink.write(fences.data)
+    filter_at = _pad(sink)
+    sink.write(words)
+    where = Fences(BLOCK, at, len(fences), len(fences.data), filter_at, len(words))
+    return Index(0, stream, pages.PAGE, sink.tell(), where)
+
+
+def _pad(sink: pa.BufferOutputStream) -> int:
+    sink.write(b"\0" * (-sink.tell() % _ALIGN))
+    return int(sink.tell())
+
+
+def _head(stream: pa.Buffer) -> int:
+    """Bytes of an Arrow IPC stream before its columns: two messages, each a mark, its length and as many bytes."""
+    end = 0
+    for _ in range(2):
+        end += 8 + int.from_bytes(stream[end + 4 : end + 8].to_pybytes(), "little")
+    return end
+
+
+def _entry(s: Section) -> list[Any]:
+    """A section as the footer has it."""
+    edges = (s.low.hex(), s.high.hex())
+    place = [s.table, s.offset, s.length, s.rows, s.crc, s.ops, *s.vnodes, *s.epochs, *edges]
+    if s.index is None:
+        return place
+    f = s.index.fences
+    return [*place, *s.index[:4], f.block, f.at, f.count, f.bytes, f.filter_at, f.filter_words]
+
+
+def _read_entry(entry: Sequence[Any]) -> Section:
+    table, offset, length, rows, crc, ops, v0, v1, e0, e1, low, high = entry[:12]
+    index = Index(entry[12], entry[13], entry[14], entry[15], Fences(*entry[16:])) if len(entry) > 12 else None
+    place = (table, offset, length, rows, crc, tuple(map(MergeOp, ops)))
+    return Section(*place, (v0, v1), (e0, e1), bytes.fromhex(low), bytes.fromhex(high), index)
+
+
+class RunFile:
+    """A run file mapped into memory. Raises TM1010, TM1011 or TM1002 when it cannot be read.
+
+    Attributes
+    ----------
+    damaged : bool
+        Whether anything was found corrupt, so that a new mapping is worth a try.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.damaged = False
+        try:
+            self._map = pa.memory_map(str(path), "r").read_buffer()
+        except FileNotFoundError as error:
+            raise missing(path) from error
+        except PermissionError as error:
+            raise TidemillError(
+                "TM1016",
+                "a state file could not be fetched",
+                got=f"{path}: {error.strerror}",
+                hint="check its permissions; nothing was changed",
+            ) from error
+        except OSError as error:
+            raise _corrupt(path, f"it cannot be mapped: {error}") from error
+        footer = self._footer()
+        self.sections = tuple(_read_entry(entry) for entry in footer["sections"])
+        self._rows: dict[int, Rows] = {}
+
+    def forget(self) -> None:
+        """Keep no rows: these know the file, so the mapping would stay until Python looks for cycles."""
+        self._rows.clear()
+
+    @property
+    def bytes(self) -> int:
+        """How large the file is."""
+        return int(self._map.size)
+
+    def check(self, index: int, table: str, rows: int, length: int) -> None:
+        """TM1011 when a section is not what a version says of it: the file is another one under this name."""
+        found = self.sections[index] if index < len(self.sections) else None
+        if found is None or (found.table, found.rows, found.length) != (table, rows, length):
+            raise _corrupt(self.path, f"section {index} is not the one of {rows} rows of table {table}: another file")
+
+    def rows(self, index: int) -> Rows:
+        """The run in section ``index``; zero copy over the mapping.
+
+        Raises
+        ------
+        TidemillError
+            TM1011 when it is corrupt; of a larger section that is known of a page when it is touched.
+        """
+        found = self._rows.get(index)
+        if found is None:
+            found = self._rows[index] = self._read(index)
+        return found
+
+    def _read(self, number: int) -> Rows:
+        section = self.sections[number]
+        body = self._map.slice(section.offset, section.length)
+        if section.index is None:
+            if zlib.crc32(body) != section.crc:
+                raise self._damage(number, "it fails its checksum")
+            return from_bytes(body)
+        index = section.index
+        checked = self._pages(number)
+        checked.check(0, index.head)
+        columns = pa.ipc.open_stream(body.slice(0, index.stream)).read_next_batch().columns
+        edges = (section.low, section.high)
+        return Mapped(Body(checked, columns[0], columns[1:], index.fences, *edges), 0, section.rows)
+
+    def _pages(self, number: int) -> Pages:
+        section = self.sections[number]
+        assert section.index is not None
+        end = section.index.end
+        data = self._map.slice(section.offset, end)
+        crcs = self._map.slice(section.offset + end, section.length - end)
+        return Pages(data, section.index.page, crcs, section.crc, partial(self._damage, number))
+
+    def checked_bytes(self) -> int:
+        """How many bytes of larger sections have been checked so far."""
+        return sum(r.body.pages.checked_bytes for r in self._rows.values() if isinstance(r, Mapped))
+
+    def verify(self) -> None:
+        """Check every byte that means something, also what was checked before. TM1011 says all that is corrupt."""
+        found = self.damage()
+        if found:
+            self.damaged = True
+            raise _corrupt(self.path, "; ".join(found.values()))
+
+    def damage(self) -> dict[int, str]:
+        """By section what is corrupt in it, of every byte that means something."""
+        found = {}
+        for number, section in enumerate(self.sections):
+            name = f"section {number} (table {section.table})"
+            if section.index is None:
+                if zlib.crc32(self._map.slice(section.offset, section.length)) != section.crc:
+                    found[number] = name
+                continue
+            try:
+                bad = self._pages(number).damage()
+            except TidemillError:
+                found[number] = f"{name}: its checksums"
+                continue
+            if bad:
+                pages = ", ".join(map(str, bad[:5])) + (", ..." if len(bad) > 5 else "")
+                found[number] = f"{name}: {len(bad)} pages: {pages}"
+        return found
+
+    def _damage(self, number: int, why: str) -> TidemillError:
+        self.damaged = True
+        return _corrupt(self.path, f"section {number}, of table {self.sections[number].table}: {why}")
+
+    def _footer(self) -> dict[str, Any]:
+        size = self._map.size
+        if size < _TAIL + len(_MAGIC):
+            raise _corrupt(self.path, f"only {size} bytes long")
+        tail = self._map.slice(size - _TAIL, _TAIL).to_pybytes()
+        crc, length = int.from_bytes(tail[:8], "little"), int.from_bytes(tail[8:16], "little")
+        if tail[16:] != _MAGIC or length > size - _TAIL - len(_MAGIC):
+            raise _corrupt(self.path, "the end of the file is not that of a run file")
+        body = self._map.slice(size - _TAIL - length, length).to_pybytes()
+        if zlib.crc32(body) != crc:
+            raise _corrupt(self.path, "the footer fails its checksum")
+        footer: dict[str, Any] = json.loads(body)
+        if footer["format"] > FORMAT_VERSION:
+            raise TidemillError(
+                "TM1002",
+                "a state file was written by a newer version of Tidemill",
+                got=f"{self.path}: format {footer['format']}, this version reads up to {FORMAT_VERSION}",
+                hint="upgrade Tidemill; nothing was changed",
+            )
+        if footer["format"] < FORMAT_VERSION:
+            raise TidemillError(
+                "TM1002",
+                "a state file was written by another version of Tidemill",
+                got=f"{self.path}: format {footer['format']}, this version reads {FORMAT_VERSION}",
+                hint="open this root with the version that wrote it, or begin a new root; nothing was changed",
+            )
+        return footer
+
+
+def missing(path: Path | str) -> TidemillError:
+    """TM1010: a state file that the manifest names is not there. TM1018 for a file of a buffer."""
+    if str(path).endswith(RUN):
+        return _lost(f"{path} is missing")
+    return TidemillError(
+        "TM1010",
+        "a state file named by the manifest is missing",
+        got=str(path),
+        hint=_MEND,
+    )
+
+
+def _corrupt(path: Path, why: str) -> TidemillError:
+    if path.suffix == RUN:
+        return _lost(f"{path}: {why}")
+    return TidemillError(
+        "TM1011",
+        "a state file is corrupt",
+        got=f"{path}: {why}",
+        hint=_MEND,
+    )
+
+
+def _lost(what: str) -> TidemillError:
+    return TidemillError(
+        "TM1018",
+        "sealed state that was not durable yet is lost",
+        got=what,
+        hint="the mill goes back to the last durable epoch by itself, and reads again what came after it",
+    )

@@ -1,0 +1,133 @@
+"""Which state files nobody can need any more."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, replace
+
+from tidemill.state.store.store import RunStore, epoch_of
+from tidemill.state.versions.manifest import ManifestLog
+
+_STAGED_SECONDS = 600.0
+"""What was staged is left alone so long after it was last written to, whatever the grace period."""
+
+Listed = tuple[tuple[str, float], ...]
+
+
+@dataclass(frozen=True)
+class Listing:
+    """What lies in a root, and in this host's buffer, with modification times (seconds).
+
+    ``durable`` are objects, ``buffered`` runs that no checkpoint has taken yet or that it has replaced, ``copies`` of
+    objects that are no files, ``staged`` what is being written, or was when its writer died.
+    """
+
+    durable: Listed
+    buffered: Listed
+    copies: Listed = ()
+    staged: Listed = ()
+
+    @staticmethod
+    def of(store: RunStore, log: ManifestLog) -> Listing:
+        """What is there now. List first, ask what is needed then: what is written meanwhile is not in the list."""
+        staged = (*store.staged(), *log.staged())
+        return Listing(tuple(store.durable()), tuple(store.buffered()), tuple(store.copies()), staged)
+
+
+@dataclass(frozen=True)
+class Garbage:
+    """Names that may go; see :class:`Listing`."""
+
+    durable: tuple[str, ...]
+    buffered: tuple[str, ...]
+    copies: tuple[str, ...] = ()
+    staged: tuple[str, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.durable) + len(self.buffered) + len(self.copies) + len(self.staged)
+
+    def remove(self, store: RunStore) -> None:
+        """Delete all of it. OSError when that fails."""
+        store.evict(self.buffered)
+        store.evict(self.copies)
+        store.sweep(self.staged)
+        store.remove(self.durable)
+
+
+class FirstSeen:
+    """Since when files have been of no use, as far as one process knows: their age says nothing of that."""
+
+    def __init__(self) -> None:
+        self._since: dict[str, float] = {}
+
+    def since(self, listing: Listing, unneeded: Collection[str], now: float) -> Listing:
+        """The listing with the times when files were first seen to be unneeded instead of when they were written."""
+        self._since = {name: self._since.get(name, now) for name in unneeded}
+
+        def dated(listed: Listed) -> Listed:
+            return tuple((name, self._since.get(name, at)) for name, at in listed)
+
+        return replace(
+            listing,
+            durable=dated(listing.durable),
+            buffered=dated(listing.buffered),
+            copies=dated(listing.copies),
+        )
+
+
+def unneeded(
+    listing: Listing,
+    kept: Iterable[Collection[str]],
+    pinned: Iterable[Collection[str]],
+    in_flight: Collection[str],
+) -> set[str]:
+    """Names of files that nothing that is given names."""
+    needed: set[str] = set().union(*kept, *pinned)
+    names = {name for name, _ in (*listing.durable, *listing.buffered, *listing.copies)} - needed
+    return {name for name in names if not any(part in name for part in in_flight)}
+
+
+def garbage(
+    listing: Listing,
+    kept: Iterable[Collection[str]],
+    pinned: Iterable[Collection[str]],
+    in_flight: Collection[str],
+    durable_epoch: int | None,
+    now: float,
+    grace: float,
+) -> Garbage:
+    """What may go.
+
+    Parameters
+    ----------
+    kept : iterable of collections of str
+        The files of each manifest that is kept, and of versions sealed since.
+    pinned : iterable of collections of str
+        The files of each older version that somebody in this process reads.
+    in_flight : collection of str
+        Parts of the names of files that are being written for a version to come.
+    durable_epoch : int or None
+        Newest epoch of a manifest. What the buffer has of a later one may belong to an attempt in flight. None when no
+        mill runs.
+    now, grace : float
+        Seconds: a file must be ``grace`` old, or have been of no use for so long by a listing that says that.
+
+    Returns
+    -------
+    Garbage
+        Nothing that is needed, young or in flight.
+    """
+    useless = unneeded(listing, kept, pinned, in_flight)
+    newest = math.inf if durable_epoch is None else durable_epoch
+
+    def may_go(listed: Listed) -> tuple[str, ...]:
+        return tuple(name for name, at in listed if at <= now - grace and name in useless)
+
+    abandoned = now - max(grace, _STAGED_SECONDS)
+    return Garbage(
+        may_go(listing.durable),
+        tuple(name for name in may_go(listing.buffered) if epoch_of(name) <= newest),
+        may_go(listing.copies),
+        tuple(name for name, at in listing.staged if at < abandoned),
+    )

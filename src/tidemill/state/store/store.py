@@ -1,0 +1,572 @@
+"""The run files of a root, opened at most once per process.
+
+What tasks seal lies in the buffer directory of their host (``.run``): mapped by every process there, and lost with the
+host. What a checkpoint made of it lies among the objects of the root (``.sst``), for good.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import hashlib
+import json
+import os
+import re
+import socket
+import tempfile
+import threading
+import uuid
+from collections import OrderedDict
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from itertools import chain
+from pathlib import Path
+
+import pyarrow as pa
+
+from tidemill.errors import TidemillError
+from tidemill.state.keys.keys import VNODES
+from tidemill.state.lookup import lookup
+from tidemill.state.lookup.merge_chunks import merge_chunks
+from tidemill.state.merge.merge import MergeOp, Rows
+from tidemill.state.runs import derived, sst
+from tidemill.state.runs.sst import RUN, SST, Part, Parts
+from tidemill.state.versions.expiry import joint_spans
+from tidemill.state.versions.objects import STAGED, Objects, UncertainError, advice, staged_in
+from tidemill.state.versions.version import Run, Swap, Version
+
+OBJECTS = "sst/"
+_CLAIM = ".claim"
+_SEALED = "sealed.json"
+_OPEN_FILES = 4096
+UNNEEDED_FILES, UNNEEDED_BYTES = 256, 64 << 20
+"""How many files a process keeps mapped that the version it works on does not name, and how many bytes of them."""
+_VNODE_BYTES = 2
+_CHUNK = 64 << 20
+"""Bytes that go into one merge of a checkpoint."""
+_NAME = re.compile(r"e(\d{10,})-([0-9a-f]{8})-.+\.run")
+_CHECKPOINT = re.compile(r"c(\d{10,})-")
+_open: OrderedDict[str, sst.RunFile] = OrderedDict()
+_lock = threading.Lock()
+
+
+def partition_vnodes(partition: int, partitions: int) -> tuple[int, int]:
+    """The vnodes ``low <= v < high`` that a partition owns."""
+    return -(-partition * VNODES // partitions), -(-(partition + 1) * VNODES // partitions)
+
+
+def epoch_of(file: str) -> int:
+    """The epoch in the name of a run file: no version before it names the file."""
+    match = _NAME.fullmatch(file)
+    assert match is not None, file
+    return int(match[1])
+
+
+def checkpoint_of(file: str) -> int:
+    """The number of the checkpoint, and so of its manifest, in the name of a durable file; 0 for that of a merge."""
+    match = _CHECKPOINT.match(file)
+    return int(match[1]) if match else 0
+
+
+def host_of(file: str) -> str:
+    """The host in the name of a run file."""
+    match = _NAME.fullmatch(file)
+    assert match is not None, file
+    return match[2]
+
+
+def this_host() -> str:
+    """Eight hex digits for the machine this process runs on; ``TIDEMILL_HOST`` names it otherwise."""
+    name = os.environ.get("TIDEMILL_HOST") or socket.gethostname()
+    return hashlib.sha256(name.encode()).hexdigest()[:8]
+
+
+def default_buffer(objects: Objects) -> Path:
+    """Where hosts keep what is not durable yet, if nothing else is said."""
+    if objects.directory is not None:
+        return objects.directory / "buffer"
+    return Path(tempfile.gettempdir()) / "tidemill" / hashlib.sha256(objects.url.encode()).hexdigest()[:16]
+
+
+class RunStore:
+    """Reads and writes the run files of one root. It can be pickled.
+
+    Files are immutable and their names unique, so a process keeps what it has mapped; a name is never
+    reused, also not by the retry of a failed attempt.
+
+    Parameters
+    ----------
+    objects : Objects
+        Where checkpoints go.
+    buffer : Path
+        Directory of this host for what is not durable yet, and for copies of objects that are not files. ``{host}``
+        in it stands for the host's name, in whichever process the store is opened.
+    """
+
+    def __init__(self, objects: Objects, buffer: Path) -> None:
+        self.objects = objects
+        self.buffer = Path(str(buffer).replace("{host}", this_host()))
+        self._prefix = f"{self.buffer}{os.sep}"
+        self._given = buffer
+        durable = objects.path(OBJECTS)
+        self._durable = self._prefix if durable is None else f"{durable}{os.sep}"
+
+    def __reduce__(self) -> tuple[type[RunStore], tuple[Objects, Path]]:
+        return (RunStore, (self.objects, self._given))
+
+    def path(self, file: str) -> Path:
+        """Where a file lies, or its copy on this host would."""
+        return Path(self._path(file))
+
+    def _path(self, file: str) -> str:
+        return (self._durable if file.endswith(SST) else self._prefix) + file
+
+    def check_buffer(self) -> None:
+        """Make this host's buffer directory, and a file without a name in it.
+
+        A full disk is no error here: whatever is written says so, and space may be freed.
+
+        Raises
+        ------
+        TidemillError
+            TM1022 when that cannot be done.
+        """
+        try:
+            self.buffer.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryFile(dir=self.buffer):
+                pass
+        except OSError as error:
+            if error.errno in (errno.ENOSPC, errno.EDQUOT):
+                return
+            raise TidemillError(
+                "TM1022",
+                "the buffer directory cannot be written to",
+                got=f"{self.buffer}: {error.strerror or error}",
+                hint="mend its permissions, or give another directory with the setting buffer_directory; "
+                "nothing was changed",
+            ) from error
+
+    def open(self, run: Run) -> Rows:
+        """A whole run, memory-mapped.
+
+        Raises
+        ------
+        TidemillError
+            TM1010 when the file is missing, TM1011 when it is corrupt, TM1002 for another format; TM1018 and TM1019
+            for a file of a buffer that is missing or corrupt here.
+        """
+        try:
+            return self._rows(run)
+        except TidemillError:
+            with _lock:
+                _unmap(self._path(run.file))
+            if run.file.endswith(SST) and self.objects.directory is None:
+                self.path(run.file).unlink(missing_ok=True)  # only the copy may be damaged
+        try:
+            return self._rows(run)  # it may have been mended since it was mapped
+        except TidemillError as error:
+            if run.file.endswith(SST) or self.path(run.file).exists():
+                raise
+            raise _not_here(run.file, error) from error
+
+    def check(self, run: Run) -> None:
+        """TM1011 when what lies under the name of a run's file is another file. Errors otherwise as :meth:`open`."""
+        self._file(run.file).check(run.section, run.table, run.rows, run.bytes)
+
+    def _rows(self, run: Run) -> Rows:
+        self.check(run)
+        return self._file(run.file).rows(run.section)
+
+    def _file(self, name: str) -> sst.RunFile:
+        key = self._path(name)
+        with _lock:
+            file = _open.get(key)
+            if file is None or file.damaged:  # it may have been mended since it was mapped
+                path = Path(key)
+                if name.endswith(SST) and self.objects.directory is None and not path.exists():
+                    self._fetch(name, path)
+                file = _open[key] = sst.RunFile(path)
+                if len(_open) > _OPEN_FILES:
+                    _unmap(next(iter(_open)))
+            else:
+                _open.move_to_end(key)
+            return file
+
+    def let_go(self, needed: Collection[str] | None = None) -> None:
+        """Unmap files of this root that have been deleted, and such as are not ``needed`` now, if these are many.
+
+        A process that only reads is not told when files are deleted: the disk has their space back when the last
+        mapping has gone. Of files that may be needed again the newest stay, up to a number and bytes.
+        """
+        with _lock:
+            mine = [key for key in _open if key.startswith((self._prefix, self._durable))]
+            keep = {self._path(name) for name in needed or ()}
+            others = [key for key in mine if key not in keep]
+            gone, size = [], 0
+            for files, key in enumerate(reversed(others), start=1):
+                size += _open[key].bytes
+                many = needed is not None and (files > UNNEEDED_FILES or size > UNNEEDED_BYTES)
+                if many or not Path(key).exists():
+                    gone.append(key)
+            for key in gone:
+                _unmap(key)
+        derived.forget_files(frozenset(gone))
+
+    def _fetch(self, name: str, path: Path) -> None:
+        try:
+            self.objects.download(OBJECTS + name, path)
+        except FileNotFoundError as error:
+            raise sst.missing(f"{self.objects}/{OBJECTS}{name}") from error
+        except OSError as error:
+            raise not_fetched(error) from error
+
+    def open_range(self, table_runs: Iterable[Run], low: int, high: int) -> list[Rows]:
+        """Runs cut to the vnodes ``low <= v < high``, oldest first, empty ones left out."""
+        found = []
+        for run in table_runs:
+            if not run.overlaps(low, high):
+                continue
+            rows = self.open(run)
+            start, stop = 0, len(rows)
+            if run.vnode_low < low or run.vnode_high > high:
+                start, stop = lookup.vnode_rows(rows, low, high)
+                rows = rows.slice(start, stop)
+            if len(rows):
+                found.append(rows.at((self._path(run.file), run.section, start, stop)))
+        return found
+
+    def open_between(self, table_runs: Iterable[Run], low: bytes, high: bytes) -> list[Rows]:
+        """Runs cut to keys ``low <= key < high``, in the order given, empty ones left out."""
+        found = []
+        for run in table_runs:
+            rows = self.open(run)
+            start, stop = lookup.lower_bound(rows, low), lookup.lower_bound(rows, high)
+            if start < stop:
+                found.append(rows if stop - start == len(rows) else rows.slice(start, stop))
+        return found
+
+    def write(self, epoch: int, tables: Parts, label: str) -> list[Run]:
+        """Seal tables into one new file of the buffer; empty ones are left out.
+
+        Returns
+        -------
+        list of Run
+            One per non-empty table, visible from ``epoch`` on, holding changes of ``epoch``.
+        """
+        full = (Part(*part) for part in tables if len(part[1]))
+        first = next(full, None)
+        if first is None:
+            return []
+        name = f"e{epoch:010d}-{this_host()}-{label}-{uuid.uuid4().hex}.run"
+        parts = (p if p.epochs[1] else p._replace(epochs=(epoch, epoch)) for p in chain((first,), full))
+        del first  # written parts are not kept
+        sections = sst.write(self.path(name), parts)
+        written = []
+        for i, section in enumerate(sections):
+            place = (section.table, name, i, section.rows, section.length)
+            written.append(Run(*place, epoch, epoch, epoch, None, *section.vnodes))
+        return written
+
+    def spill(self, epoch: int, part: Part) -> tuple[Rows, int]:
+        """Put rows into a file of the buffer that has no name any more: it goes with the last process that maps it.
+
+        Returns
+        -------
+        rows : Rows
+            The same rows, mapped.
+        size : int
+            Bytes of the file.
+
+        Raises
+        ------
+        TidemillError
+            TM1012 when it cannot be written.
+        """
+        path = self.path(f"e{epoch:010d}-{this_host()}-spill-{uuid.uuid4().hex}.run")
+        try:
+            sst.write(path, [part])
+            size = path.stat().st_size
+            return sst.RunFile(path).rows(0), size
+        finally:
+            with contextlib.suppress(OSError):
+                path.unlink()
+
+    def combine(self, groups: Sequence[Sequence[Run]], number: int, target_bytes: int) -> list[Swap]:
+        """Make durable objects of runs of the buffer: one, or more when it would be larger than ``target_bytes``.
+
+        Merges and writes as it reads: of no group more than a part is in memory.
+
+        Parameters
+        ----------
+        groups : sequence of sequences of Run
+            The runs of a group hold changes of the same epochs of one table; they are merged.
+        number : int
+            Of the checkpoint; for the name.
+
+        Returns
+        -------
+        list of Swap
+            For each group the runs that take its place: one, unless the rows of the group are many.
+
+        Raises
+        ------
+        TidemillError
+            TM1010 and TM1011 when a run cannot be read, TM1012 when an object cannot be written.
+        """
+        new: list[list[Run]] = [[] for _ in groups]
+        merged = _Ahead(part for i, group in enumerate(groups) for part in self._merged(i, group, target_bytes))
+        while merged.more():
+            name = f"c{number:010d}-{this_host()}-{uuid.uuid4().hex}{SST}"
+            owners: list[int] = []
+            sections = self._put(name, _parts(merged, owners, target_bytes))
+            for at, (i, section) in enumerate(zip(owners, sections, strict=True)):
+                old = groups[i][0]
+                epochs = (old.epoch_low, old.epoch_high, old.added, old.removed)
+                place = (old.table, name, at, section.rows, section.length)
+                spans = joint_spans([r.spans for r in groups[i]])
+                new[i].append(Run(*place, *epochs, *section.vnodes, spans=spans))
+        return [Swap(tuple(group), tuple(runs)) for group, runs in zip(groups, new, strict=True)]
+
+    def _merged(self, number: int, group: Sequence[Run], target_bytes: int) -> Iterator[tuple[int, Part]]:
+        first = group[0]
+        opened = [self.open(run) for run in group]
+        ops = self._file(first.file).sections[first.section].ops
+        multiset = ops == (MergeOp.SUM,) and opened[0].value_types() == [pa.int64()]
+        keyless = all(len(rows) == 1 and len(rows.keys[0]) == _VNODE_BYTES for rows in opened)
+        # The one row of an aggregate without GROUP BY tells that it began, also while it counts nothing.
+        for rows in merge_chunks(opened, ops, multiset and not keyless, min(target_bytes, _CHUNK)):
+            yield number, Part(first.table, rows, ops, (first.epoch_low, first.epoch_high))
+
+    def write_object(self, epoch: int, part: Part, label: str) -> Run:
+        """Write rows straight into a durable object; nobody knows it until a version names it.
+
+        Parameters
+        ----------
+        epoch : int
+            The newest whose changes the rows hold.
+        label : str
+            Part of the name, so that those who collect garbage can tell what is being written.
+
+        Raises
+        ------
+        TidemillError
+            TM1012, TM1014 or TM1015 when it cannot be written.
+        """
+        name = f"m{epoch:010d}-{this_host()}-{label}-{uuid.uuid4().hex}{SST}"
+        (section,) = self._put(name, [part])
+        place = (section.table, name, 0, section.rows, section.length)
+        return Run(*place, epoch, epoch, epoch, None, *section.vnodes)
+
+    def _put(self, name: str, parts: Iterable[Part]) -> tuple[sst.Section, ...]:
+        """Write a durable object."""
+        staged = self.path(f"{uuid.uuid4().hex}{STAGED}") if self.objects.directory else self.path(name)
+        sections = sst.write(staged, parts)
+        try:
+            self.objects.put(OBJECTS + name, staged)
+        except UncertainError as error:
+            raise TidemillError(
+                "TM1015",
+                "a checkpoint failed",
+                got=str(error),
+                hint="mend the disk and run again: the last checkpoint is intact, and the mill continues from it",
+            ) from error
+        except OSError as error:
+            staged.unlink(missing_ok=True)
+            raise TidemillError(
+                "TM1014",
+                "a checkpoint could not be written",
+                got=str(error).splitlines()[0],
+                hint=advice(error, "the last checkpoint is intact"),
+            ) from error
+        if self.objects.directory is not None:
+            staged.unlink()
+        return sections
+
+    def check_present(self, files: Iterable[str], present: Collection[str] | None = None) -> None:
+        """TM1010 when a durable one of some files is not ``present``, as listed now; TM1016 when nobody can tell."""
+        listed = self.present() if present is None else present
+        gone = sorted(f for f in files if f.endswith(SST) and f not in listed)
+        if gone:
+            more = f" and {len(gone) - 1} more" if len(gone) > 1 else ""
+            raise sst.missing(f"{self.objects}/{OBJECTS}{gone[0]}{more}")
+
+    def present(self) -> frozenset[str]:
+        """Names of the objects that checkpoints wrote and that are there. TM1016 when they cannot be listed."""
+        try:
+            return frozenset(name for name, _ in self.durable())
+        except OSError as error:
+            raise not_fetched(error) from error
+
+    def sections(self, file: str) -> tuple[sst.Section, ...]:
+        """What lies in a file, by its footer. Errors as :meth:`open`."""
+        return self._file(file).sections
+
+    def damage(self, file: str) -> dict[int, str]:
+        """By section what is corrupt in a file, every byte checked. Errors as :meth:`open` when it is the footer."""
+        return self._file(file).damage()
+
+    def verify(self, file: str) -> int:
+        """Check every byte of a file anew; returns how many sections it has. Errors as :meth:`open`."""
+        with _lock:
+            _unmap(self._path(file))
+        opened = self._file(file)
+        opened.verify()
+        return len(opened.sections)
+
+    def reachable(self, file: str) -> bool:
+        """Whether a file can be read here, as far as can be told without trying."""
+        return file.endswith(SST) or host_of(file) == this_host() or self.path(file).exists()
+
+    def claim(self, job: str) -> bool:
+        """Whether this is the first process of this host that claims a job. Claims of earlier jobs are forgotten."""
+        self.buffer.mkdir(parents=True, exist_ok=True)
+        for old in self.buffer.glob(f"*{_CLAIM}"):
+            if old.name != f"{job}{_CLAIM}":
+                old.unlink(missing_ok=True)
+        try:
+            (self.buffer / f"{job}{_CLAIM}").touch(exist_ok=False)
+        except FileExistsError:
+            return False
+        return True
+
+    def note_sealed(self, writer: str, version: Version, durable_epoch: int) -> None:
+        """Tell people (``tidemill state ls``) what has been sealed and is not durable; no mill reads it.
+
+        Parameters
+        ----------
+        writer : str
+            Who sealed it, as the manifests name it.
+        durable_epoch : int
+            The newest epoch of a manifest.
+        """
+        waiting = {r.file for r in version.every() if r.added > durable_epoch and not r.file.endswith(SST)}
+        staged = self.buffer / f"{uuid.uuid4().hex}{STAGED}"
+        try:
+            staged.write_text(json.dumps({"writer": writer, "epoch": version.epoch, "files": sorted(waiting)}))
+            staged.replace(self.buffer / _SEALED)
+        except OSError:  # a full disk, say: whatever needs the space says so
+            with contextlib.suppress(OSError):
+                staged.unlink(missing_ok=True)
+
+    def sealed(self, writer: str) -> tuple[int, frozenset[str]] | None:
+        """The newest epoch that a mill on this host has sealed, and the files that were not durable then.
+
+        None when it has sealed none.
+        """
+        try:
+            noted = json.loads((self.buffer / _SEALED).read_text())
+        except (OSError, ValueError):
+            return None
+        return (noted["epoch"], frozenset(noted["files"])) if noted["writer"] == writer else None
+
+    def evict(self, files: Iterable[str]) -> None:
+        """Delete files of the buffer, and copies of objects; a process that has one mapped can go on reading it."""
+        for name in files:
+            if not name.endswith(SST) or self.objects.directory is None:
+                self.path(name).unlink(missing_ok=True)
+            with _lock:
+                _unmap(self._path(name))
+
+    def remove(self, files: Iterable[str]) -> None:
+        """Delete durable objects for good, with copies of them. OSError when that fails."""
+        names = list(files)
+        self.evict(names)
+        self.objects.remove(OBJECTS + name for name in names)
+
+    def buffered(self) -> list[tuple[str, float]]:
+        """Names and modification times (seconds) of this host's run files; other files are not ours."""
+        return [(name, at) for name, at in _entries(self.buffer, RUN) if _NAME.fullmatch(name)]
+
+    def copies(self) -> list[tuple[str, float]]:
+        """Names and modification times of this host's copies of objects, where objects are no files."""
+        return [] if self.objects.directory is not None else _entries(self.buffer, SST)
+
+    def staged(self) -> list[tuple[str, float]]:
+        """Paths and modification times of what is being written on this host, or was when its writer died."""
+        return [*staged_in(self.buffer), *self.objects.staged(OBJECTS)]
+
+    def sweep(self, paths: Iterable[str]) -> None:
+        """Delete what :meth:`staged` gave."""
+        for path in paths:
+            Path(path).unlink(missing_ok=True)
+
+    def durable(self) -> list[tuple[str, float]]:
+        """Names and modification times (seconds) of the objects that checkpoints wrote."""
+        stored = self.objects.list(OBJECTS)
+        return [(s.name.removeprefix(OBJECTS), s.modified) for s in stored if s.name.endswith(SST)]
+
+
+def _unmap(key: str) -> None:
+    """Forget a file; its mapping goes with the last who has rows of it. The lock is held."""
+    file = _open.pop(key, None)
+    if file is not None:
+        file.forget()
+
+
+def _entries(directory: Path, ending: str) -> list[tuple[str, float]]:
+    """Names and modification times of files in a directory, if there is one."""
+    found = []
+    with contextlib.suppress(FileNotFoundError), os.scandir(directory) as entries:
+        for entry in entries:
+            with contextlib.suppress(FileNotFoundError):  # it went meanwhile
+                if entry.name.endswith(ending):
+                    found.append((entry.name, entry.stat().st_mtime))
+    return found
+
+
+def _not_here(file: str, error: TidemillError) -> TidemillError:
+    """The error for a file of a buffer that is missing in this process, when it is another host's."""
+    if error.number != "TM1018" or host_of(file) == this_host():
+        return error
+    return TidemillError(
+        "TM1019",
+        "sealed state lies in the buffer of another host",
+        got=error.got,
+        hint="the mill makes it durable and repeats the epoch by itself; hosts that share a buffer directory are "
+        "one host: give them the same TIDEMILL_HOST",
+    )
+
+
+class _Ahead:
+    """An iterator that tells whether there is more."""
+
+    def __init__(self, parts: Iterable[tuple[int, Part]]) -> None:
+        self._parts = iter(parts)
+        self._next = next(self._parts, None)
+
+    def more(self) -> bool:
+        """Whether :meth:`take` has something to give."""
+        return self._next is not None
+
+    def take(self) -> tuple[int, Part]:
+        """The next one."""
+        assert self._next is not None
+        taken, self._next = self._next, None
+        return taken
+
+    def go_on(self) -> None:
+        """Make the one after that."""
+        self._next = next(self._parts, None)
+
+
+def _parts(merged: _Ahead, owners: list[int], target_bytes: int) -> Iterator[Part]:
+    """What goes into one object; notes whose it is."""
+    size = 0
+    while merged.more():
+        owner, part = merged.take()
+        size += part.rows.nbytes
+        owners.append(owner)
+        yield part
+        del part
+        merged.go_on()
+        if size >= target_bytes:
+            return
+
+
+def not_fetched(error: OSError) -> TidemillError:
+    """TM1016: a durable state file, or the list of them, cannot be had now."""
+    return TidemillError(
+        "TM1016",
+        "a state file could not be fetched",
+        got=str(error).splitlines()[0],
+        hint="nothing was changed; it is tried again with the next epoch or query",
+    )

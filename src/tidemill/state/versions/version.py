@@ -1,0 +1,244 @@
+"""Versions: which immutable runs make up each state table at each sealed epoch.
+
+A run is visible in the version of epoch e when ``added <= e < removed``. Compaction adds a merged run
+and removes its inputs at one epoch, so earlier epochs stay readable for as long as their runs are kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple, TypeAlias
+
+from tidemill.state.keys.keys import VNODES
+
+Bound: TypeAlias = bytes
+
+
+class Span(NamedTuple):
+    """The least and greatest time (microseconds) of a key column, or a field of it, in a run."""
+
+    column: int
+    field: int | None
+    oldest: int
+    newest: int
+
+
+@dataclass(frozen=True)
+class Run:
+    """One sorted run of one table: a section of a run file.
+
+    ``epoch_low..epoch_high`` are the epochs whose changes it holds, at most; ``vnode_low <= vnode < vnode_high``.
+    Runs of level 0 are young; see :mod:`tidemill.state.store.compaction` for the others, whose keys are
+    ``low <= key < high``. ``spans`` are times that a merge took note of, so that it is known when all have expired.
+    """
+
+    table: str
+    file: str
+    section: int
+    rows: int
+    bytes: int
+    epoch_low: int
+    epoch_high: int
+    added: int
+    removed: int | None = None
+    vnode_low: int = 0
+    vnode_high: int = VNODES
+    level: int = 0
+    low: Bound = b""
+    high: Bound = b""
+    spans: tuple[Span, ...] = ()
+
+    @property
+    def keys(self) -> tuple[Bound, Bound]:
+        """Bounds of the keys, the upper one excluded."""
+        if self.level:
+            return self.low, self.high
+        return self.vnode_low.to_bytes(2, "big"), self.vnode_high.to_bytes(2, "big")
+
+    def visible(self, epoch: int) -> bool:
+        """Whether the run is part of the version of ``epoch``."""
+        return self.added <= epoch and (self.removed is None or epoch < self.removed)
+
+    def overlaps(self, low: int, high: int) -> bool:
+        """Whether the run may hold keys with ``low <= vnode < high``."""
+        return self.vnode_low < high and low < self.vnode_high
+
+
+@dataclass(frozen=True)
+class Swap:
+    """Runs of the same epochs of one table, and those that hold the same rows in their place.
+
+    No two of the new ones have a key in common; there is none when no row is left.
+    """
+
+    old: tuple[Run, ...]
+    new: tuple[Run, ...]
+
+
+@dataclass(frozen=True)
+class Version:
+    """The runs of all tables up to a sealed epoch, history included. Immutable.
+
+    ``tables`` are the runs visible at the newest epoch, oldest changes first; ``retired`` those that only older
+    epochs see. Invariants: file and section of a run never change; no two visible runs hold the same change; of the
+    visible runs that hold a key one is of each level at most, level 0 apart, where their epochs differ.
+    """
+
+    epoch: int
+    tables: Mapping[str, tuple[Run, ...]]
+    horizon: int = 0
+    """The oldest epoch that can still be read."""
+    retired: Mapping[str, tuple[Run, ...]] = field(default_factory=dict)
+
+    @staticmethod
+    def empty() -> Version:
+        """Nothing sealed yet: epoch 0."""
+        return Version(0, {})
+
+    def runs(self, table: str, epoch: int | None = None) -> tuple[Run, ...]:
+        """Runs of a table visible at an epoch (default: the newest), oldest changes first."""
+        if epoch is None or epoch >= self.epoch:
+            return self.tables.get(table, ())
+        return _in_order(r for r in self._all(table) if r.visible(epoch))
+
+    def changes(self, table: str, epoch: int) -> tuple[Run, ...]:
+        """Runs that hold exactly the changes of one epoch, whether or not compacted away since."""
+        return _in_order(r for r in self._all(table) if r.epoch_low == r.epoch_high == epoch and r.added == epoch)
+
+    def seal(self, epoch: int, new: Iterable[Run], removed: Iterable[Run] = ()) -> Version:
+        """The version of the next epoch: these runs added, those no longer visible from it on."""
+        tables, retired = dict(self.tables), dict(self.retired)
+        gone: dict[str, set[tuple[str, int]]] = {}
+        for run in removed:
+            gone.setdefault(run.table, set()).add((run.file, run.section))
+        for table, names in gone.items():
+            runs = tables.get(table, ())
+            tables[table] = tuple(r for r in runs if (r.file, r.section) not in names)
+            old = (replace(r, removed=epoch) for r in runs if (r.file, r.section) in names)
+            retired[table] = (*retired.get(table, ()), *old)
+        added: dict[str, list[Run]] = {}
+        for run in new:
+            added.setdefault(run.table, []).append(run)
+        for table, more in added.items():
+            tables[table] = _in_order((*tables.get(table, ()), *more))
+        return Version(epoch, {t: runs for t, runs in tables.items() if runs}, self.horizon, retired)
+
+    def swapped(self, swaps: Iterable[Swap]) -> Version:
+        """The same rows in other runs. A swap is left out unless all its runs are here and are visible alike."""
+        given = list(swaps)
+        number = {(r.table, r.file, r.section): i for i, swap in enumerate(given) for r in swap.old}
+        here: list[list[Run]] = [[] for _ in given]
+        concerned = {swap.old[0].table for swap in given}
+        for table in concerned:
+            for run in self._all(table):
+                at = number.get((table, run.file, run.section))
+                if at is not None:
+                    here[at].append(run)
+        tables, retired = dict(self.tables), dict(self.retired)
+        done = {i for i, (s, runs) in enumerate(zip(given, here)) if _alike(runs) and len(runs) == len(s.old)}
+        for table in concerned:
+            for kept in (tables, retired):
+                runs = kept.get(table, ())
+                kept[table] = tuple(r for r in runs if number.get((table, r.file, r.section)) not in done)
+        for i in sorted(done):
+            removed, table = here[i][0].removed, given[i].old[0].table
+            kept = tables if removed is None else retired
+            new = (r if r.removed == removed else replace(r, removed=removed) for r in given[i].new if r.rows)
+            kept[table] = _in_order((*kept[table], *new))
+        return Version(
+            self.epoch,
+            {t: runs for t, runs in tables.items() if runs},
+            self.horizon,
+            {t: runs for t, runs in retired.items() if runs},
+        )
+
+    def forget(self, horizon: int) -> Version:
+        """The same without runs that no epoch from ``horizon`` on can see."""
+        if horizon <= self.horizon:
+            return self
+        retired = {}
+        for table, runs in self.retired.items():
+            kept = tuple(r for r in runs if r.removed is None or r.removed > horizon)
+            if kept:
+                retired[table] = kept
+        return Version(self.epoch, self.tables, horizon, retired)
+
+    def drop(self, tables: Iterable[str]) -> Version:
+        """The same without some tables."""
+        gone = set(tables)
+        live = {t: r for t, r in self.tables.items() if t not in gone}
+        return Version(self.epoch, live, self.horizon, {t: r for t, r in self.retired.items() if t not in gone})
+
+    def every(self) -> Iterator[Run]:
+        """All runs, visible now or remembered."""
+        return (run for table in self._names() for run in self._all(table))
+
+    def files(self) -> frozenset[str]:
+        """Names of all files that any visible or remembered run lies in."""
+        return frozenset(run.file for run in self.every())
+
+    def to_json(self) -> dict[str, Any]:
+        """As stored in a manifest: file names once, runs as short arrays."""
+        names = sorted(self.files())
+        number = {name: i for i, name in enumerate(names)}
+        tables = {
+            t: [
+                [
+                    number[r.file],
+                    r.section,
+                    r.rows,
+                    r.bytes,
+                    r.epoch_low,
+                    r.epoch_high,
+                    r.added,
+                    r.removed,
+                    r.vnode_low,
+                    r.vnode_high,
+                    *([r.level, r.low.hex(), r.high.hex(), r.spans] if r.level or r.spans else []),
+                ]
+                for r in self._all(t)
+            ]
+            for t in self._names()
+        }
+        return {"epoch": self.epoch, "horizon": self.horizon, "files": names, "tables": tables}
+
+    @staticmethod
+    def from_json(data: Mapping[str, Any]) -> Version:
+        """The version that :meth:`to_json` wrote."""
+        names = data["files"]
+        tables, retired = {}, {}
+        for table, stored in data["tables"].items():
+            runs = [_levelled(Run(table, names[r[0]], *r[1:10]), *r[10:]) for r in stored]
+            tables[table] = tuple(r for r in runs if r.removed is None)
+            retired[table] = tuple(r for r in runs if r.removed is not None)
+        return Version(
+            data["epoch"],
+            {t: runs for t, runs in tables.items() if runs},
+            data["horizon"],
+            {t: runs for t, runs in retired.items() if runs},
+        )
+
+    def _names(self) -> list[str]:
+        return [*self.tables, *(t for t in self.retired if t not in self.tables)]
+
+    def _all(self, table: str) -> tuple[Run, ...]:
+        return (*self.retired.get(table, ()), *self.tables.get(table, ()))
+
+
+def _alike(runs: Sequence[Run]) -> bool:
+    """Whether every epoch sees all of some runs or none."""
+    return len({r.removed for r in runs}) == 1
+
+
+def _levelled(run: Run, level: int = 0, low: str = "", high: str = "", spans: Sequence[Sequence[Any]] = ()) -> Run:
+    """A run with what a manifest says of it if it has been merged."""
+    if not level and not spans:
+        return run
+    bounds = bytes.fromhex(low), bytes.fromhex(high)
+    return replace(run, level=level, low=bounds[0], high=bounds[1], spans=tuple(Span(*s) for s in spans))
+
+
+def _in_order(runs: Iterable[Run]) -> tuple[Run, ...]:
+    """Oldest changes of any key first: deeper levels, then those of level 0 by epoch."""
+    return tuple(sorted(runs, key=lambda r: (-r.level, r.epoch_high, r.epoch_low)))

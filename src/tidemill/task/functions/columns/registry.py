@@ -1,0 +1,112 @@
+"""The table of functions: name, kernel, and what the evaluator must know about it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+import pyarrow as pa
+
+from tidemill.errors import TidemillError
+from tidemill.task.expressions import Call
+from tidemill.task.functions.columns.sizes import check_size
+
+Value: TypeAlias = Any
+"""A ``pa.Array`` of one value per row, or a ``pa.Scalar`` that stands for the same value in every row."""
+
+Kernel: TypeAlias = Callable[[Call, list[Value], int], Value]
+Size: TypeAlias = Callable[[Call, list[Value], int], float]
+Fails: TypeAlias = bool | Callable[[Call], bool]
+Order: TypeAlias = Literal["left", "right"]
+
+
+@dataclass(frozen=True)
+class Function:
+    """One registered function.
+
+    Attributes
+    ----------
+    name : str
+        The name in ``Call.function``.
+    kernel : callable
+        ``kernel(call, args, rows)``. Gets evaluated arguments and returns an array of ``rows`` values or a
+        scalar, of type ``call.type``.
+    sql : tuple of str
+        The SQL spellings that arrive here, for ``docs/functions.md``.
+    fails : bool or callable
+        Whether the function itself (not its arguments) can raise an error for some row.
+    strict : bool
+        NULL in any argument gives NULL, and the next argument is then not evaluated.
+    order : {"left", "right"}
+        Which argument Spark evaluates first.
+    bodies : bool
+        The last arguments are functions of elements; the kernel gets a
+        :class:`~tidemill.task.functions.nested.bodies.Body` for each of them.
+    size : callable, optional
+        ``size(call, args, rows)`` tells how many bytes the kernel will make, about: for what may be many times as large
+        as the arguments, see :mod:`tidemill.task.functions.columns.growth`.
+    """
+
+    name: str
+    kernel: Kernel
+    sql: tuple[str, ...]
+    fails: Fails
+    strict: bool
+    order: Order
+    bodies: bool = False
+    size: Size | None = None
+
+
+FUNCTIONS: dict[str, Function] = {}
+
+
+def function(
+    name: str,
+    *,
+    sql: tuple[str, ...] = (),
+    fails: Fails = False,
+    strict: bool = True,
+    order: Order = "left",
+    bodies: bool = False,
+    size: Size | None = None,
+) -> Callable[[Kernel], Kernel]:
+    """Register the decorated kernel under ``name``; see :class:`Function` for the parameters."""
+
+    def register(kernel: Kernel) -> Kernel:
+        if name in FUNCTIONS:
+            raise ValueError(f"function {name!r} is registered twice")
+        FUNCTIONS[name] = Function(name, kernel, sql or (name,), fails, strict, order, bodies, size)
+        return kernel
+
+    return register
+
+
+def lookup(name: str) -> Function:
+    """The registered function called ``name``.
+
+    Raises
+    ------
+    TidemillError
+        TM2101 when there is none.
+    """
+    found = FUNCTIONS.get(name)
+    if found is None:
+        raise TidemillError("TM2101", "function is not supported yet", got=name)
+    return found
+
+
+def as_array(value: Value, rows: int) -> pa.Array:
+    """``value`` as an array of ``rows`` values."""
+    if isinstance(value, pa.Scalar):
+        if not pa.types.is_primitive(value.type):
+            check_size(float(pa.repeat(value, 1).nbytes) * rows)
+        return pa.repeat(value, rows) if rows else pa.nulls(0, value.type)  # no array is not repeated 0 times
+    if isinstance(value, pa.ChunkedArray):
+        return value.combine_chunks()
+    return value
+
+
+def fails_unless_try(call: Call) -> bool:
+    """``fails`` of functions whose ``mode`` is ``ansi`` or ``try``."""
+    return bool(call.option("mode", "ansi") == "ansi")

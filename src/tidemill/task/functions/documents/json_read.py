@@ -1,0 +1,235 @@
+"""``from_json``: texts as structs, arrays and maps, column by column over the tokens.
+
+As in Spark a value of another kind than its type is *wrong*: it is NULL, and wrong is the array or map that it is in. A
+struct keeps its other fields; it, and what it is in, is *partial* then. A text with something wrong or partial in it is
+malformed, which its column of corrupt records shows and FAILFAST refuses.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tidemill.errors import EvaluationError
+from tidemill.formats.json_tokens.tokens import (
+    ARRAY,
+    FALSE,
+    FRACTION,
+    INTEGER,
+    NULL,
+    OBJECT,
+    SINGLE_QUOTES,
+    SPECIAL,
+    SPECIAL_NUMBERS,
+    TEXT,
+    TRUE,
+    Tokens,
+)
+from tidemill.kernels.columns import column
+from tidemill.task.expressions import Call
+from tidemill.task.functions.columns import growth
+from tidemill.task.functions.columns.lists import Bools, Ints, Lists, offsets_of, put_together, validity
+from tidemill.task.functions.columns.registry import Value, as_array, function
+from tidemill.task.functions.documents.json_paths import fields_called
+from tidemill.task.functions.documents.json_texts import doubles, members, rendered, token_texts, tokens_of
+from tidemill.task.functions.times.time_formats import TimeFormats, formats_of, read_times
+
+_FROM_JSON = SINGLE_QUOTES | SPECIAL_NUMBERS
+_INFINITIES = ("NaN", "+INF", "+Infinity", "Infinity", "INF", "-INF", "-Infinity")
+
+
+class Read(NamedTuple):
+    """Values, which of them are wrong, and which are partial."""
+
+    array: pa.Array
+    wrong: Bools
+    partial: Bools
+
+
+@function("from_json", fails=lambda call: call.option("mode") == "FAILFAST", size=growth.fields)
+def _from_json(call: Call, args: list[Value], rows: int) -> Value:
+    texts = as_array(args[0], rows)
+    there = validity(texts) & pc.not_equal(pc.utf8_trim_whitespace(texts), "").fill_null(False).to_numpy(
+        zero_copy_only=False
+    )
+    tokens = tokens_of(texts, _FROM_JSON)
+    type_, formats = call.type, formats_of(call)
+    if pa.types.is_struct(type_):
+        corrupt = call.option("corrupt")
+        read = _root_struct(tokens, formats, type_, corrupt)
+        malformed = there & (read.wrong | read.partial)
+        array = _with_corrupt(read.array, type_, corrupt, texts, malformed, there)
+    else:
+        roots = np.where(_kinds(tokens, tokens.roots) == NULL, -1, tokens.roots)
+        read = _root_list(tokens, formats, type_, roots)
+        malformed = there & (read.wrong | read.partial | (roots < 0))
+        array = read.array
+    if call.option("mode") == "FAILFAST" and malformed.any():
+        raise EvaluationError(
+            "TM3004",
+            "a text is not JSON of the type that from_json expects",
+            got=repr(texts[int(np.flatnonzero(malformed)[0])].as_py()),
+            hint="mode PERMISSIVE gives NULL",
+        )
+    return array
+
+
+def _root_struct(tokens: Tokens, formats: TimeFormats, type_: pa.DataType, corrupt: str | None) -> Read:
+    wanted = pa.struct([f for f in type_ if f.name != corrupt])
+    return _read(tokens, formats, wanted, tokens.roots, root=True)
+
+
+def _root_list(tokens: Tokens, formats: TimeFormats, type_: pa.DataType, roots: Ints) -> Read:
+    """An object stands for an array of this one struct."""
+    read = _read(tokens, formats, type_, roots)
+    if not (pa.types.is_list(type_) and pa.types.is_struct(type_.value_type)):
+        return read
+    alone = np.flatnonzero(_kinds(tokens, roots) == OBJECT)
+    if not len(alone):
+        return read
+    one = _read(tokens, formats, type_.value_type, roots[alone])
+    lists = put_together(type_, Lists(np.ones(len(alone), np.bool_), np.arange(len(alone) + 1), one.array))
+    places = np.arange(len(roots))
+    places[alone] = len(roots) + np.arange(len(alone))
+    wrong, partial = read.wrong.copy(), read.partial.copy()
+    wrong[alone], partial[alone] = one.wrong, one.partial
+    return Read(pa.concat_arrays([read.array, lists]).take(column(places)), wrong, partial)
+
+
+def _with_corrupt(
+    array: pa.Array, type_: pa.DataType, corrupt: str | None, texts: pa.Array, malformed: Bools, there: Bools
+) -> pa.Array:
+    """The structs with their column of corrupt records; NULL where there is no text."""
+    fields = dict(zip([f.name for f in array.type], array.flatten(), strict=True))
+    if corrupt is not None:
+        fields[corrupt] = pc.if_else(pa.array(malformed), texts, pa.scalar(None, pa.string()))
+    columns = [fields[f.name] for f in type_]
+    mask = None if there.all() else pa.array(~there)
+    if not columns:
+        return pa.StructArray.from_buffers(type_, len(texts), [None if mask is None else _bitmap(there)])
+    return pa.StructArray.from_arrays(columns, fields=list(type_), mask=mask)
+
+
+def _bitmap(valid: Bools) -> pa.Buffer:
+    return pa.py_buffer(np.packbits(valid, bitorder="little"))
+
+
+def _kinds(tokens: Tokens, chosen: Ints) -> npt.NDArray[np.int64]:
+    """The kind of each token, -1 for none."""
+    if not len(tokens.kinds):
+        return np.full(len(chosen), -1, np.int64)
+    return np.where(chosen < 0, -1, tokens.kinds[np.where(chosen < 0, 0, chosen)].astype(np.int64))
+
+
+def _read(tokens: Tokens, formats: TimeFormats, type_: pa.DataType, chosen: Ints, *, root: bool = False) -> Read:
+    """The values of a type; -1 and NULL of JSON are NULL, at the root they are wrong."""
+    kinds = _kinds(tokens, chosen)
+    if pa.types.is_struct(type_):
+        return _structs(tokens, formats, type_, chosen, kinds, root)
+    if pa.types.is_list(type_) or pa.types.is_map(type_):
+        return _lists(tokens, formats, type_, chosen, kinds)
+    array = _leaves(tokens, formats, type_, chosen, kinds)
+    wrong = (kinds >= 0) & (kinds != NULL) & ~validity(array)
+    return Read(array, wrong, np.zeros(len(chosen), np.bool_))
+
+
+def _structs(tokens: Tokens, formats: TimeFormats, type_: pa.DataType, chosen: Ints, kinds: Ints, root: bool) -> Read:
+    inside = kinds == OBJECT
+    wrong = ~inside if root else (kinds >= 0) & (kinds != NULL) & ~inside
+    objects = np.where(inside, chosen, -1)
+    partial = np.zeros(len(chosen), np.bool_)
+    columns = []
+    for field in type_:
+        array, malformed = _field(tokens, formats, field, objects)
+        partial |= malformed
+        columns.append(array)
+    valid = np.ones(len(chosen), np.bool_) if root else inside
+    if not columns:
+        return Read(pa.StructArray.from_buffers(type_, len(chosen), [_bitmap(valid)]), wrong, partial)
+    mask = None if valid.all() else pa.array(~valid)
+    return Read(pa.StructArray.from_arrays(columns, fields=list(type_), mask=mask), wrong, partial)
+
+
+def _field(tokens: Tokens, formats: TimeFormats, field: pa.Field, objects: Ints) -> tuple[pa.Array, Bools]:
+    """A field of objects, and where it is malformed. Of values given twice the last one counts that is not wrong."""
+    found, counts = fields_called(tokens, objects, field.name, skip_nulls=False)
+    read = _read(tokens, formats, field.type, found)
+    array, malformed, open_ = read.array, read.wrong | read.partial, read.wrong
+    again = np.flatnonzero(counts > 1)
+    while len(again):
+        found[again], counts[again] = fields_called(
+            tokens, objects[again], field.name, skip_nulls=False, before=found[again]
+        )
+        earlier = _read(tokens, formats, field.type, found[again])
+        places = np.arange(len(objects))
+        places[again] = np.where(open_[again], len(objects) + np.arange(len(again)), again)
+        array = pa.concat_arrays([array, earlier.array]).take(column(places))
+        malformed[again] |= earlier.wrong | earlier.partial
+        open_[again] &= earlier.wrong
+        again = again[counts[again] > 1]
+    return array, malformed
+
+
+def _lists(tokens: Tokens, formats: TimeFormats, type_: pa.DataType, chosen: Ints, kinds: Ints) -> Read:
+    is_map = pa.types.is_map(type_)
+    inside = kinds == (OBJECT if is_map else ARRAY)
+    wrong = (kinds >= 0) & (kinds != NULL) & ~inside
+    counts, places = members(tokens, np.where(inside, chosen, -1))
+    if is_map:
+        counts //= 2
+    read = _read(tokens, formats, type_.item_type if is_map else type_.value_type, places[1::2] if is_map else places)
+    owners = np.repeat(np.arange(len(chosen)), counts)
+    wrong |= np.bincount(owners[read.wrong], minlength=len(chosen)) > 0
+    partial = (np.bincount(owners[read.partial], minlength=len(chosen)) > 0) & ~wrong
+    values = read.array
+    if is_map:
+        keys = rendered(tokens, places[::2], lenient=True)
+        values = pa.StructArray.from_arrays([keys, values], names=["key", "value"])
+    valid = inside & ~wrong
+    kept = valid[owners]
+    if not kept.all():
+        values = values.filter(pa.array(kept))
+    lengths = np.where(valid, counts, 0).astype(np.int64)
+    return Read(put_together(type_, Lists(valid, offsets_of(lengths), values)), wrong, partial)
+
+
+def _leaves(tokens: Tokens, formats: TimeFormats, type_: pa.DataType, chosen: Ints, kinds: Ints) -> pa.Array:
+    """Scalars, NULL where the token is of another kind or does not fit."""
+    if pa.types.is_string(type_):
+        return rendered(tokens, np.where(kinds == NULL, -1, chosen), lenient=True)
+    if pa.types.is_boolean(type_):
+        return column(kinds == TRUE, (kinds != TRUE) & (kinds != FALSE))
+    if pa.types.is_integer(type_):
+        return _cast(token_texts(tokens, np.where(kinds == INTEGER, chosen, -1)), type_)
+    texts = rendered(tokens, np.where(kinds == TEXT, chosen, -1), lenient=True)
+    number = (kinds == INTEGER) | (kinds == FRACTION) | (kinds == SPECIAL)
+    numbers = token_texts(tokens, np.where(number, chosen, -1))
+    if pa.types.is_floating(type_):
+        named = pc.is_in(texts, value_set=pa.array(_INFINITIES))
+        special = pc.if_else(named, texts, pa.scalar(None, pa.string()))
+        numbers = pc.if_else(pc.equal(numbers, "-0"), "0", numbers)  # a whole number has no negative zero
+        return doubles(pc.coalesce(numbers, special)).cast(type_)
+    if pa.types.is_decimal(type_):
+        numbers = pc.if_else(pa.array(kinds == SPECIAL), pa.scalar(None, pa.string()), numbers)
+        written = pc.replace_substring(texts, ",", "")
+        written = pc.if_else(pc.match_substring_regex(written, r"\s"), pa.scalar(None, pa.string()), written)
+        return _cast(pc.coalesce(numbers, written), type_)
+    found = read_times(texts, type_, formats)
+    if pa.types.is_date(type_) and formats.date is None:
+        days = _cast(pc.if_else(pc.match_substring_regex(texts, r"^[+-]?[0-9]+$"), texts, None), pa.int32())
+        return pc.coalesce(found, days.cast(pa.date32()))
+    if pa.types.is_timestamp(type_) and type_.tz:
+        seconds = _cast(token_texts(tokens, np.where(kinds == INTEGER, chosen, -1)), pa.int64())
+        inside = pc.less_equal(pc.abs(seconds), 2**63 // 1_000_000)
+        seconds = pc.if_else(inside, seconds, pa.scalar(None, pa.int64()))
+        return pc.coalesce(found, pc.multiply(seconds, 1_000_000).cast(type_))
+    return found
+
+
+def _cast(texts: pa.Array, type_: pa.DataType) -> pa.Array:
+    """``try_cast`` of texts that are not times."""
+    return read_times(texts, type_, TimeFormats())

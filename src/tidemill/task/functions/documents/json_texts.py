@@ -1,0 +1,127 @@
+"""Columns of JSON texts as tokens, and values among these as columns of text."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tidemill.formats.json_tokens.rendering import ROOM, put_values
+from tidemill.formats.json_tokens.tokens import FRACTION, SPECIAL, Tokens, count_members, list_members, tokenise
+from tidemill.task.functions.columns.lists import Ints, offsets_of, validity
+from tidemill.task.functions.numbers.number_text import float_text
+
+Bytes = npt.NDArray[np.uint8]
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """Texts of numbers with a fraction: ``slots`` says for each token which one of them it is."""
+
+    slots: Ints
+    data: Bytes
+    offsets: Ints
+
+
+def text_bytes(array: pa.Array) -> tuple[Bytes, Ints]:
+    """The bytes of a column of texts and where each begins (int64, n + 1), zero copy; NULL is empty."""
+    if not len(array):
+        return np.zeros(0, np.uint8), np.zeros(1, np.int64)
+    _, offsets, data = array.buffers()
+    found = np.frombuffer(offsets, np.int32, len(array) + 1, array.offset * 4).astype(np.int64)
+    content = np.zeros(0, np.uint8) if data is None else np.frombuffer(data, np.uint8)
+    return content, found
+
+
+def text_column(data: Bytes, offsets: Ints, missing: npt.NDArray[np.bool_]) -> pa.Array:
+    """Texts from their bytes and offsets."""
+    valid = None if not missing.any() else pa.py_buffer(np.packbits(~missing, bitorder="little"))
+    buffers = [valid, pa.py_buffer(offsets.astype(np.int32)), pa.py_buffer(data)]
+    return pa.Array.from_buffers(pa.string(), len(missing), buffers)
+
+
+def tokens_of(array: pa.Array, extras: int) -> Tokens:
+    """The tokens of a column of texts; a NULL has none."""
+    data, offsets = text_bytes(array)
+    found = tokenise(data, offsets, extras)
+    if array.null_count:
+        found.roots[~validity(array)] = -1
+    return found
+
+
+def token_texts(tokens: Tokens, chosen: Ints) -> pa.Array:
+    """The text of each chosen token as it is written, NULL for -1."""
+    missing = chosen < 0
+    if not len(tokens.kinds):
+        return pa.nulls(len(chosen), pa.string())
+    places = np.where(missing, 0, chosen)
+    lengths = np.where(missing, 0, tokens.ends[places] - tokens.starts[places])
+    offsets = np.zeros(len(chosen) + 1, np.int64)
+    np.cumsum(lengths, out=offsets[1:])
+    source = np.arange(int(offsets[-1])) + np.repeat(tokens.starts[places] - offsets[:-1], lengths)
+    return text_column(tokens.data[source], offsets, missing)
+
+
+def members(tokens: Tokens, containers: Ints) -> tuple[Ints, Ints]:
+    """Number of members of each array or object (keys count), and the tokens of all of them; -1 has none."""
+    counts = np.zeros(len(containers), np.int64)
+    count_members(tokens.after, containers, counts)
+    offsets = offsets_of(counts)
+    places = np.zeros(int(offsets[-1]), np.int64)
+    list_members(tokens.after, containers, offsets, places)
+    return counts, places
+
+
+def java_numbers(tokens: Tokens, chosen: Ints) -> Numbers:
+    """The doubles in some values as Java writes them; ``NaN`` and infinities in quotes."""
+    slots = np.zeros(len(tokens.kinds), np.int64)
+    inside = (tokens.kinds == FRACTION) | (tokens.kinds == SPECIAL)
+    if inside.any():
+        wanted = chosen[chosen >= 0]
+        steps = np.zeros(len(tokens.kinds) + 1, np.int64)
+        np.add.at(steps, wanted, 1)
+        np.add.at(steps, tokens.after[wanted], -1)
+        inside &= np.cumsum(steps[:-1]) > 0
+    places = np.flatnonzero(inside)
+    if not len(places):
+        return Numbers(slots, np.zeros(1, np.uint8), np.zeros(2, np.int64))
+    slots[places] = np.arange(len(places))
+    values = doubles(token_texts(tokens, places))
+    texts = float_text(values)
+    finite = pc.is_finite(values)
+    texts = pc.if_else(finite, texts, pc.binary_join_element_wise('"', texts, '"', ""))
+    return Numbers(slots, *text_bytes(texts))
+
+
+def doubles(texts: pa.Array) -> pa.Array:
+    """Numbers of JSON as doubles; ``INF`` is understood, too."""
+    special = pc.match_substring(texts, "I")
+    if pc.any(special).as_py():
+        negative = pc.starts_with(texts, "-")
+        texts = pc.if_else(special, pc.if_else(negative, "-inf", "inf"), texts)
+    return texts.cast(pa.float64())
+
+
+def rendered(tokens: Tokens, chosen: Ints, *, lenient: bool) -> pa.Array:
+    """Values as Jackson writes them, NULL for -1; a text that is the value itself without quotes.
+
+    Half of a surrogate pair in that is ``?`` if ``lenient``, else the value is NULL.
+    """
+    numbers = java_numbers(tokens, chosen)
+    wanted = chosen.astype(np.int64)
+    places = np.where(wanted < 0, 0, wanted)
+    sizes = tokens.ends[places] - tokens.starts[places] if len(tokens.kinds) else np.zeros(len(chosen), np.int64)
+    sizes[wanted < 0] = 0
+    out = np.empty(int(sizes.sum()) * 5 // 4 + 64 + ROOM * int(sizes.max(initial=0)), np.uint8)
+    offsets = np.zeros(len(chosen) + 1, np.int64)
+    done = 0
+    while done < len(chosen):
+        columns = (tokens.data, tokens.kinds, tokens.flags, tokens.starts, tokens.ends, tokens.after)
+        made = (numbers.slots, numbers.data, numbers.offsets)
+        done += put_values(*columns, *made, wanted[done:], lenient, out, offsets[done:])
+        if done < len(chosen):
+            out = np.concatenate([out, np.empty(len(out) + ROOM * int(sizes[done]) + 64, np.uint8)])
+    return text_column(out[: offsets[-1]], offsets, wanted < 0)

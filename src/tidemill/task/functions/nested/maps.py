@@ -1,0 +1,42 @@
+"""Maps made of entries and of text."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tidemill.task.expressions import Call
+from tidemill.task.functions.columns.lists import Lists, keep, take_apart, validity
+from tidemill.task.functions.columns.registry import Value, as_array, function
+from tidemill.task.functions.nested.structs import map_of
+
+
+@function("map_from_entries", fails=True)
+def _map_from_entries(call: Call, args: list[Value], rows: int) -> Value:
+    """NULL where an entry is NULL."""
+    lists = take_apart(args[0], rows)
+    without = np.bincount(lists.owners[~validity(lists.values)], minlength=rows) > 0
+    valid = lists.valid & ~without
+    kept = keep(lists, valid[lists.owners])
+    keys, values = kept.values.flatten()
+    return map_of(call, Lists(valid, kept.offsets, kept.values), keys, values)
+
+
+@function("str_to_map", fails=True)
+def _str_to_map(call: Call, args: list[Value], rows: int) -> Value:
+    """Pieces between separators, each cut once more at the first separator of keys and values."""
+    options = dict(call.options)
+    lists = take_apart(_split(as_array(args[0], rows), options["pairs"], None), rows)
+    parts = take_apart(_split(lists.values, options["values"], 1), len(lists.values))
+    first = parts.offsets[:-1]
+    keys = parts.values.take(pa.array(first))
+    missing = parts.lengths < 2
+    values = parts.values.take(pa.array(np.where(missing, first, first + 1), mask=missing))
+    return map_of(call, Lists(lists.valid, lists.offsets, lists.values), keys, values)
+
+
+def _split(texts: pa.Array, separator: tuple[str, str], most: int | None) -> pa.Array:
+    kind, pattern = separator
+    split = pc.split_pattern if kind == "text" else pc.split_pattern_regex
+    return split(texts, pattern, max_splits=most)

@@ -1,0 +1,149 @@
+"""Structs and maps: making them, and what is in them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tidemill.errors import EvaluationError
+from tidemill.task.expressions import Call
+from tidemill.task.functions.columns.lists import (
+    Lists,
+    first_occurrences,
+    identities,
+    offsets_of,
+    pick,
+    put_together,
+    take_apart,
+    validity,
+)
+from tidemill.task.functions.columns.registry import Value, as_array, function
+
+
+@function("struct", sql=("struct", "named_struct"), strict=False)
+def _struct(call: Call, args: list[Value], rows: int) -> Value:
+    return pa.StructArray.from_arrays([as_array(a, rows) for a in args], fields=list(call.type))
+
+
+@function("struct_field", sql=("struct.field",))
+def _struct_field(call: Call, args: list[Value], rows: int) -> Value:
+    return as_array(args[0], rows).flatten()[call.option("ordinal")]
+
+
+@function("field_of_elements", sql=("array_of_structs.field",))
+def _field_of_elements(call: Call, args: list[Value], rows: int) -> Value:
+    lists = take_apart(args[0], rows)
+    field = lists.values.flatten()[call.option("ordinal")]
+    return put_together(call.type, Lists(lists.valid, lists.offsets, field))
+
+
+def _no_null_keys(keys: pa.Array) -> None:
+    if keys.null_count:
+        raise EvaluationError("TM3004", "a key of a map is NULL", got="NULL", hint="leave such keys out")
+
+
+def _check_keys(lists: Lists, keys: pa.Array) -> None:
+    _no_null_keys(keys)
+    (ids,) = identities(keys)
+    first = first_occurrences(lists.owners, ids)
+    if not first.all():
+        twice = keys[int(np.flatnonzero(~first)[0])]
+        raise EvaluationError(
+            "TM3004", "a map has the same key twice", got=repr(twice.as_py()), hint="keep one value of each key"
+        )
+
+
+def map_of(call: Call, lists: Lists, keys: pa.Array, values: pa.Array) -> pa.Array:
+    """The maps of these entries; fails where a key is NULL or comes twice."""
+    _check_keys(lists, keys)
+    entries = pa.StructArray.from_arrays([keys, values], names=["key", "value"])
+    return put_together(call.type, Lists(lists.valid, lists.offsets, entries))
+
+
+def interleave(columns: list[pa.Array], rows: int) -> pa.Array:
+    """Values of several columns, row by row."""
+    width = len(columns)
+    order = np.arange(rows * width).reshape(width, rows).T.ravel()
+    return pa.concat_arrays(columns).take(pa.array(order))
+
+
+@function("map", strict=False, fails=lambda call: bool(call.args))
+def _map(call: Call, args: list[Value], rows: int) -> Value:
+    width = len(args) // 2
+    type_ = call.type
+    keys, values = pa.nulls(0, type_.key_type), pa.nulls(0, type_.item_type)
+    if width:
+        keys = interleave([as_array(a, rows) for a in args[::2]], rows)
+        values = interleave([as_array(a, rows) for a in args[1::2]], rows)
+    offsets = np.arange(rows + 1, dtype=np.int64) * width
+    return map_of(call, Lists(np.ones(rows, np.bool_), offsets, values), keys, values)
+
+
+@function("map_from_arrays", fails=True)
+def _map_from_arrays(call: Call, args: list[Value], rows: int) -> Value:
+    arrays = [as_array(a, rows) for a in args]
+    both = validity(arrays[0]) & validity(arrays[1])
+    nothing = pa.array(~both)
+    keys, values = (
+        take_apart(pc.if_else(nothing, pa.scalar(None, a.type), a) if not both.all() else a, rows) for a in arrays
+    )
+    if (keys.lengths != values.lengths).any():
+        row = int(np.flatnonzero(keys.lengths != values.lengths)[0])
+        raise EvaluationError(
+            "TM3004",
+            "the arrays of keys and of values have different lengths",
+            got=f"{keys.lengths[row]} keys, {values.lengths[row]} values",
+        )
+    return map_of(call, keys, keys.values, values.values)
+
+
+@function("map_keys")
+def _map_keys(call: Call, args: list[Value], rows: int) -> Value:
+    lists = take_apart(args[0], rows)
+    return put_together(call.type, Lists(lists.valid, lists.offsets, lists.values.field(0)))
+
+
+@function("map_values")
+def _map_values(call: Call, args: list[Value], rows: int) -> Value:
+    lists = take_apart(args[0], rows)
+    return put_together(call.type, Lists(lists.valid, lists.offsets, lists.values.field(1)))
+
+
+@function("map_entries")
+def _map_entries(call: Call, args: list[Value], rows: int) -> Value:
+    lists = take_apart(args[0], rows)
+    columns = [lists.values.field(0), lists.values.field(1)]
+    entries = pa.StructArray.from_arrays(columns, fields=list(call.type.value_type))
+    return put_together(call.type, Lists(lists.valid, lists.offsets, entries))
+
+
+@function("map_value", sql=("map[key]", "element_at"))
+def _map_value(call: Call, args: list[Value], rows: int) -> Value:
+    lists, wanted = take_apart(args[0], rows), as_array(args[1], rows)
+    known, ids = identities(lists.values.field(0), wanted)
+    owners = lists.owners
+    hits = np.flatnonzero((known == ids[owners]) & validity(wanted)[owners])
+    places, present = np.zeros(rows, np.int64), np.zeros(rows, np.bool_)
+    places[owners[hits]] = hits
+    present[owners[hits]] = True
+    return pick(Lists(lists.valid, lists.offsets, lists.values.field(1)), places, present)
+
+
+@function("map_sort", sql=("(maps in GROUP BY)",))
+def _map_sort(call: Call, args: list[Value], rows: int) -> Value:
+    return args[0]  # maps are kept in the order of their keys wherever they are compared
+
+
+@function("map_concat", fails=True)
+def _map_concat(call: Call, args: list[Value], rows: int) -> Value:
+    arrays = [as_array(a, rows) for a in args]
+    valid = np.logical_and.reduce([validity(a) for a in arrays])
+    parts = [take_apart(a, rows) for a in arrays]
+    owners = np.concatenate([p.owners for p in parts])
+    order = np.argsort(owners, kind="stable")
+    inside = order[valid[owners[order]]]
+    entries = pa.concat_arrays([p.values for p in parts]).take(pa.array(inside))
+    lengths = np.where(valid, np.sum([p.lengths for p in parts], axis=0), 0).astype(np.int64)
+    lists = Lists(valid, offsets_of(lengths), entries)
+    return map_of(call, lists, entries.field(0), entries.field(1))

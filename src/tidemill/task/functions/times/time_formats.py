@@ -1,0 +1,132 @@
+"""Dates and timestamps as ``from_json`` and ``to_json`` read and write them; the zone and patterns are options."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tidemill.schema import TIMESTAMP_NTZ
+from tidemill.task.expressions import Call, Ref
+from tidemill.task.functions.columns.registry import FUNCTIONS, as_array
+from tidemill.task.functions.numbers.arithmetic import from_numpy, to_numpy
+from tidemill.zones import Ints, clock_of
+
+
+class TimeFormats(NamedTuple):
+    """How times are written.
+
+    Attributes
+    ----------
+    zone : str or None
+        What the clocks show that texts without a zone mean; None for UTC.
+    date, timestamp, timestamp_ntz : str or None
+        Patterns; None for the usual forms. Where timestamps are written their pattern may end in ``XXX``.
+    """
+
+    zone: str | None = None
+    date: str | None = None
+    timestamp: str | None = None
+    timestamp_ntz: str | None = None
+
+    def pattern(self, type_: pa.DataType) -> str | None:
+        """That of a type of times."""
+        if pa.types.is_date(type_):
+            return self.date
+        return self.timestamp if type_.tz else self.timestamp_ntz
+
+
+OPTIONS = ("date", "timestamp", "timestamp_ntz")
+"""The options of a call that have patterns."""
+
+
+def formats_of(call: Call) -> TimeFormats:
+    """Those of the options of a call."""
+    return TimeFormats(call.option("zone"), *(call.option(name) for name in OPTIONS))
+
+
+_ZONED = r":[0-9.]+ *[A-Z+-]"
+"""In a text of a timestamp: a zone behind the seconds."""
+
+
+def read_times(texts: pa.Array, type_: pa.DataType, formats: TimeFormats) -> pa.Array:
+    """Texts in the pattern of their type, or as ``try_cast`` reads them; NULL for others.
+
+    Unlike in a cast, a TIMESTAMP_NTZ is none with a zone behind it.
+    """
+    pattern = formats.pattern(type_) if pa.types.is_date(type_) or pa.types.is_timestamp(type_) else None
+    if pattern is not None:
+        return _parsed(texts, type_, pattern, formats.zone)
+    if type_ == TIMESTAMP_NTZ:
+        texts = pc.if_else(pc.match_substring_regex(texts, _ZONED), pa.scalar(None, pa.string()), texts)
+    options: tuple[tuple[str, str], ...] = (("mode", "try"),)
+    if formats.zone is not None:
+        options += (("zone", formats.zone),)
+    source = Call("cast", (Ref(0, pa.string()),), type_, True, options)
+    found: pa.Array = as_array(FUNCTIONS["cast"].kernel(source, [texts], len(texts)), len(texts))
+    return found
+
+
+def written_times(array: pa.Array, formats: TimeFormats) -> pa.Array:
+    """``yyyy-MM-dd``, or ``yyyy-MM-dd'T'HH:mm:ss.SSS`` with the offset behind it where the type has a zone."""
+    type_, pattern = array.type, formats.pattern(array.type)
+    if pa.types.is_date(type_):
+        return array.cast(pa.string()) if pattern is None else _printed(array.cast(pa.timestamp("us")), pattern)
+    offsets = np.zeros(len(array), np.int64)
+    plain = array.cast(pa.timestamp("us"))
+    if type_.tz and formats.zone is not None:
+        micros = to_numpy(array.cast(pa.int64()), len(array))
+        offsets = clock_of(formats.zone).offset(micros)
+        plain = from_numpy(micros + offsets, pa.int64(), array).cast(pa.timestamp("us"))
+    if pattern is not None:
+        ends = pattern.endswith(OFFSET) and bool(type_.tz)
+        text = _printed(plain, pattern.removesuffix(OFFSET) if ends else pattern)
+        return pc.binary_join_element_wise(text, offset_texts(_minutes(offsets)), "") if ends else text
+    whole = pc.floor_temporal(plain, unit="millisecond").cast(pa.timestamp("ms"))
+    text = pc.strftime(whole, "%Y-%m-%dT%H:%M:%S")
+    return pc.binary_join_element_wise(text, offset_texts(offsets), "") if type_.tz else text
+
+
+OFFSET = "XXX"
+"""The letters of a pattern that print an offset, without its seconds."""
+
+
+def _minutes(offsets: Ints) -> Ints:
+    size = 60_000_000
+    whole: Ints = np.sign(offsets) * (np.abs(offsets) // size * size)
+    return whole
+
+
+def _printed(plain: pa.Array, pattern: str) -> pa.Array:
+    call = Call("date_format", (Ref(0, plain.type),), pa.string(), True, (("pattern", pattern),))
+    return as_array(FUNCTIONS["date_format"].kernel(call, [plain], len(plain)), len(plain))
+
+
+def _parsed(texts: pa.Array, type_: pa.DataType, pattern: str, zone: str | None) -> pa.Array:
+    options = (("mode", "try"), ("pattern", pattern))
+    rows = len(texts)
+    call = Call("parse_timestamp", (Ref(0, pa.string()),), pa.timestamp("us"), True, options)
+    found = as_array(FUNCTIONS["parse_timestamp"].kernel(call, [texts], rows), rows)
+    if pa.types.is_date(type_):
+        return pc.floor_temporal(found, unit="day").cast(pa.date32())
+    micros = found.cast(pa.int64())
+    if type_.tz and zone is not None:
+        micros = from_numpy(clock_of(zone).instant(to_numpy(micros, rows)), pa.int64(), micros)
+    return micros.cast(type_)
+
+
+def offset_texts(offsets: Ints) -> pa.Array:
+    """Offsets in microseconds as ``Z``, ``+hh:mm`` or, with the seconds of local mean times, ``+hh:mm:ss``."""
+    distinct, places = np.unique(offsets // 1_000_000, return_inverse=True)
+    texts = [_offset_text(int(seconds)) for seconds in distinct]
+    return pa.array(texts, pa.string()).take(pa.array(places))
+
+
+def _offset_text(seconds: int) -> str:
+    if not seconds:
+        return "Z"
+    minutes, rest = divmod(abs(seconds), 60)
+    text = f"{'-' if seconds < 0 else '+'}{minutes // 60:02}:{minutes % 60:02}"
+    return f"{text}:{rest:02}" if rest else text

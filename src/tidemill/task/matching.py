@@ -1,0 +1,82 @@
+"""The rows of a table that meet some keys, a slice at a time: a frequent key may have more than fit into memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from tidemill.state.keys.keys import Keys
+from tidemill.state.lookup.lookup import rows_with
+from tidemill.state.lookup.merge_chunks import run_bytes
+from tidemill.state.lookup.reader import TableReader
+from tidemill.state.memory import MemoryBudget
+from tidemill.state.merge.merge import Rows
+
+_Int64s = npt.NDArray[np.int64]
+
+SLICE_ROWS = 1 << 16
+"""Most rows of a table that are looked at together: of a key with more it is a block, then the next one."""
+SLICE_BYTES = 16 << 20
+"""About how large the pairs are that are made at once, where memory is not scarce."""
+_LEAST_BYTES = 64 << 10
+_PART = 8
+
+
+class Matches(NamedTuple):
+    """Rows that have one of the keys ``start`` to ``stop - 1``; ``found`` tells which, counted from ``start``."""
+
+    start: int
+    stop: int
+    found: _Int64s
+    rows: Rows
+
+
+def slice_bytes(budget: MemoryBudget) -> int:
+    """How many bytes an operator may make at once beside what is held."""
+    return max(_LEAST_BYTES, min(SLICE_BYTES, budget.limit // _PART)) if budget.limit else SLICE_BYTES
+
+
+def slice_rows(parts: Sequence[Rows]) -> int:
+    """How many rows of some runs are looked at together."""
+    count, size = sum(map(len, parts)), sum(map(run_bytes, parts))
+    return max(1, min(SLICE_ROWS, SLICE_BYTES * count // max(1, size)))
+
+
+def counts_with(parts: Sequence[Rows], keys: Keys) -> _Int64s:
+    """How many rows of some runs, together, begin with each of some keys (ascending, none a prefix of another)."""
+    counts = np.zeros(len(keys), np.int64)
+    for run in parts:
+        first, last = rows_with(run, keys)
+        counts += last - first
+    return counts
+
+
+def matches(table: TableReader, keys: Keys, drop_zero: bool = True) -> Iterator[Matches]:
+    """The rows with each of some keys (ascending, unique, none a prefix of another), in slices of ascending keys."""
+    parts = table.parts()
+    most = slice_rows(parts)
+    if sum(map(len, parts)) <= most:
+        yield Matches(0, len(keys), *table.scan(keys, drop_zero))
+        return
+    counts = counts_with(parts, keys)
+    ends = np.cumsum(counts)
+    start = 0
+    while start < len(keys):
+        before = int(ends[start - 1]) if start else 0
+        stop = max(start + 1, int(np.searchsorted(ends, before + most, side="right")))
+        if counts[start] > most:
+            stop = start + 1
+            for rows in table.iterate(prefix=keys[start], drop_zero=drop_zero, block=most):
+                yield Matches(start, stop, np.zeros(len(rows), np.int64), rows)
+        else:
+            yield Matches(start, stop, *table.scan(keys.slice(start, stop), drop_zero))
+        start = stop
+
+
+def everything(table: TableReader) -> Iterator[Matches]:
+    """All rows, as those of one key."""
+    for rows in table.iterate(block=SLICE_ROWS):
+        yield Matches(0, 1, np.zeros(len(rows), np.int64), rows)
