@@ -19,7 +19,7 @@ test: $(STAMP) prepare  ## the whole test suite in three processes; TIDEMILL_SEE
 	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder
 
 prepare: $(STAMP)  ## what is slow the first time, once: kernels are compiled, and Java's classes archived
-	@$(BIN)/python -m tidemill.runtime.spark.java_archive > /dev/null & \
+	@$(BIN)/python -m tidemill.runtime.spark.make_java_archive > /dev/null & \
 		$(BIN)/python -c "from tidemill.runtime.workers.warm_up import warm_up; warm_up()" && wait
 
 check: $(STAMP)  ## seconds: style, types, import direction

@@ -1,8 +1,8 @@
 """Reading many small objects of S3 as a task does, against boto3 one at a time; an endpoint with 20 ms a request.
 
 Both sides are one process and read the same objects: the splits of one task in their order, fetched ahead
-(``tidemill.sources.small_objects``), and ``get_object`` in a loop. No rows are parsed. Sides alternate, and every side
-reads through a connection that was used before. The server is Python too, and shares the machine.
+(``tidemill.sources.objects.small_objects``), and ``get_object`` in a loop. No rows are parsed. Sides alternate, and
+every side reads through a connection that was used before. The server is Python too, and shares the machine.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ import numpy as np
 
 from benchmarks.measuring import heading, table, verdict
 from benchmarks.slow_s3 import slow_s3
-from tidemill.sources.location import place_of, reader_of
-from tidemill.sources.small_objects import SmallObjects
+from tidemill.sources.locations.location import place_of, reader_of
+from tidemill.sources.objects.small_objects import SmallObjects
 from tidemill.sources.split import Split
 
 GOAL = 5.0

@@ -66,8 +66,8 @@ def of_objects(names: int, latency: float, rounds: int, everything: bool) -> dic
     from tidemill.runtime.files.listed_files import FilePolicy, ListedFiles
     from tidemill.runtime.files.progress import Limits
     from tidemill.runtime.intake.listing import PlaceList
-    from tidemill.sources import object_listing
-    from tidemill.sources.location import Place
+    from tidemill.sources.locations.location import Place
+    from tidemill.sources.objects import listing as object_listing
     from tidemill.sources.split import SplitResult
     from tidemill.state.merge.merge import merge
     from tidemill.state.runs.sst import Part

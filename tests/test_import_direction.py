@@ -13,47 +13,40 @@ import tidemill
 PACKAGE = Path(tidemill.__file__).parent
 
 LAYERS = (
-    {
-        "cli",
-        "command_settings",
-        "running",
-        "querying",
-        "change_table",
-        "pipelines",
-        "progress_display",
-        "output",
-        "testing",
-    },
+    {"cli", "pipelines", "testing"},
     {"mill"},
-    {"runtime"},
+    {"spark_source", "runtime"},
     {"plan"},
     {"task"},
     {"sources", "formats", "state", "exchange"},
-    {"connectors", "objectstore", "schema", "ddl", "errors", "config", "kernel_cache", "kernel_sources", "zones"},
+    {"kernels", "connectors", "objectstore", "schema", "ddl", "errors", "config", "zones"},
 )
-"""From top to bottom. A room imports itself and the layers below; rooms of one layer do not know each other,
-except those at the top and the bottom."""
+"""From top to bottom. A room imports itself and the layers below; rooms of one layer do not know each other, except
+those at the top and the bottom."""
 
-CLOSED = {"sources", "formats", "state", "exchange"}
+CLOSED = {"sources", "formats", "state", "exchange", "spark_source", "runtime"}
+
+MOST_FILES = 20
+"""A folder with more files than about 15 is to be divided."""
 
 ENTRY = {"__init__", "__main__"}
 """``tidemill/__init__.py`` names the public API, ``__main__.py`` runs the command; nobody inside imports them."""
 
-SPARK_ROOMS = {"runtime", "mill"}
+SPARK_ROOMS = {"runtime", "spark_source", "mill"}
 SPARK_FILES = {
-    "plan/catalyst.py",
-    "plan/catalyst_frames.py",
-    "plan/function_examples.py",
+    "plan/catalyst/analyser.py",
+    "plan/catalyst/frames.py",
+    "plan/documentation/function_examples.py",
     "task/functions/python_functions.py",
 }
 """Who may import pyspark or py4j; the last one for the Row that a user's function gets."""
 
-ANALYSER_FILES = {*SPARK_FILES, "plan/catalyst_plan.py", "plan/catalyst_expressions.py"}
+ANALYSER_FILES = {*SPARK_FILES, "plan/catalyst/plan.py", "plan/catalyst/expressions/expressions.py"}
 """Those that may import pyspark ask Spark's analyser; the others read the trees it gives, as plain ``Any``."""
 
 ANALYSER_NAMES = {"_jsparkSession", "_jdf", "_jvm", "sessionState", "queryExecution", "optimizedPlan"}
 
-JAVA_FILES = {"runtime/session.py", "runtime/shuffle.py"}
+JAVA_FILES = {"runtime/spark/session.py", "runtime/epoch/shuffle.py"}
 """Tell Java how to take signals, and where records go; ask the analyser nothing."""
 
 
@@ -123,49 +116,113 @@ def test_only_some_know_spark(path: Path) -> None:
         assert not names & (ANALYSER_NAMES - {"_jvm"} if relative in JAVA_FILES else ANALYSER_NAMES)
 
 
-def is_twin(name: str) -> bool:
-    """Whether a module says in plain Python what another one does fast, for tests."""
-    last = name.rpartition(".")[2]
-    return last in ("plain_table", "reference") or last.endswith("_reference")
+def targets(path: Path) -> Iterator[Path]:
+    """The files of the package that a file imports, wherever in it the import stands."""
+    for _, name in imports(path):
+        parts = name.split(".")
+        if parts[0] == "tidemill":
+            for end in range(len(parts), 1, -1):
+                place = PACKAGE.joinpath(*parts[1:end])
+                found = next((p for p in (place.with_suffix(".py"), place / "__init__.py") if p.exists()), None)
+                if found is not None:
+                    if found != path:
+                        yield found
+                    break
 
 
-def test_only_twins_import_twins() -> None:
-    """What is tested must not be made of what it is tested against."""
-    wrong = []
+def circles(arrows: dict[Path, set[Path]]) -> list[list[str]]:
+    """Sets of two and more that all reach one another, by Tarjan's algorithm for strongly connected components."""
+    numbers: dict[Path, int] = {}
+    lowest: dict[Path, int] = {}
+    stack: list[Path] = []
+    found = []
+
+    def visit(node: Path) -> None:
+        numbers[node] = lowest[node] = len(numbers)
+        stack.append(node)
+        for further in sorted(arrows.get(node, ())):
+            if further not in numbers:
+                visit(further)
+                lowest[node] = min(lowest[node], lowest[further])
+            elif further in stack:
+                lowest[node] = min(lowest[node], numbers[further])
+        if lowest[node] == numbers[node]:
+            at = stack.index(node)
+            circle = stack[at:]
+            del stack[at:]
+            if len(circle) > 1:
+                found.append(sorted(str(p.relative_to(PACKAGE)) for p in circle))
+
+    for node in sorted(arrows):
+        if node not in numbers:
+            visit(node)
+    return found
+
+
+def test_circles_are_found() -> None:
+    a, b, c, d = (PACKAGE / name for name in "abcd")
+    assert circles({a: {b}, b: {c}, c: {a}, d: {a}}) == [["a", "b", "c"]]
+    assert circles({a: {b, c}, b: {d}, c: {d}}) == []
+
+
+def test_no_circle_of_files() -> None:
+    """Imports within functions and for types count, too."""
+    assert circles({path: set(targets(path)) for path in sources()}) == []
+
+
+def test_no_circle_of_folders() -> None:
+    """A folder's ``__init__.py`` may name what lies above its files: it is what the folder offers."""
+    arrows: dict[Path, set[Path]] = {}
     for path in sources():
-        if not is_twin(path.stem):
-            names = [(line, n) for line, name in imports(path) for n in (name, name.rpartition(".")[0])]
-            wrong += [
-                f"{path}:{line}: {name}" for line, name in names if name.startswith("tidemill.") and is_twin(name)
-            ]
-    assert not wrong
+        if path.parent != PACKAGE and path.name != "__init__.py":
+            folders = {target.parent for target in targets(path)} - {path.parent, PACKAGE}
+            arrows.setdefault(path.parent, set()).update(folders)
+    assert [c for c in circles(arrows) if not set(c) & {"task", "formats"}] == []
 
 
-TWIN_OF = {
-    "csv/plain_table.py": ("csv.header", "csv.rows", "csv.buffer_index", "csv.row_ends", "csv.one_line"),
-    "csv/reference.py": ("csv", "delimiters"),
-    "generator/reference.py": ("generator.columns",),
-    "json/reference.py": ("json.columns", "json.rows", "json.walk", "json.index", "json.elements", "json.texts"),
-    "native/reference.py": ("native.rows",),
-    "orderbook/reference.py": ("orderbook.replay",),
-    "values/reference.py": ("values.columns", "values.times", "values.integers", "values.floats", "values.decimals"),
+def test_no_folder_is_too_full() -> None:
+    counts = {folder: len(list(folder.glob("*.py"))) for folder in {path.parent for path in sources()}}
+    counts = {str(folder.relative_to(PACKAGE)): n for folder, n in counts.items() if n > MOST_FILES}
+    assert {name: n for name, n in counts.items() if not name.startswith("task")} == {}
+
+
+ORACLES = Path(__file__).parent / "formats"
+
+ORACLE_OF = {
+    "csv_plain_table.py": ("csv.header", "csv.rows", "csv.buffer_index", "csv.row_ends", "csv.one_line"),
+    "csv_reference.py": ("csv", "text.delimiters"),
+    "generator_reference.py": ("generator.columns",),
+    "json_reference.py": ("json.columns", "json.rows", "json.walk", "json.index", "json.elements", "json.texts"),
+    "native_reference.py": ("native.rows",),
+    "orderbook_reference.py": ("orderbook.replay",),
+    "value_reference.py": ("values.columns.columns", "values.times.times", "values.numbers"),
+    "chosen_reference.py": ("values.columns", "values.texts", "values.numbers"),
+    "pattern_reference.py": ("values.times.pattern_times", "values.times.times", "values.columns"),
 }
-"""What twins must not be made of, below ``tidemill.formats``."""
+"""The formats in plain Python, and what these oracles must not be made of, below ``tidemill.formats``."""
 
 
-@pytest.mark.parametrize("twin", TWIN_OF)
-def test_twins_stand_alone(twin: str) -> None:
-    names = {name.removeprefix("tidemill.formats.") for _, name in imports(PACKAGE / "formats" / twin)}
-    forbidden = TWIN_OF[twin]
-    assert not {n for n in names if n in forbidden or n.startswith(tuple(f"{f}." for f in forbidden))} - {
-        "csv.options",
-        "csv.reference",
+@pytest.mark.parametrize("oracle", ORACLE_OF)
+def test_oracles_stand_alone(oracle: str) -> None:
+    names = {name.removeprefix("tidemill.formats.") for _, name in imports(ORACLES / oracle)}
+    forbidden = ORACLE_OF[oracle]
+    assert not {
+        n
+        for n in names
+        if (n in forbidden or n.startswith(tuple(f"{f}." for f in forbidden))) and not n.startswith("csv.options")
     }
 
 
 def test_importing_the_package_does_not_start_spark() -> None:
     """``tidemill query`` answers simple statements without it."""
-    for name in ("cli.py", "output.py", "running.py", "querying.py", "runtime/snapshot.py", "__init__.py"):
+    for name in (
+        "cli/commands.py",
+        "cli/output.py",
+        "cli/running.py",
+        "cli/querying.py",
+        "runtime/read/snapshot.py",
+        "__init__.py",
+    ):
         tree = ast.parse((PACKAGE / name).read_text())
         top = [n for n in tree.body if isinstance(n, ast.Import | ast.ImportFrom)]
         modules = {n.module or "" for n in top if isinstance(n, ast.ImportFrom)}

@@ -70,11 +70,11 @@ def test_kernels_of_every_room_run_the_code_that_is_there(tmp_path: Path) -> Non
     changes = [({"factor": 5}, 53), ({"three": 4}, 24), ({"own": 7}, 30)]
     for i, room in enumerate(rooms):
         write(room, **changes[i % 3][0])
-    (package / "cli.py").write_text((package / "cli.py").read_text() + "\nTOY = 1\n")
+    (package / "cli/commands.py").write_text((package / "cli/commands.py").read_text() + "\nTOY = 1\n")
     (package / "state" / "toy_other.py").write_text("OTHER = 1\n")
     assert results() == [f"{room} {changes[i % 3][1]} compiled" for i, room in enumerate(rooms)]
     write(rooms[0])  # as it was before: its machine code is still there
-    (package / "cli.py").write_text("")
+    (package / "cli/commands.py").write_text("")
     assert results() == [
         f"{rooms[0]} 23 loaded",
         *(f"{room} {changes[i % 3][1]} loaded" for i, room in enumerate(rooms) if i),
@@ -132,7 +132,7 @@ def test_files_of_a_kernel_in_another_package(tmp_path: Path) -> None:
     own = {str(Path(f).relative_to(package)) for f in files if Path(f).is_relative_to(package)}
     assert own == {"inner/kernels.py", "inner/near.py", "inner/__init__.py", "inner/late.py"}
     theirs = {str(Path(f).relative_to(PACKAGE)) for f in files if not Path(f).is_relative_to(package)}
-    assert theirs == {"state/words.py", "kernel_cache.py", "kernel_sources.py"}
+    assert theirs == {"kernels/words.py", "kernels/cache.py", "kernels/sources.py"}
 
 
 def of_size(place: Path, size: int, age: int) -> None:

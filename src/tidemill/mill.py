@@ -39,10 +39,10 @@ from tidemill.runtime.epoch.awaited import is_awaited
 from tidemill.runtime.epoch.background import Background
 from tidemill.runtime.epoch.coordinator import Coordinator
 from tidemill.runtime.epoch.report import EpochReport
+from tidemill.runtime.epoch.subscription import Subscription
 from tidemill.runtime.ingest.batches import IngestedTable
 from tidemill.runtime.ingest.write import Ingest
 from tidemill.runtime.read.snapshot import Snapshot
-from tidemill.runtime.read.subscription import Subscription
 from tidemill.runtime.read.view_frame import query_views, view_frame
 from tidemill.runtime.root import Root
 from tidemill.runtime.spark.session import create_session, java_ended, java_has_ended, needing_java, stop_session

@@ -16,7 +16,7 @@ from tidemill.plan.algebra.nodes import Scan, SortKey, Window
 from tidemill.plan.catalyst.analyser import Catalyst
 from tidemill.plan.explain.costs import cost
 from tidemill.plan.explain.texts import QUERY, describe, explain
-from tidemill.plan.lowering.assemble import ViewDefinition
+from tidemill.plan.lowering.definition import ViewDefinition
 from tidemill.plan.lowering.windows import window_changes
 from tidemill.plan.rules import rewrite
 from tidemill.schema import Field, Schema

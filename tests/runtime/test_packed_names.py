@@ -7,9 +7,9 @@ import random
 import numpy as np
 import pytest
 
-from tidemill.runtime.files import packed_names
-from tidemill.runtime.files.packed_names import PackedNames, PackedTexts
+from tidemill.sources import packed_names
 from tidemill.sources.file_info import FileInfo
+from tidemill.sources.packed_names import PackedNames, PackedTexts
 from tidemill.spark_source.stream_files import StreamFiles
 
 

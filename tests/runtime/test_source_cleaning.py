@@ -19,7 +19,7 @@ from tidemill.runtime.intake.source_cleaning import SourceCleaning
 from tidemill.runtime.tables.table import Table
 from tidemill.schema import Field, Schema
 from tidemill.sources.file_info import FileInfo
-from tidemill.sources.location import Place
+from tidemill.sources.locations.location import Place
 from tidemill.state.merge.merge import Rows
 from tidemill.state.runs.sst import Part
 

@@ -14,14 +14,15 @@ import pytest
 
 from s3_proxy import Answer, Request, S3Proxy, failing, s3_error
 from tidemill.errors import TidemillError
-from tidemill.sources import clean_files, object_listing
-from tidemill.sources.clean_files import clean, suffixed
-from tidemill.sources.clean_options import CleanSource, check_clean, parse_clean
-from tidemill.sources.extent import Extent
+from tidemill.sources.cleaning import files as clean_files
+from tidemill.sources.cleaning.files import clean, suffixed
+from tidemill.sources.cleaning.options import CleanSource, check_clean, parse_clean
 from tidemill.sources.file_info import FileInfo
 from tidemill.sources.files import file_info
-from tidemill.sources.location import Place, place_of
-from tidemill.sources.object_listing import object_versions
+from tidemill.sources.locations.extent import Extent
+from tidemill.sources.locations.location import Place, place_of
+from tidemill.sources.objects import listing as object_listing
+from tidemill.sources.objects.listing import object_versions
 
 DELETE = CleanSource()
 

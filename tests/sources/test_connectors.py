@@ -27,7 +27,7 @@ from tidemill.errors import TidemillError, without_secrets
 from tidemill.formats.reading.feeding import feed, file_bytes, open_split
 from tidemill.formats.rows.malformed import Mode
 from tidemill.formats.standalone.standalone import OpenFormat
-from tidemill.sources.location import place_of, reader_of
+from tidemill.sources.locations.location import place_of, reader_of
 from tidemill.sources.split import Split
 
 COLUMNS = "id BIGINT, name STRING, price DOUBLE"

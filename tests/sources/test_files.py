@@ -9,7 +9,7 @@ import pytest
 
 from tidemill.errors import TidemillError
 from tidemill.sources.files import BUFFER_BYTES, FileReader, local_pattern
-from tidemill.sources.location import Place, place_of
+from tidemill.sources.locations.location import Place, place_of
 from tidemill.sources.split import Split
 
 

@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 from tidemill.errors import TidemillError
 from tidemill.sources.files import listing
 from tidemill.sources.globs import Glob, escaped, hidden, parse_glob
-from tidemill.sources.object_listing import before
+from tidemill.sources.objects.listing import before
 
 NAMES = "ab-^!,}.Ž"
 

@@ -9,7 +9,7 @@ from urllib.parse import quote_plus
 import pytest
 
 from tidemill.errors import TidemillError
-from tidemill.sources.location import place_of
+from tidemill.sources.locations.location import place_of
 from tidemill.sources.notifications import Created, MisunderstoodError, created_objects
 
 TIME = 1_790_000_000_123_000_000

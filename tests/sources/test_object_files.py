@@ -21,9 +21,9 @@ from tidemill.errors import TidemillError
 from tidemill.formats.reading.feeding import file_bytes
 from tidemill.objectstore.connection import parse_connection, split_url
 from tidemill.sources.file_info import FileInfo
-from tidemill.sources.location import Place, place_of, reader_of
-from tidemill.sources.object_listing import object_pages
-from tidemill.sources.small_objects import AHEAD, MOST_BYTES, SmallObjects
+from tidemill.sources.locations.location import Place, place_of, reader_of
+from tidemill.sources.objects.listing import object_pages
+from tidemill.sources.objects.small_objects import AHEAD, MOST_BYTES, SmallObjects
 from tidemill.sources.split import Split
 
 SECRET = "wJalrXUtnFEMI-secret"

@@ -12,9 +12,9 @@ import pytest
 
 from tidemill.errors import TidemillError
 from tidemill.objectstore.connection import Connection
-from tidemill.sources import object_listing
-from tidemill.sources.location import place_of
-from tidemill.sources.object_listing import PAGE_KEYS, SWEEP_PAGES, Cursor, ObjectListing
+from tidemill.sources.locations.location import place_of
+from tidemill.sources.objects import listing as object_listing
+from tidemill.sources.objects.listing import PAGE_KEYS, SWEEP_PAGES, Cursor, ObjectListing
 
 TIME = datetime(2026, 11, 21, tzinfo=UTC)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tidemill.errors import TidemillError
-from tidemill.sources.allowed_paths import Within
+from tidemill.sources.locations.allowed_paths import Within
 
 
 def refused(within: Within, path: str, **options: str) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from functools import partial
 
 import pyarrow as pa
 
@@ -40,13 +41,16 @@ def answer(root: str, text: str, epoch: int | None, master: str | None) -> Itera
         case Describe(name):
             return iter((snapshot.describe(name),))
         case Explain(query):
+            from tidemill.config import Settings
             from tidemill.runtime.catalog.explained import explain_query
             from tidemill.runtime.root import look_at
             from tidemill.runtime.spark.session import session
-            from tidemill.sources.allowed_paths import Within
+            from tidemill.sources.locations.allowed_paths import Within
 
             with session(settings(master)) as spark:
-                return explain_query(spark, look_at(root, Within()), query)
+                found = look_at(root, Within())
+                size_of = partial(found.intake.size, most=Settings().broadcast_bytes)
+                return explain_query(spark, found.catalog, found.version.epoch, size_of, query)
         case Query(query):
             return _rows(snapshot, query, epoch, master)
 

@@ -137,7 +137,7 @@ def plan_script(root: str, path: Path, given: Settings, *, may_replace: bool, ma
     """What running a script would change in a root, which need not exist and may be in use: a line each."""
     from tidemill.runtime.catalog.declaration import Declaration
     from tidemill.runtime.spark.session import session
-    from tidemill.sources.allowed_paths import Within
+    from tidemill.sources.locations.allowed_paths import Within
 
     catalog, epoch = Catalog(), 0
     try:

@@ -12,7 +12,7 @@ from tidemill.config import Settings
 from tidemill.errors import TidemillError
 from tidemill.runtime.catalog.catalog import Catalog
 from tidemill.runtime.intake.intake import Intake
-from tidemill.sources.allowed_paths import Within
+from tidemill.sources.locations.allowed_paths import Within
 from tidemill.state.store.store import RunStore, checkpoint_of, default_buffer
 from tidemill.state.versions.lease import make_readers_file
 from tidemill.state.versions.manifest import Manifest, ManifestLog, begun, no_root

@@ -58,7 +58,7 @@ from tidemill.sources.file_metadata import (
     without_metadata,
 )
 from tidemill.sources.filters import FILTER_OPTIONS
-from tidemill.sources.location import place_of, reader_of
+from tidemill.sources.locations.location import place_of, reader_of
 from tidemill.sources.split import Split
 from tidemill.spark_source.brief_errors import brief_errors
 from tidemill.spark_source.error_files import ErrorFile

@@ -24,7 +24,7 @@ from tidemill.objectstore.connection import CONNECTION_OPTIONS, is_object_url
 from tidemill.schema import Schema
 from tidemill.sources.file_metadata import with_metadata
 from tidemill.sources.files import local_pattern, missing
-from tidemill.sources.location import place_of
+from tidemill.sources.locations.location import place_of
 from tidemill.spark_source.brief_errors import brief_errors
 from tidemill.spark_source.data_reader import DEFAULT_PARTITION, NAME, OWN_OPTIONS, TidemillReader, paths_of
 from tidemill.spark_source.data_stream import TidemillStreamReader, parse_limits

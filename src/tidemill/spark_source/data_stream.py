@@ -27,8 +27,8 @@ from pyspark.sql.streaming.datasource import (
 from pyspark.sql.types import StructType
 
 from tidemill.formats.options import parse_size
-from tidemill.runtime.files.packed_names import PackedNames
 from tidemill.sources.file_info import FileInfo
+from tidemill.sources.packed_names import PackedNames
 from tidemill.spark_source.brief_errors import brief_errors
 from tidemill.spark_source.data_reader import LIMITS, Piece, TidemillReader
 from tidemill.spark_source.stream_files import StreamFiles

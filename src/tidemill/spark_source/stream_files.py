@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidemill.runtime.files.packed_names import PackedNames, PackedTexts
 from tidemill.sources.file_info import FileInfo
+from tidemill.sources.packed_names import PackedNames, PackedTexts
 
 _BLOCK = 1024
 

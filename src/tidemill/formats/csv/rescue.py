@@ -14,13 +14,13 @@ from tidemill.errors import FormatError, nearest
 from tidemill.formats.base import SplitReader
 from tidemill.formats.changes import parse_delete_rule
 from tidemill.formats.csv.buffer_index import index_buffer
-from tidemill.formats.csv.format import CsvRowReader, checked_columns
 from tidemill.formats.csv.general_index import delimited_row_end
 from tidemill.formats.csv.header import Header, Layout, layout_by_position, read_header
 from tidemill.formats.csv.options import parse_options
+from tidemill.formats.csv.reader import CsvRowReader, checked_columns
 from tidemill.formats.csv.rows import ReadRows, RowBuilder
 from tidemill.formats.csv.spellings import plain_texts
-from tidemill.formats.json.leftovers import json_text
+from tidemill.formats.rescue.json_text import json_text
 from tidemill.formats.rescue.new_columns import NewColumnsError, new_names
 from tidemill.formats.rescue.object_texts import Pieces, pieces_of, pieces_of_bytes, write_objects
 from tidemill.formats.rescue.options import RescueRules

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Collection, Iterator
 from json.decoder import scanstring  # type: ignore[attr-defined]  # typeshed lacks it
 
 from tidemill.formats.json.tree import Node
+from tidemill.formats.rescue.json_text import json_text
 
 _BLANKS = re.compile(r"[ \t\r\n]*")
 _SCALAR = re.compile(r"[^,\]}\s]+")
@@ -111,9 +111,3 @@ def _behind_value(text: str, at: int) -> int:
             depth += 1 if match[0] in "{[" else -1
         if depth == 0:
             return at
-
-
-def json_text(text: str) -> str:
-    """A text as JSON, in UTF-8 where that can hold it."""
-    found = json.dumps(text, ensure_ascii=False)
-    return json.dumps(text) if any("\ud800" <= c <= "\udfff" for c in found) else found

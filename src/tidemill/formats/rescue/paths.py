@@ -7,7 +7,7 @@ from dataclasses import replace
 import pyarrow.compute as pc
 
 from tidemill.formats.base import Rows
-from tidemill.formats.json.leftovers import json_text
+from tidemill.formats.rescue.json_text import json_text
 
 FILE_PATH = "_file_path"
 

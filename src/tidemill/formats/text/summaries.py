@@ -34,7 +34,7 @@ from tidemill.formats.text.line_ends import (
     LineRules,
     scan_row_ends,
 )
-from tidemill.formats.unordered.shredder import LARGEST, number_after
+from tidemill.formats.text.sequence_numbers import LARGEST, number_after
 from tidemill.kernels.byte_masks import byte_at, kernel
 
 T = TypeVar("T")

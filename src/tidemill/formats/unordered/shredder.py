@@ -19,9 +19,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from tidemill.errors import FormatError
-
-LARGEST = 2**64 - 1
-"""The sequence number that 1 follows, unless another is given."""
+from tidemill.formats.text.sequence_numbers import LARGEST
 
 _MOST = 1 << 20
 
@@ -79,11 +77,6 @@ class _Fragment:
     def is_end(self) -> bool:
         """Nothing but the end of the stream."""
         return self.first > self.last and self.ends_stream
-
-
-def number_after(sequence: int, largest: int = LARGEST) -> int:
-    """The sequence number that follows another."""
-    return sequence % largest + 1
 
 
 class SequenceShredder:

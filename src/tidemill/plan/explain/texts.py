@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from tidemill.plan.explain.costs import Cost, CostClass, cost
 from tidemill.plan.explain.step_columns import Names, exchanged_by, input_columns, results, show, step_columns
-from tidemill.plan.lowering.assemble import Assembler, ViewDefinition
+from tidemill.plan.lowering.assemble import Assembler
+from tidemill.plan.lowering.definition import ViewDefinition
 from tidemill.plan.lowering.small_sides import base_tables
 from tidemill.task.program import (
     ApplyBook,

@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import pickle
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 import pyarrow as pa
 
@@ -36,6 +36,7 @@ from tidemill.plan.algebra.nodes import (
     summed,
 )
 from tidemill.plan.lowering.calculations import calculation, finishing, finishing_can_fail
+from tidemill.plan.lowering.definition import ViewDefinition
 from tidemill.plan.lowering.demand import Demand
 from tidemill.plan.lowering.event_time import EventTimes, Lag
 from tidemill.plan.lowering.file_versions import version_steps
@@ -78,21 +79,6 @@ from tidemill.task.program import (
     multiset_table,
 )
 from tidemill.task.step_tables import written_tables
-
-
-@dataclass(frozen=True)
-class ViewDefinition:
-    """A view as the assembler needs it. ``born`` is the epoch sealed last when it was created.
-
-    ``sizes`` are the bytes of the tables it reads, as they were then: None for what can be no small side, 0 for what
-    always can (:class:`SmallSides`).
-    """
-
-    name: str
-    uid: str
-    root: Node
-    born: int
-    sizes: Mapping[str, int | None] = field(default_factory=dict)
 
 
 class Assembler:

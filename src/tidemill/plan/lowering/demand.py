@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 from tidemill.plan.algebra.nodes import Aggregate, Node, Scan, children, summed
 from tidemill.plan.lowering.calculations import finishing, finishing_can_fail
+from tidemill.plan.lowering.definition import ViewDefinition
 from tidemill.task.program import TableSource
-
-if TYPE_CHECKING:
-    from tidemill.plan.lowering.assemble import ViewDefinition
 
 
 class Demand:

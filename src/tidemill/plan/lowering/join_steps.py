@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from tidemill.plan.algebra.nodes import Join, Node, SemiJoin
+from tidemill.plan.lowering.definition import ViewDefinition
 from tidemill.plan.lowering.placement import Placement
 from tidemill.plan.lowering.small_sides import SmallSides, never_negative
 from tidemill.plan.lowering.static_sides import StaticSides
@@ -22,9 +23,6 @@ from tidemill.task.program import (
     StateTable,
     TableSource,
 )
-
-if TYPE_CHECKING:
-    from tidemill.plan.lowering.assemble import ViewDefinition
 
 
 class Steps(Protocol):

@@ -3,21 +3,19 @@
 A small table does change, but in few epochs. In one in which it does not, ``d(L x R) = dL x R``: the rows of the
 other side meet the small one where they are, in the sealed runs of all vnodes, as they meet a side that is complete.
 Both sides are stored as ever, so in an epoch in which it does change the ordinary join goes on from the same state.
-An epoch has the program for what moves in it (``runtime/epoch_programs.py``); all of them have the same state tables.
+An epoch has the program for what moves in it (``runtime/epoch/epoch_programs.py``); all of them have the same state
+tables.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING
 
 from tidemill.plan.algebra.nodes import Aggregate, Join, Node, Pairs, Scan, SemiJoin, children, relations
+from tidemill.plan.lowering.definition import ViewDefinition
 from tidemill.plan.rules.one_row_joins import gives_one_row
-
-if TYPE_CHECKING:
-    from tidemill.plan.lowering.assemble import ViewDefinition
-    from tidemill.task.program import TableSource
+from tidemill.task.program import TableSource
 
 _TIMES = 10
 """A side is small when the other one has at least so many times its bytes."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from tidemill.plan.algebra.nodes import (
     Aggregate,
@@ -28,12 +27,10 @@ from tidemill.plan.algebra.nodes import (
     Window,
     children,
 )
+from tidemill.plan.lowering.definition import ViewDefinition
 from tidemill.plan.rules.filters_into_joins import conjunction
 from tidemill.task.expressions import Ref
-
-if TYPE_CHECKING:
-    from tidemill.plan.lowering.assemble import ViewDefinition
-    from tidemill.task.program import TableSource
+from tidemill.task.program import TableSource
 
 
 class StaticSides:

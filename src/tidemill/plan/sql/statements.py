@@ -1,7 +1,7 @@
 """Splits a script into statements and says what each one is.
 
 Only heads are recognised here; column lists, options and queries are read by Spark's own parser
-(``plan/catalyst.py``), so that they mean what they mean in Spark.
+(``plan/catalyst/analyser.py``), so that they mean what they mean in Spark.
 """
 
 from __future__ import annotations

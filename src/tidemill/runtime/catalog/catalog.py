@@ -10,7 +10,7 @@ from tidemill.errors import TidemillError, nearest
 from tidemill.plan.algebra import codec
 from tidemill.plan.algebra.node_memo import NodeMemo
 from tidemill.plan.algebra.nodes import Node, relations
-from tidemill.plan.lowering.assemble import ViewDefinition
+from tidemill.plan.lowering.definition import ViewDefinition
 from tidemill.plan.sql.statements import CreateTable
 from tidemill.runtime.catalog.failing_rows import FailingRows
 from tidemill.runtime.tables.table import ERRORS_SUFFIX, FILES_SUFFIX, STATUS_SUFFIX, Table, new_table, table_from_json
@@ -27,7 +27,7 @@ class View:
 
     ``whole_since`` is the first epoch at which it stands for all rows admitted; None while it is being filled.
     ``refused`` says why the last attempt to replace it was given up. ``sizes`` are the bytes that the tables it reads
-    had when it was created: they decide what is a small side of a join (``runtime/small_tables.py``).
+    had when it was created: they decide what is a small side of a join (``runtime/catalog/small_tables.py``).
     """
 
     name: str
@@ -61,8 +61,8 @@ class Catalog:
     """All tables and views, in the order they were created. Immutable; part of every version.
 
     ``time_zone`` is that in which texts of tables without a zone, and expressions of views, are computed.
-    ``pending`` has the views that are being built to replace those of these names (``runtime/replacements.py``),
-    ``former`` those that were replaced, the oldest first.
+    ``pending`` has the views that are being built to replace those of these names
+    (``runtime/catalog/replacements.py``), ``former`` those that were replaced, the oldest first.
     """
 
     tables: Mapping[str, Table] = field(default_factory=dict)

@@ -26,7 +26,7 @@ from tidemill.runtime.catalog.catalog import Catalog, View, check_properties
 from tidemill.runtime.catalog.datasets import Dataset, Resolver, add_dataset
 from tidemill.runtime.catalog.view_root import view_root
 from tidemill.runtime.tables.table import changeable
-from tidemill.sources.allowed_paths import Within
+from tidemill.sources.locations.allowed_paths import Within
 
 
 @dataclass(frozen=True)

@@ -4,29 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 
 from pyspark.sql import SparkSession
 
-from tidemill.config import Settings
 from tidemill.plan.algebra.nodes import Node
 from tidemill.plan.explain.texts import QUERY, explain
-from tidemill.plan.lowering.assemble import ViewDefinition
+from tidemill.plan.lowering.definition import ViewDefinition
 from tidemill.runtime.catalog import small_tables
 from tidemill.runtime.catalog.catalog import Catalog, View
 from tidemill.runtime.catalog.declaration import Declaration
-from tidemill.runtime.root import Recovered
-from tidemill.sources.allowed_paths import Within
+from tidemill.sources.locations.allowed_paths import Within
 
 
-def explain_query(spark: SparkSession, found: Recovered, query: str) -> str:
-    """The incremental plan of a query over a root that nobody needs to write now.
+def explain_query(
+    spark: SparkSession, catalog: Catalog, epoch: int, size_of: Callable[[str], int | None], query: str
+) -> str:
+    """The incremental plan of a query, were a view of it created after an epoch; nothing is created.
 
     Errors as for creating a view of it.
     """
-    born = found.version.epoch
-    root = Declaration(spark, found.catalog, born, Within()).plan(query)
-    return explained(found.catalog, root, born, partial(found.intake.size, most=Settings().broadcast_bytes))
+    root = Declaration(spark, catalog, epoch, Within()).plan(query)
+    return explained(catalog, root, epoch, size_of)
 
 
 def explained(catalog: Catalog, root: Node, born: int, size_of: Callable[[str], int | None]) -> str:

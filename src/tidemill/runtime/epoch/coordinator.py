@@ -31,7 +31,6 @@ from tidemill.runtime.catalog.assemblers import Assemblers
 from tidemill.runtime.catalog.catalog import Catalog, View, check_properties
 from tidemill.runtime.catalog.declaration import Declaration
 from tidemill.runtime.catalog.explained import explained, explained_beside
-from tidemill.runtime.catalog.failing_rows import Failures
 from tidemill.runtime.catalog.filling import filling, without_history
 from tidemill.runtime.catalog.stored_tables import stored_tables
 from tidemill.runtime.catalog.view_root import is_view, view_root
@@ -45,6 +44,7 @@ from tidemill.runtime.epoch.arrivals import Arrivals
 from tidemill.runtime.epoch.epoch_job import EpochJobs, broadcast_program, run_certainly
 from tidemill.runtime.epoch.epoch_programs import EpochPrograms, Prepared
 from tidemill.runtime.epoch.epoch_work import must_begin, snapshot_steps, tables_of
+from tidemill.runtime.epoch.failures import Failures
 from tidemill.runtime.epoch.report import EpochReport, epoch_report
 from tidemill.runtime.epoch.superstep import EpochPlan, TaskReport
 from tidemill.runtime.read.readers import Readers

@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 
 from tidemill.errors import TidemillError
 from tidemill.sources.file_info import FileInfo
-from tidemill.sources.object_listing import Cursor
+from tidemill.sources.objects.listing import Cursor
 from tidemill.state.keys.keys import KeyColumn, Keys, decode, encode
 from tidemill.state.merge.merge import MergeOp, Rows, consolidate
 from tidemill.task.program import StateTable
@@ -175,7 +175,7 @@ def fetch_table(uid: str) -> StateTable:
 
 
 def cursor_table(uid: str) -> StateTable:
-    """How far a source has been listed: by prefix, see :class:`tidemill.sources.object_listing.Cursor`."""
+    """How far a source has been listed: by prefix, see :class:`tidemill.sources.objects.listing.Cursor`."""
     return _table(f"cursor:{uid}", _CURSOR)
 
 

@@ -1,7 +1,8 @@
 """How far the files of a table have been read: what waits, in which order, and the splits of an epoch.
 
 What :class:`Progress` has in memory are the files that are not read to their end. :class:`SpoolProgress` follows a
-spool, ``runtime/listed_files.py`` what List has found, ``runtime/history.py`` what is read again for a new view.
+spool, ``runtime/files/listed_files.py`` what List has found, ``runtime/intake/history.py`` what is read again for a new
+view.
 """
 
 from __future__ import annotations

@@ -25,8 +25,8 @@ from tidemill.runtime.intake.source_cleaning import SourceCleaning
 from tidemill.runtime.tables import error_budget, static_tables
 from tidemill.runtime.tables.error_budget import RowCounts
 from tidemill.runtime.tables.table import Table, source_tables
-from tidemill.sources.allowed_paths import Within
 from tidemill.sources.file_info import FileInfo
+from tidemill.sources.locations.allowed_paths import Within
 from tidemill.sources.split import Split, SplitResult
 from tidemill.sources.unreadable import UnreadableFilesError
 from tidemill.state.runs.sst import Part

@@ -12,12 +12,12 @@ import pyarrow.compute as pc
 
 from tidemill.errors import TidemillError
 from tidemill.runtime.files.listed_files import ROOM, ListedFiles
-from tidemill.sources.allowed_paths import Within
 from tidemill.sources.file_info import FileInfo
 from tidemill.sources.files import file_info, file_names
-from tidemill.sources.location import Place
+from tidemill.sources.locations.allowed_paths import Within
+from tidemill.sources.locations.location import Place
 from tidemill.sources.notifications import Created
-from tidemill.sources.object_listing import PAGE_KEYS, Cursor, ObjectListing
+from tidemill.sources.objects.listing import PAGE_KEYS, Cursor, ObjectListing
 
 _LONGEST_PAUSE = 60.0
 _QUESTIONS = 16

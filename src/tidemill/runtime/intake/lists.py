@@ -13,9 +13,9 @@ from tidemill.runtime.files.listed_files import ListedFiles
 from tidemill.runtime.intake.listing import PlaceList
 from tidemill.runtime.intake.queue_listener import QueueListener
 from tidemill.runtime.tables.table import Table
-from tidemill.sources.allowed_paths import Within
-from tidemill.sources.location import Place
-from tidemill.sources.object_listing import Cursor
+from tidemill.sources.locations.allowed_paths import Within
+from tidemill.sources.locations.location import Place
+from tidemill.sources.objects.listing import Cursor
 from tidemill.state.runs.sst import Part
 
 Followed = Sequence[tuple[Table, ListedFiles]]

@@ -1,7 +1,7 @@
 """Cleans the files of tables that have ``cleanSource``, beside the epochs: when which file may go, and what is noted.
 
 A file that was read to its end is put into the queue of its table with the epoch that read it, see
-``runtime/file_progress.py``. It is cleaned when
+``runtime/files/file_progress.py``. It is cleaned when
 
 - that epoch is durable and the table's retention is over;
 - no view waits for history of the table, and none that is created later would read the file: its name has left the list
@@ -37,11 +37,11 @@ from tidemill.runtime.files.file_progress import (
 )
 from tidemill.runtime.files.listed_files import ListedFiles, PinnedFiles, Reader
 from tidemill.runtime.tables.table import Table
-from tidemill.sources.clean_files import Outcome, clean
-from tidemill.sources.clean_options import CleanSource
-from tidemill.sources.extent import Extent
+from tidemill.sources.cleaning.files import Outcome, clean
+from tidemill.sources.cleaning.options import CleanSource
 from tidemill.sources.file_info import FileInfo
-from tidemill.sources.location import Place
+from tidemill.sources.locations.extent import Extent
+from tidemill.sources.locations.location import Place
 from tidemill.state.runs.sst import Part
 
 MOST = 10_000

@@ -15,7 +15,7 @@ from tidemill.plan.sql.statements import CreateTable
 from tidemill.runtime.tables.primary_key import ORDER_BOOK
 from tidemill.schema import Schema
 from tidemill.sources.file_metadata import METADATA_OPTION, with_metadata
-from tidemill.sources.location import place_of
+from tidemill.sources.locations.location import place_of
 from tidemill.sources.sockets.endpoints import is_stream
 
 

@@ -43,10 +43,10 @@ from tidemill.runtime.tables.socket_tables import STREAM_OPTIONS, check_stream, 
 from tidemill.runtime.tables.static_tables import parse_static
 from tidemill.runtime.tables.watermark import Watermark, parse_watermark
 from tidemill.schema import Field, Schema
-from tidemill.sources.clean_options import CLEAN_OPTIONS, SPELT_CLEAN, CleanSource, check_clean, parse_clean
+from tidemill.sources.cleaning.options import CLEAN_OPTIONS, SPELT_CLEAN, CleanSource, check_clean, parse_clean
 from tidemill.sources.file_metadata import metadata_name
 from tidemill.sources.filters import FILTER_OPTIONS
-from tidemill.sources.location import Place, pattern_of, place_of
+from tidemill.sources.locations.location import Place, pattern_of, place_of
 from tidemill.sources.sockets.endpoints import is_stream
 from tidemill.task.expressions import Literal, Ref
 from tidemill.task.program import (
@@ -85,7 +85,7 @@ ERRORS_SUFFIX = "__errors"
 """``<table>__errors`` reads as a view with one row per malformed field or row."""
 
 FILES_SUFFIX = "__files"
-"""``<table>__files`` reads as a view with one row for each file: ``runtime/file_status.py``."""
+"""``<table>__files`` reads as a view with one row for each file: ``runtime/read/file_status.py``."""
 
 STATUS_SUFFIX = "__status"
 """``<table>__status`` reads as a view with one row for each connection of a pushed stream."""
@@ -116,8 +116,8 @@ class Table:
     restarted from another directory. A table with a ``primary_key`` is *keyed*: its rows come from messages in
     their order, and are kept from its creation after epoch ``born`` on, whether or not a view reads it; so are those of
     one whose files are ``overwritable``. The columns of an ``inferred`` table come from its files; ``added`` are those
-    that it got later (``runtime/evolution.py``). Texts without a zone are times of ``time_zone``, unless the option
-    ``timeZone`` names another.
+    that it got later (``runtime/catalog/evolution.py``). Texts without a zone are times of ``time_zone``, unless the
+    option ``timeZone`` names another.
     """
 
     name: str

@@ -14,9 +14,9 @@ from tidemill.schema import TIMESTAMP, TIMESTAMP_NTZ, type_to_ddl
 from tidemill.task.expressions import Call, Ref
 from tidemill.task.functions.columns import failures
 from tidemill.task.functions.columns.lists import Lists, put_together, take_apart
+from tidemill.task.functions.columns.numpy_values import from_numpy, to_numpy
 from tidemill.task.functions.columns.registry import Value, as_array, fails_unless_try, function
 from tidemill.task.functions.numbers import number_text as text
-from tidemill.task.functions.numbers.arithmetic import from_numpy, to_numpy
 from tidemill.task.functions.numbers.decimals import WIDEST, fit, relabel, to_integer, widen
 from tidemill.task.functions.times import time_text
 from tidemill.zones import Clock, clock_of

@@ -26,8 +26,8 @@ from tidemill.formats.rows.row_filter import FilteringReader, RowFilter
 from tidemill.formats.text.line_numbers import LineNumbers
 from tidemill.kernels.columns import column
 from tidemill.sources.file_metadata import FileMetadata
-from tidemill.sources.location import SplitFile, reader_of
-from tidemill.sources.small_objects import SmallObjects
+from tidemill.sources.locations.location import SplitFile, reader_of
+from tidemill.sources.objects.small_objects import SmallObjects
 from tidemill.sources.sockets.spool import HEAD
 from tidemill.sources.split import Split, SplitResult, file_digest
 from tidemill.sources.unreadable import OF_ONE_FILE, UnreadableFilesError

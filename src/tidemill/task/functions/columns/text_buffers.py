@@ -17,10 +17,10 @@ import pyarrow as pa
 
 from tidemill.errors import EvaluationError
 from tidemill.task.expressions import Call
+from tidemill.task.functions.columns.numpy_values import to_numpy
 from tidemill.task.functions.columns.registry import Fails, Kernel, Value, as_array, function
 from tidemill.task.functions.columns.sizes import check_size
 from tidemill.task.functions.kernels.cut import copy_ranges
-from tidemill.task.functions.numbers.arithmetic import to_numpy
 
 Bytes = npt.NDArray[np.uint8]
 Ints = npt.NDArray[np.int32]

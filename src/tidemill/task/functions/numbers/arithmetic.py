@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidemill.task.expressions import Call
 from tidemill.task.functions.columns import failures
+from tidemill.task.functions.columns.numpy_values import from_numpy, to_numpy
 from tidemill.task.functions.columns.registry import Value, as_array, fails_unless_try, function
 from tidemill.task.functions.numbers import decimals
 
@@ -20,24 +18,6 @@ _PLAIN = {"add": pc.add, "subtract": pc.subtract, "multiply": pc.multiply}
 
 def _may_overflow(call: Call) -> bool:
     return fails_unless_try(call) and not pa.types.is_floating(call.type)
-
-
-def to_numpy(value: Value, rows: int) -> npt.NDArray[Any]:
-    """The values as NumPy, with zero (or false) where NULL."""
-    array = as_array(value, rows)
-    if array.null_count:
-        array = pc.fill_null(array, pa.scalar(0, pa.int64()).cast(array.type))
-    values: npt.NDArray[Any] = array.to_numpy(zero_copy_only=False)
-    return values
-
-
-def from_numpy(values: npt.NDArray[Any], type_: pa.DataType, *nulls_of: pa.Array) -> pa.Array:
-    """``values`` as Arrow, NULL wherever one of ``nulls_of`` is NULL."""
-    mask = np.zeros(len(values), dtype=bool)
-    for array in nulls_of:
-        if array.null_count:
-            mask |= array.is_null().to_numpy(zero_copy_only=False)
-    return pa.array(values, type_, mask=mask if mask.any() else None)
 
 
 def integer_overflow(name: str, left: Value, right: Value, rows: int) -> pa.BooleanArray:

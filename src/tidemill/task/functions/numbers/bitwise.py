@@ -7,8 +7,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidemill.task.expressions import Call
+from tidemill.task.functions.columns.numpy_values import from_numpy, to_numpy
 from tidemill.task.functions.columns.registry import Value, as_array, function
-from tidemill.task.functions.numbers.arithmetic import from_numpy, to_numpy
 
 
 @function("bit_and", sql=("&",))

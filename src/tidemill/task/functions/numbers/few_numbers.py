@@ -11,9 +11,9 @@ import pyarrow.compute as pc
 from tidemill.errors import EvaluationError
 from tidemill.task.expressions import Call
 from tidemill.task.functions.columns import failures, growth
+from tidemill.task.functions.columns.numpy_values import from_numpy, to_numpy
 from tidemill.task.functions.columns.registry import Value, as_array, function
 from tidemill.task.functions.columns.text_buffers import nullable, of_columns, texts
-from tidemill.task.functions.numbers.arithmetic import from_numpy, to_numpy
 
 _FACTORIALS = pa.array([math.factorial(n) for n in range(21)], pa.int64())
 _BITMAP = 32768

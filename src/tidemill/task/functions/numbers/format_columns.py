@@ -15,10 +15,10 @@ import pyarrow.compute as pc
 
 from tidemill.task.expressions import Call
 from tidemill.task.functions.columns.by_value import kernel_of, map_values
+from tidemill.task.functions.columns.numpy_values import to_numpy
 from tidemill.task.functions.columns.registry import Value, as_array, function
 from tidemill.task.functions.columns.text_buffers import Bools, Longs, longs, made, of_columns, validity
 from tidemill.task.functions.kernels import number as kernels
-from tidemill.task.functions.numbers.arithmetic import to_numpy
 from tidemill.task.functions.numbers.printing import Piece, number_layout, number_text, pieces, printed
 
 _DIGITS = 18

@@ -8,8 +8,8 @@ import pyarrow.compute as pc
 
 from tidemill.task.expressions import Call
 from tidemill.task.functions.columns import failures
+from tidemill.task.functions.columns.numpy_values import from_numpy, to_numpy
 from tidemill.task.functions.columns.registry import Value, as_array, fails_unless_try, function
-from tidemill.task.functions.numbers.arithmetic import from_numpy, to_numpy
 from tidemill.task.functions.numbers.decimals import WIDEST, fit, relabel, widen
 
 _MODES = {"round": "half_towards_infinity", "bround": "half_to_even"}

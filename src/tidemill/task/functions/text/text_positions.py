@@ -8,10 +8,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidemill.task.expressions import Call
+from tidemill.task.functions.columns.numpy_values import to_numpy
 from tidemill.task.functions.columns.registry import Value, as_array, function
 from tidemill.task.functions.columns.text_buffers import cut, longs, texts
 from tidemill.task.functions.kernels import cut as kernels
-from tidemill.task.functions.numbers.arithmetic import to_numpy
 
 Bytes = npt.NDArray[np.uint8]
 Longs = npt.NDArray[np.int64]

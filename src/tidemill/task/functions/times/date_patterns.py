@@ -11,8 +11,8 @@ import pyarrow.compute as pc
 
 from tidemill.task.expressions import Call
 from tidemill.task.functions.columns import failures
+from tidemill.task.functions.columns.numpy_values import from_numpy
 from tidemill.task.functions.columns.registry import Value, as_array, fails_unless_try, function
-from tidemill.task.functions.numbers.arithmetic import from_numpy
 from tidemill.task.functions.times.dates import DAYS, MONTHS
 from tidemill.task.functions.times.time_text import MICROS_PER_DAY, days_from_civil
 from tidemill.task.functions.times.timestamps import micros

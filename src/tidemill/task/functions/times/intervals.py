@@ -16,8 +16,9 @@ import pyarrow.compute as pc
 from tidemill.schema import DAY_TIME
 from tidemill.task.expressions import Call
 from tidemill.task.functions.columns import failures
+from tidemill.task.functions.columns.numpy_values import from_numpy, to_numpy
 from tidemill.task.functions.columns.registry import Value, as_array, fails_unless_try, function
-from tidemill.task.functions.numbers.arithmetic import from_numpy, integer_overflow, to_numpy
+from tidemill.task.functions.numbers.arithmetic import integer_overflow
 from tidemill.task.functions.times.time_text import MICROS_PER_DAY
 
 Ints = npt.NDArray[np.int64]

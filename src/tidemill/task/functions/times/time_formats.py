@@ -10,8 +10,8 @@ import pyarrow.compute as pc
 
 from tidemill.schema import TIMESTAMP_NTZ
 from tidemill.task.expressions import Call, Ref
+from tidemill.task.functions.columns.numpy_values import from_numpy, to_numpy
 from tidemill.task.functions.columns.registry import FUNCTIONS, as_array
-from tidemill.task.functions.numbers.arithmetic import from_numpy, to_numpy
 from tidemill.zones import Ints, clock_of
 
 

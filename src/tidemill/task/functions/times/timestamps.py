@@ -15,8 +15,8 @@ import pyarrow.compute as pc
 
 from tidemill.task.expressions import Call
 from tidemill.task.functions.columns import failures
+from tidemill.task.functions.columns.numpy_values import from_numpy, to_numpy
 from tidemill.task.functions.columns.registry import Value, as_array, function
-from tidemill.task.functions.numbers.arithmetic import from_numpy, to_numpy
 from tidemill.task.functions.times import dates
 from tidemill.task.functions.times.time_text import MICROS_PER_DAY
 from tidemill.zones import Clock, clock_of

@@ -10,9 +10,9 @@ from pathlib import Path
 
 from tidemill.errors import TidemillError
 from tidemill.objectstore.connection import is_object_url, split_url
-from tidemill.sources.extent import Extent
 from tidemill.sources.files import local_pattern
-from tidemill.sources.location import Place
+from tidemill.sources.locations.extent import Extent
+from tidemill.sources.locations.location import Place
 
 SPELT_CLEAN = ("cleanSource", "cleanSource.retentionDuration", "sourceArchiveDir")
 CLEAN_OPTIONS = frozenset(name.lower() for name in SPELT_CLEAN)

@@ -23,12 +23,12 @@ from tidemill.errors import TidemillError
 from tidemill.objectstore.connection import Connection, split_url
 from tidemill.objectstore.faults import numbered
 from tidemill.objectstore.object_file import ObjectFile, find_object
-from tidemill.sources.clean_options import CleanSource
-from tidemill.sources.extent import Extent
+from tidemill.sources.cleaning.options import CleanSource
 from tidemill.sources.file_info import FileInfo
 from tidemill.sources.files import file_info
-from tidemill.sources.location import Place
-from tidemill.sources.object_listing import PAGE_KEYS, object_versions
+from tidemill.sources.locations.extent import Extent
+from tidemill.sources.locations.location import Place
+from tidemill.sources.objects.listing import PAGE_KEYS, object_versions
 
 _AT_ONCE = 8
 """Requests of one object each that are on their way at a time."""

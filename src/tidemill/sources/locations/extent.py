@@ -11,7 +11,7 @@ from pathlib import Path
 
 from tidemill.objectstore.connection import is_object_url, split_url
 from tidemill.sources.globs import Alternative, Glob, Part, escaped, hidden, parse_glob
-from tidemill.sources.location import Place
+from tidemill.sources.locations.location import Place
 
 
 @dataclass(frozen=True)

@@ -19,8 +19,8 @@ from tidemill.sources.file_info import FileInfo
 from tidemill.sources.filters import Filters, bad_filter, parse_filters
 from tidemill.sources.generated import NoFile, generated_file
 from tidemill.sources.globs import parse_glob
-from tidemill.sources.object_listing import meant_keys, missing_prefix, object_pages
-from tidemill.sources.object_reader import ObjectReader
+from tidemill.sources.objects.listing import meant_keys, missing_prefix, object_pages
+from tidemill.sources.objects.reader import ObjectReader
 from tidemill.sources.split import Split
 
 SplitFile = files.FileReader | ObjectReader | ConnectedFile | NoFile

@@ -11,7 +11,7 @@ from tidemill.errors import TidemillError
 from tidemill.objectstore.connection import is_object_url, split_url
 from tidemill.sources.files import local_pattern
 from tidemill.sources.globs import parse_glob
-from tidemill.sources.location import place_of
+from tidemill.sources.locations.location import place_of
 from tidemill.sources.sockets.endpoints import parse_endpoints
 
 _OWN = (GENERATOR_SCHEME, "ingest")

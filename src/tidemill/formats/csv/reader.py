@@ -1,0 +1,111 @@
+"""The reader of a CSV table: which columns it parses, and the splits of its files."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from copy import copy
+
+from tidemill.errors import FormatError, TidemillError
+from tidemill.formats.changes import DeleteRule
+from tidemill.formats.csv.changes import change_builder
+from tidemill.formats.csv.header import Layout, layout_by_header, layout_by_position
+from tidemill.formats.csv.options import CsvOptions
+from tidemill.formats.csv.rows import RowBuilder, Taker
+from tidemill.formats.rows.checked_columns import CheckedColumn
+from tidemill.formats.rows.malformed import Mode
+from tidemill.formats.rows.row_filter import RowFilter
+from tidemill.formats.text.delimiter_split import DelimiterSplitReader, line_reader
+from tidemill.formats.text.line_split import LineSplitReader
+from tidemill.formats.values.columns.chosen import column_parsers
+from tidemill.formats.values.columns.columns import ColumnParser
+from tidemill.schema import Schema, type_to_ddl
+
+
+class CsvRowReader:
+    """See :class:`tidemill.formats.base.RowReader`."""
+
+    def __init__(
+        self,
+        schema: Schema,
+        options: CsvOptions,
+        columns: tuple[CheckedColumn[ColumnParser], ...],
+        needed: int,
+        deletes: DeleteRule | None = None,
+    ) -> None:
+        self._schema = schema
+        self._deletes = deletes
+        self._options = options
+        self._columns = columns
+        self._needed = needed
+        self._filter: RowFilter | None = None
+        self._rescue: Taker | None = None
+
+    def filtered(self, condition: RowFilter) -> CsvRowReader:
+        """See :class:`tidemill.formats.rows.row_filter.FilteringReader`: only where malformed rows are kept anyway."""
+        if self._options.mode is not Mode.PERMISSIVE or self._deletes is not None:
+            return self
+        reader = copy(self)
+        reader._filter = condition
+        return reader
+
+    def header_bytes_needed(self) -> bool:
+        """See :meth:`tidemill.formats.base.RowReader.header_bytes_needed`."""
+        return self._options.header
+
+    def split(
+        self, *, start: int, end: int, file_size: int, in_quotes: bool | None, header: bytes | None
+    ) -> LineSplitReader | DelimiterSplitReader:
+        """See :meth:`tidemill.formats.base.RowReader.split`."""
+        layout = self.layout(header, file_size, start, end)
+        builder = RowBuilder(self._options, layout, self._columns, self._needed, self._filter, rescue=self._rescue)
+        if self._deletes is not None:
+            builder = change_builder(builder, self._deletes)
+        return line_reader(builder, start=start, end=end, file_size=file_size, in_quotes=in_quotes)
+
+    def layout(self, header: bytes | None, file_size: int, start: int, end: int) -> Layout:
+        """Where a file keeps the columns. Errors as :meth:`split`."""
+        if not self._options.header:
+            return layout_by_position(self._schema)
+        if header is None:
+            raise FormatError(
+                "TM4012",
+                "the head of the file was not given",
+                got=f"split {start} to {end}",
+                hint="with header=true every split needs the first line of its file",
+            )
+        return layout_by_header(self._schema, self._options, header, file_size)
+
+
+def parsers_of(schema: Schema, options: Mapping[str, str], parsed: CsvOptions) -> tuple[ColumnParser | None, ...]:
+    return column_parsers(schema, {name.lower(): value for name, value in options.items()}, parsed.patterns)
+
+
+def check_types(schema: Schema, parsers: Sequence[ColumnParser | None], format_: str) -> None:
+    """TM4004 for the first column whose type has no parser."""
+    for field, parser in zip(schema, parsers, strict=True):
+        if parser is None:
+            raise TidemillError(
+                "TM4004",
+                f"the column {field.name!r} has a type that {format_} cannot hold",
+                got=type_to_ddl(field.type),
+                hint="use string, or a format with nested types",
+            )
+
+
+def checked_columns(
+    schema: Schema, options: CsvOptions, needed: Sequence[str], parsers: Sequence[ColumnParser | None]
+) -> tuple[CheckedColumn[ColumnParser], ...]:
+    """The needed columns, then those that decide whether a row is kept. TM4004 for a type without a parser."""
+    check_types(schema, parsers, "this format")
+    ordinal_of = {name: i for i, name in enumerate(schema.names)}
+    order = [ordinal_of[name] for name in needed]
+    for ordinal, field in enumerate(schema):
+        if ordinal not in order and (options.mode is not Mode.PERMISSIVE or not field.nullable):
+            order.append(ordinal)
+    columns = []
+    for ordinal in order:
+        field = schema.fields[ordinal]
+        parser = parsers[ordinal]
+        assert parser is not None, "just checked"
+        columns.append(CheckedColumn(ordinal, field, parser))
+    return tuple(columns)

@@ -1,0 +1,23 @@
+"""A view as it is to be assembled."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from tidemill.plan.algebra.nodes import Node
+
+
+@dataclass(frozen=True)
+class ViewDefinition:
+    """A view as the assembler needs it. ``born`` is the epoch sealed last when it was created.
+
+    ``sizes`` are the bytes of the tables it reads, as they were then: None for what can be no small side, 0 for what
+    always can (:class:`SmallSides`).
+    """
+
+    name: str
+    uid: str
+    root: Node
+    born: int
+    sizes: Mapping[str, int | None] = field(default_factory=dict)
