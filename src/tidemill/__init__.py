@@ -32,7 +32,7 @@ __all__ = [
     "udf",
 ]
 
-_MODULES = {"Mill": "mill", "Snapshot": "runtime.snapshot", "register": "runtime.data_source"}
+_MODULES = {"Mill": "mill", "Snapshot": "runtime.read.snapshot", "register": "spark_source.data_source"}
 _MODULES |= dict.fromkeys(("create_table", "materialized_view", "read", "sql", "table", "udf"), "pipelines")
 """Where the names are that are imported when they are asked for: ``Mill``, for instance, needs PySpark."""
 

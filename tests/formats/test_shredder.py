@@ -14,7 +14,8 @@ import pytest
 from long_form import times
 
 from tidemill.errors import FormatError
-from tidemill.formats.unordered.shredder import LARGEST, Claim, SequenceShredder, number_after
+from tidemill.formats.text.sequence_numbers import LARGEST, number_after
+from tidemill.formats.unordered.shredder import Claim, SequenceShredder
 
 SEEDS = int(os.environ.get("TIDEMILL_SHREDDER_SEEDS", "2"))
 BUFFERS = int(os.environ.get("TIDEMILL_SHREDDER_BUFFERS", "10000"))
