@@ -169,7 +169,9 @@ class CallMaker:
             return Value(fixed(name, argument.part, argument.part), argument.kind)
         if form == 35:
             one, other = values.small(0), values.small(0)
-            name = rng.choice(("covar_pop({}, {})", "covar_samp({}, {})", "regr_sxy({}, {})", "round(corr({}, {}), 7)",
+            # beside 1 what Spark's rounding leaves of a covariance of 0 is no difference
+            name = rng.choice(("(1 + covar_pop({}, {}))", "(1 + covar_samp({}, {}))", "(1 + regr_sxy({}, {}))",
+                               "round(corr({}, {}), 7)",
                                "round(regr_slope({}, {}), 6)", "round(regr_r2({}, {}), 6)"))  # fmt: skip
             return Value(fixed(name, one.part, other.part), OPAQUE)
         argument = values.small(1)

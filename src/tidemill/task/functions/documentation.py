@@ -19,8 +19,7 @@ def functions_table() -> str:
     """One Markdown row for each registered function: family, name, SQL spellings."""
     lines = ["| family | function | SQL |", "|---|---|---|"]
     lines += [f"| conditional | `{name}` | `{sql}` |" for name, sql in _CONDITIONAL.items()]
-    for spec in sorted(FUNCTIONS.values(), key=lambda f: (f.kernel.__module__, f.name)):
-        family = spec.kernel.__module__.rsplit(".", 1)[-1]
+    for family, _, spec in sorted((f.kernel.__module__.rpartition(".")[2], f.name, f) for f in FUNCTIONS.values()):
         spellings = ", ".join(f"`{sql}`" for sql in spec.sql).replace("|", "\\|")
         lines.append(f"| {family} | `{spec.name}` | {spellings} |")
     return "\n".join(lines)
