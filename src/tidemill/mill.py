@@ -7,6 +7,7 @@ import os
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -39,7 +40,9 @@ from tidemill.runtime.epoch.awaited import is_awaited
 from tidemill.runtime.epoch.background import Background
 from tidemill.runtime.epoch.coordinator import Coordinator
 from tidemill.runtime.epoch.report import EpochReport
+from tidemill.runtime.epoch.submitted import Submitted
 from tidemill.runtime.epoch.subscription import Subscription
+from tidemill.runtime.epoch.turns import mill_closed
 from tidemill.runtime.ingest.batches import IngestedTable
 from tidemill.runtime.ingest.write import Ingest
 from tidemill.runtime.read.snapshot import Snapshot
@@ -50,6 +53,21 @@ from tidemill.runtime.tables.ingest_tables import not_ingested
 from tidemill.runtime.tables.table import changeable
 
 _COUNTED_HERE = 100_000
+_CHANGES = (CreateTable, AlterTable, CreateView, Drop)
+"""Statements that change the mill, and so take turns with its epochs."""
+
+
+def _one(statement: str) -> Source:
+    """The one statement of a text. TM7001 when there are others, or none."""
+    found = statements.split_script(statement)
+    if len(found) != 1:
+        raise TidemillError(
+            "TM7001",
+            "sql() takes one statement",
+            got=f"{len(found)} statements",
+            hint="use script() for several",
+        )
+    return found[0]
 
 
 class Mill:
@@ -72,8 +90,10 @@ class Mill:
 
     Notes
     -----
-    All methods may be called from any thread. When epoch e is sealed, every view equals what
-    ``spark.sql(query)`` returns over all rows admitted up to e.
+    All methods may be called from any thread. Those that read (:meth:`read`, :meth:`table`, :meth:`query`,
+    :meth:`status`, :meth:`subscribe`, and SHOW, DESCRIBE, EXPLAIN and SELECT) never wait for an epoch or a statement:
+    they see the newest sealed epoch. Those that change something take turns. When epoch e is sealed, every view equals
+    what ``spark.sql(query)`` returns over all rows admitted up to e.
     """
 
     def __init__(
@@ -97,10 +117,11 @@ class Mill:
             undo.pop_all()
         self._sealed = threading.Condition()
         self._background = Background(self.advance, self._wake)
+        self._submitted = Submitted(self._coordinator.give_back)
         self._closed = False
 
     def __repr__(self) -> str:
-        root, catalog = str(self._coordinator.objects), self._coordinator.catalog
+        root, catalog = str(self._coordinator.objects), self._coordinator.published.catalog
         if self._closed:
             return f"Mill({root!r}, closed)"
         return f"Mill({root!r}, epoch {self.epoch}, {len(catalog.tables)} tables, {len(catalog.views)} views)"
@@ -118,8 +139,17 @@ class Mill:
 
     # -- statements ---------------------------------------------------------------------------------
 
-    def sql(self, statement: str) -> DataFrame | str | None:
+    def sql(self, statement: str, *, timeout: float | None = None) -> DataFrame | str | None:
         """Execute one statement.
+
+        One that reads waits for nobody. One that changes something (CREATE, ALTER, DROP) takes effect between two
+        epochs, in the order in which statements were given, and is durable when this returns.
+
+        Parameters
+        ----------
+        timeout : float, optional
+            The most seconds to wait for the epoch in progress, and for statements given before; for ever by default.
+            :meth:`submit` does not wait.
 
         Returns
         -------
@@ -129,18 +159,35 @@ class Mill:
         Raises
         ------
         TidemillError
-            TM2xxx for what is wrong with the statement; nothing has been changed then.
+            TM2xxx for what is wrong with the statement, TM7014 when the time is up before it could begin; nothing has
+            been changed then. TM7012 when the mill is closed before it could begin.
         """
-        found = statements.split_script(statement)
-        if len(found) != 1:
-            raise TidemillError(
-                "TM7001",
-                "sql() takes one statement",
-                got=f"{len(found)} statements",
-                hint="use script() for several",
-            )
         with needing_java(self.spark, "while a statement was executed"):
-            return self._execute(found[0])
+            return self._execute(_one(statement), timeout=timeout)
+
+    def submit(self, statement: str) -> Future[DataFrame | str | None]:
+        """Give one statement and go on; it takes its place in the order of statements now. Others as :meth:`sql`.
+
+        Returns
+        -------
+        concurrent.futures.Future
+            ``result()`` waits for what :meth:`sql` returns or raises. ``cancel()`` withdraws the statement while it has
+            not begun.
+
+        Raises
+        ------
+        TidemillError
+            TM2001, TM2002, TM2003 or TM7001 for a text that is no statement.
+        """
+        coordinator, source = self._open(), _one(statement)
+        changes = isinstance(numbered()(coordinator.catalyst.parse)(source), _CHANGES)
+        ticket = coordinator.ticket() if changes else None
+
+        def execute() -> DataFrame | str | None:
+            with needing_java(self.spark, "while a statement was executed"):
+                return self._execute(source)
+
+        return self._submitted.add(ticket, partial(coordinator.turn, None), execute)
 
     def script(self, text: str) -> list[DataFrame | str | None]:
         """Execute a script; a CREATE that repeats what exists, word for word or with the same plan, is skipped.
@@ -167,20 +214,32 @@ class Mill:
     def _open(self) -> Coordinator:
         """The coordinator. TM7012 once the mill is closed."""
         if self._closed:
-            raise TidemillError(
-                "TM7012",
-                "this mill is closed",
-                got=str(self._coordinator.objects),
-                hint="open another tidemill.Mill on the root",
-            )
+            raise mill_closed(str(self._coordinator.objects))
         return self._coordinator
 
     @numbered()
-    def _execute(self, source: Source, repeatable: bool = False) -> DataFrame | str | None:
+    def _execute(
+        self, source: Source, repeatable: bool = False, timeout: float | None = None
+    ) -> DataFrame | str | None:
         coordinator = self._open()
         statement: Statement | AlterTable = coordinator.catalyst.parse(source)
-        if repeatable and self._exists(statement):
+        if isinstance(statement, _CHANGES):
+            with coordinator.turn(timeout):
+                if not (repeatable and self._exists(statement)):
+                    self._change(statement)
             return None
+        match statement:
+            case Explain():
+                return self.explain(statement.query)
+            case Show():
+                return self._show(statement.kind)
+            case Describe():
+                return self._describe(statement.name)
+            case Query():
+                return self.query(statement.text)
+
+    def _change(self, statement: Statement | AlterTable) -> None:
+        coordinator = self._open()
         match statement:
             case CreateTable():
                 options = {k.lower(): v for k, v in statement.options.items()}
@@ -194,15 +253,6 @@ class Mill:
                 coordinator.create_view(statement)
             case Drop():
                 coordinator.drop(statement.kind, statement.name, statement.if_exists)
-            case Explain():
-                return self.explain(statement.query)
-            case Show():
-                return self._show(statement.kind)
-            case Describe():
-                return self._describe(statement.name)
-            case Query():
-                return self.query(statement.text)
-        return None
 
     def _exists(self, statement: Statement | AlterTable) -> bool:
         """Whether a statement would create what is there already; limits of a table are changed to those it gives."""
@@ -298,7 +348,7 @@ class Mill:
 
     def explain_views(self) -> list[tuple[str, str]]:
         """Name and incremental plan of every view."""
-        return [(name, self._open().explain_view(name)) for name in self._open().catalog.views]
+        return [(name, self._open().explain_view(name)) for name in self._open().published.catalog.views]
 
     @numbered()
     def query(self, text: str, *, durable: bool = False) -> DataFrame:
@@ -377,9 +427,10 @@ class Mill:
         found = coordinator.streams.ingestion.table(name)
         if found is not None:
             return found
-        if name not in coordinator.catalog.tables:
-            raise coordinator.catalog.unknown(name, "table")
-        raise not_ingested(coordinator.catalog.tables[name].path)
+        catalog = coordinator.published.catalog
+        if name not in catalog.tables:
+            raise catalog.unknown(name, "table")
+        raise not_ingested(catalog.tables[name].path)
 
     # -- epochs -------------------------------------------------------------------------------------
 
@@ -442,7 +493,7 @@ class Mill:
     def awaits_input(self) -> bool:
         """Whether a view reads input that has an end and has not come to it: standard input, or generated rows."""
         coordinator = self._open()
-        return is_awaited(coordinator.catalog, coordinator.streams)
+        return is_awaited(coordinator.published.catalog, coordinator.streams)
 
     def start(self, interval: float = 0.1) -> None:
         """Run epochs in the background; when idle, look for new input every ``interval`` seconds.
@@ -495,6 +546,7 @@ class Mill:
         finally:
             self._closed = True
             self._wake()
+            self._submitted.close(mill_closed(str(self._coordinator.objects)))
             ended = java_has_ended(self.spark.sparkContext)
             try:
                 self._coordinator.close(checkpoint=not ended)
@@ -508,7 +560,7 @@ class Mill:
     @property
     def epoch(self) -> int:
         """The newest sealed epoch; 0 before the first."""
-        return self._coordinator.version.epoch
+        return self._coordinator.published.version.epoch
 
     @property
     def durable_epoch(self) -> int:
@@ -539,10 +591,11 @@ class Mill:
             not available.
         """
         coordinator = self._open()
-        table = coordinator.catalog.tables.get(name.lower())
+        snapshot = coordinator.snapshot(durable)
+        table = snapshot.catalog.tables.get(name.lower())
         if table is not None and not table.readable:
             return coordinator.relation(name.lower())
-        return coordinator.view_frame(self.spark, coordinator.snapshot(durable), name.lower(), epoch)
+        return coordinator.view_frame(self.spark, snapshot, name.lower(), epoch)
 
     def relation(self, name: str) -> DataFrame:
         """A table or view, filled or not, as a DataFrame to build queries of; it cannot be executed.

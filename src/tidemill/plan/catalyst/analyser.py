@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import re
+import threading
 import uuid
 from typing import Any
 
@@ -94,6 +95,7 @@ class Catalyst:
         self._spark.conf.set("spark.sql.ansi.enabled", "true")
         self._relations: dict[int, str] = {}
         self._marks: dict[str, str] = {}
+        self._marking = threading.Lock()
         self._token = uuid.uuid4().hex
         self.functions: dict[str, Any] = {}
         """Python functions that queries may call, by name."""
@@ -127,17 +129,20 @@ class Catalyst:
     def forget(self, name: str) -> None:
         """The name is no longer known."""
         self._spark.catalog.dropTempView(name)
-        self._marks = {m: n for m, n in self._marks.items() if n != name}
+        with self._marking:
+            self._marks = {m: n for m, n in self._marks.items() if n != name}
 
     def mark(self, name: str, uid: str) -> str:
         """The name of the leaf by which DataFrames over a relation are known again."""
         mark = f"tidemill {self._token} {uid} {name}"
-        self._marks[mark] = name
+        with self._marking:
+            self._marks = {**self._marks, mark: name}
         return mark
 
     def unmark(self, name: str, uid: str) -> None:
         """DataFrames over this relation stand for something that is no longer there."""
-        self._marks.pop(f"tidemill {self._token} {uid} {name}", None)
+        with self._marking:
+            self._marks = {m: n for m, n in self._marks.items() if m != f"tidemill {self._token} {uid} {name}"}
 
     def parse(self, source: Source) -> Statement | AlterTable:
         """The statement in a text.

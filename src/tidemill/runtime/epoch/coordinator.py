@@ -1,8 +1,11 @@
 """Runs a mill: admits input, runs epochs, seals them, recovers.
 
-The coordinator holds metadata only. One lock orders everything that changes it: an epoch, a statement
-that creates or drops something, a checkpoint. Nothing is changed until an epoch has succeeded; then
+The coordinator holds metadata only. What changes it takes turns (:mod:`~tidemill.runtime.epoch.turns`): an epoch, a
+statement that creates or drops something, a checkpoint. Nothing is changed until an epoch has succeeded; then
 positions, rows and catalogue change together.
+
+At the end of each turn one immutable :class:`~tidemill.runtime.read.snapshot.Snapshot` is published, by reference.
+Readers take it without waiting for anything.
 """
 
 from __future__ import annotations
@@ -47,6 +50,7 @@ from tidemill.runtime.epoch.epoch_work import must_begin, snapshot_steps, tables
 from tidemill.runtime.epoch.failures import Failures
 from tidemill.runtime.epoch.report import EpochReport, epoch_report
 from tidemill.runtime.epoch.superstep import EpochPlan, TaskReport
+from tidemill.runtime.epoch.turns import Ticket, Turns
 from tidemill.runtime.read.readers import Readers
 from tidemill.runtime.read.snapshot import Snapshot, from_manifest
 from tidemill.runtime.read.view_frame import pinning, view_frame
@@ -82,17 +86,21 @@ class Coordinator:
         self.settings = settings
         self.spark = spark
         self._readers = Readers()
-        self._lock = threading.RLock()
+        self._turns = Turns(str(root.objects))
+        self._told = threading.Lock()
         self._jobs = EpochJobs(spark.sparkContext)
         self._admission = Admission(settings.epoch_bytes, _LEAST_EPOCH_BYTES)
         self._claimed = False
         self._scattered = False
         self._warnings: list[str] = list(root.warnings)
+        """What is to be said, and was not yet; read and written with ``_told``."""
         self.went_back: list[int] = []
         """The epochs to which it went back, each time that sealed ones were lost."""
         self.streams = Arrivals(root.objects)
         self._begin_from(root.recovered)
         self.streams.begin(self.catalog, self._intake)
+        self.published = self._newest()
+        self._durable: tuple[Sealed, Snapshot] | None = None
 
     def _begin_from(self, found: Recovered) -> None:
         last = found.last
@@ -128,19 +136,20 @@ class Coordinator:
     def _in_use(self) -> InUse:
         """What garbage collection must leave alone."""
         in_flight, reading = self._compactor.in_flight(), self._compactor.reading()
-        return InUse(self.version.files(), (reading, *self._readers.files(self.version)), in_flight)
+        newest = self.version
+        return InUse(newest.files(), (reading, *self._readers.files(newest)), in_flight)
 
     # -- statements ---------------------------------------------------------------------------------
 
     def create_table(self, statement: CreateTable) -> None:
         """Add a table. Errors as :meth:`Catalog.add_table`."""
-        with self._lock:
+        with self.turn():
             if not (statement.if_not_exists and statement.name in self.catalog.tables):
                 self._adopt(self.catalog.add_table(statement, self.version.epoch))
 
     def alter_table(self, name: str, options: Mapping[str, str | None]) -> None:
         """Change options of a table. Errors as :meth:`Catalog.with_options`."""
-        with self._lock:
+        with self.turn():
             self._adopt(self.catalog.with_options(name, options))
 
     def create_view(self, statement: CreateView, frame: DataFrame | None = None) -> None:
@@ -156,7 +165,7 @@ class Coordinator:
         TidemillError
             TM2xxx when the query cannot be a view; nothing is changed then.
         """
-        with self._lock:
+        with self.turn():
             if statement.if_not_exists and statement.name in self.catalog.views:
                 return
             check_properties(statement.properties)
@@ -177,7 +186,7 @@ class Coordinator:
     @contextmanager
     def declaring(self) -> Iterator[Declaration]:
         """A declaration to fill. At the end what it changes is carried out, all of it or nothing, as one change."""
-        with self._lock:
+        with self.turn():
             known = self.catalyst.functions
             declaration = Declaration(self.spark, self.catalog, self.version.epoch, self._taken.within, known)
             yield declaration
@@ -225,7 +234,7 @@ class Coordinator:
         uids = {v.uid for v in self.catalog.everything.values()}
         new = [v for v in catalog.everything.values() if v.uid not in uids]
         for view in new:
-            self._warnings += self.streams.history_wanted(self._intake, catalog.tables_read_by(view.root))
+            self._warn(*self.streams.history_wanted(self._intake, catalog.tables_read_by(view.root)))
             for table in sorted(catalog.tables_read_by(view.root) - catalog.kept_tables()):
                 self._intake.pin(table)
                 self._intake.add_history(table, view.born)
@@ -248,17 +257,17 @@ class Coordinator:
 
     def explain(self, query: str | DataFrame) -> str:
         """The incremental plan of a query as text. Errors as :meth:`plan`, and what cannot be maintained."""
-        with self._lock:
-            return explained(self.catalog, self.plan(query), self.version.epoch, self._sizes())
+        found = self.published
+        return explained(found.catalog, self.plan(query), found.version.epoch, self._sizes())
 
     def explain_view(self, name: str) -> str:
         """The incremental plan of a view as text."""
-        with self._lock:
-            return explained_beside(self.catalog, self.catalog.views[name].definition())
+        catalog = self.published.catalog
+        return explained_beside(catalog, catalog.views[name].definition())
 
     def drop(self, kind: str, name: str, if_exists: bool) -> None:
         """Remove a table or view and its state. Errors as :meth:`Catalog.without`."""
-        with self._lock:
+        with self.turn():
             present = self.catalog.tables if kind == "table" else self.catalog.views
             if not (if_exists and name not in present):
                 self._adopt(self.catalog.without(kind, name))
@@ -289,9 +298,8 @@ class Coordinator:
 
     def relation(self, name: str) -> DataFrame:
         """A table or view as a DataFrame to build queries of, which does not read. TM2012 when there is none."""
-        with self._lock:
-            types, uid = self.catalog.described(name)
-            return pinning(unreadable_frame(self.spark, name, struct(self.spark, types), self.catalyst.mark(name, uid)))
+        types, uid = self.published.catalog.described(name)
+        return pinning(unreadable_frame(self.spark, name, struct(self.spark, types), self.catalyst.mark(name, uid)))
 
     def view_frame(self, session: SparkSession, snapshot: Snapshot, name: str, epoch: int | None = None) -> DataFrame:
         """A view as a DataFrame that can be read and that queries of views can be built of. Errors as reading it."""
@@ -302,16 +310,61 @@ class Coordinator:
         return pinning(marked_frame(frame, name, schema, self.catalyst.mark(name, uid)), snapshot)
 
     def snapshot(self, durable: bool = False) -> Snapshot:
-        """The newest sealed version, or the newest that a crash cannot take back."""
-        with self._lock:
-            counts = self._intake.counts_to_json()
-            found = Snapshot(
-                self.store, self.version, self.catalog, self._filling_of(self.catalog), counts, self.streams.status
-            )
-            if durable and (last := self._checkpoints.durable).catalog:
-                found = from_manifest(self.store, last.version, last.catalog)
-            self._readers.add(found)
-            return found
+        """The newest sealed version, or the newest that a crash cannot take back. Waits for nobody."""
+        return self._durable_snapshot() if durable else self.published
+
+    def _durable_snapshot(self) -> Snapshot:
+        with self._readers.lock:
+            last = self._checkpoints.durable
+            if not last.catalog:
+                return self.published
+            if self._durable is None or self._durable[0] is not last:
+                self._durable = last, from_manifest(self.store, last.version, last.catalog)
+                self._readers.add(self._durable[1])
+            return self._durable[1]
+
+    @contextmanager
+    def turn(self, timeout: float | None = None, ticket: Ticket | None = None) -> Iterator[None]:
+        """Wait for a turn at changing the mill, and publish what has changed at its end. Parameters as `Turns.turn`."""
+        with self._turns.turn(timeout, ticket) as outermost:
+            try:
+                yield
+            finally:
+                if outermost:
+                    self._publish()
+
+    def ticket(self) -> Ticket:
+        """A place in the queue for :meth:`turn`."""
+        return self._turns.ticket()
+
+    def give_back(self, ticket: Ticket) -> None:
+        """As :meth:`Turns.give_back`."""
+        self._turns.give_back(ticket)
+
+    def _newest(self) -> Snapshot:
+        plans = self.published.plans if self._is_published(self.catalog) else {}
+        found = Snapshot(
+            self.store,
+            self.version,
+            self.catalog,
+            self._filling_of(self.catalog),
+            self._intake.counts_to_json(),
+            self.streams.status,
+            plans=plans,
+        )
+        self._readers.add(found)
+        return found
+
+    def _is_published(self, catalog: Catalog) -> bool:
+        published: Snapshot | None = getattr(self, "published", None)
+        return published is not None and published.catalog is catalog
+
+    def _publish(self) -> None:
+        """Let readers see what is sealed now."""
+        old = self.published
+        same = old.version is self.version and old.catalog is self.catalog and old.store is self.store
+        if not same or old.filling or self._fresh:
+            self.published = self._newest()
 
     def _filling_of(self, catalog: Catalog) -> dict[str, int]:
         """Views that do not stand for all rows yet, with the bytes of history that remain."""
@@ -344,7 +397,7 @@ class Coordinator:
             Any numbered error of reading, parsing or storing. Nothing is sealed then, the previous epoch
             stays readable, and the next call reads the same input again.
         """
-        with self._lock:
+        with self.turn():
             started = time.perf_counter()
             self._lasting(lambda: self._intake.list_files(self.settings.listing_seconds, self.durable_epoch))
             self.streams.follow(self._intake)
@@ -352,7 +405,7 @@ class Coordinator:
 
     def advance_known(self) -> EpochReport | None:
         """As :meth:`advance`, over what :meth:`backlog` has found."""
-        with self._lock:
+        with self.turn():
             started = time.perf_counter()
             self._lasting(lambda: self._intake.go_on())  # which is another one when it is made again
             return self._epoch(started)
@@ -394,7 +447,7 @@ class Coordinator:
             self._intake.change_table(catalog.tables[error.table])
             self._change(catalog)
         self.catalyst.register(error.table, catalog.tables[error.table].schema)
-        self._warnings.append(said.message())
+        self._warn(said.message())
 
     def _roll_back(self, error: TidemillError) -> None:
         """As after a crash: take up the last durable epoch. What was admitted after it waits to be admitted again."""
@@ -403,7 +456,8 @@ class Coordinator:
         self._checkpoints.close(error)
         self._begin_from(self._taken.recover())
         self.went_back.append(self.version.epoch)
-        self._warnings.append(f"{error.message()}\n  went back from epoch {newest} to epoch {self.version.epoch}")
+        self._publish()
+        self._warn(f"{error.message()}\n  went back from epoch {newest} to epoch {self.version.epoch}")
         self._programs()
         self._intake.list_all()
         self.streams.follow(self._intake)
@@ -418,7 +472,7 @@ class Coordinator:
         self._evict(all_epochs=True)
 
     def _attempt(self, started: float) -> EpochReport | None:
-        with self._lock:
+        with self.turn():
             self._checkpoints.check()
             self._claim()
             self._intake.clean(self.durable_epoch)
@@ -465,10 +519,23 @@ class Coordinator:
             return replace(report, warnings=told, waiting=self._intake.waiting())
 
     def warnings(self) -> tuple[str, ...]:
-        """What is to be said since the last report, or the last call; each thing once."""
-        with self._lock:
+        """New warnings since the last report, or the last call; each is given once.
+
+        While an epoch runs or a statement is executed, those that these give come with the next call after them.
+        """
+        with self._turns.turn_if_free() as free:
+            if free:
+                self._gather_warnings()
+        with self._told:
             noted, self._warnings = self._warnings, []
-            return (*noted, *self._intake.warnings(), *self._checkpoints.warnings(), *self._compactor.warnings())
+        return tuple(noted)
+
+    def _gather_warnings(self) -> None:
+        self._warn(*self._intake.warnings(), *self._checkpoints.warnings(), *self._compactor.warnings())
+
+    def _warn(self, *warnings: str) -> None:
+        with self._told:
+            self._warnings += warnings
 
     def retry_in(self) -> float | None:
         """As :meth:`Intake.retry_in`."""
@@ -476,20 +543,20 @@ class Coordinator:
 
     def backlog(self) -> int:
         """Bytes listed and not admitted yet, history of new views included. Everything there is now is looked for."""
-        with self._lock:
+        with self.turn():
             self._lasting(lambda: self._intake.list_all())
             self.streams.follow(self._intake, flush=True)
             return self._intake.remaining()
 
     def checkpoint(self) -> None:
         """Make the newest sealed epoch durable now. Errors as :meth:`Checkpoints.flush`."""
-        with self._lock:
+        with self.turn():
             self._checkpoints.flush(self._sealed())
             self._claimed = True
 
     def close(self, checkpoint: bool = True) -> None:
         """Stop, once; the newest sealed epoch is made durable first unless told otherwise."""
-        with self._lock:
+        with self._turns.last_turn():
             if self._taken.released:
                 return
             self._compactor.close()

@@ -65,7 +65,7 @@ class Subscription:
                 return
 
     def _newest(self) -> int:
-        return self.coordinator.durable_epoch if self.durable else self.coordinator.version.epoch
+        return self.coordinator.durable_epoch if self.durable else self.coordinator.published.version.epoch
 
     def _check_given(self, epoch: int, losses: int) -> None:
         """TM1036 when the mill went back behind an epoch, beyond the first ``losses`` times that it did."""

@@ -182,11 +182,12 @@ class Intake:
 
     def size(self, table: str, most: int) -> int | None:
         """The bytes of a table's files, read or not; None when there are none, more than ``most``, or no path."""
-        if not self._tables[table].listed:
+        found = self._tables.get(table)  # None when EXPLAIN asks while the table is dropped
+        if found is None or not found.listed:
             return None
         total = self.totals(table).cleaned_bytes
         try:
-            for number, info in enumerate(self._tables[table].place.listing()):
+            for number, info in enumerate(found.place.listing()):
                 total += info.size
                 if total > most or number > _SMALL_FILES:
                     return None

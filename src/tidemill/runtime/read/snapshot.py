@@ -52,6 +52,8 @@ class Snapshot:
     counts: Mapping[str, Sequence[int]] = field(default_factory=dict)
     streams: Callable[[str], pa.Table] | None = None
     lease: Lease | None = None
+    plans: dict[str, ReadPlan] = field(default_factory=dict, compare=False, repr=False)
+    """Read plans made so far, by view: the same for all epochs of one catalog."""
 
     @staticmethod
     def open(root: str | os.PathLike[str]) -> Snapshot:
@@ -83,8 +85,14 @@ class Snapshot:
                 raise self.catalog.only_read_through_views(name)
             raise self.catalog.unknown(name, "view")
         views = self.catalog.views if epoch is None else self.catalog.views_at(epoch)
+        usual = views == self.catalog.views
+        if usual and name in self.plans:
+            return self.plans[name]
         sources = {t.name: t.source() for t in self.catalog.tables.values()}
-        return Assembler([v.definition() for v in views.values()], sources).read_plan(name)
+        plan = Assembler([v.definition() for v in views.values()], sources).read_plan(name)
+        if usual:
+            self.plans[name] = plan
+        return plan
 
     def stream_names(self) -> dict[str, str]:
         """What the connections of pushed streams are read as, and their tables."""
