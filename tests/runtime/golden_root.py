@@ -1,15 +1,14 @@
 """Golden roots: small roots that a version of Tidemill wrote, one for each version of the format on disk.
 
-``python tests/runtime/golden_root.py`` writes that of the present version to ``tests/runtime/golden/``. It is run before
-the version goes up, and what it has written is never changed afterwards (``docs/on-disk-format.md``). So tables, views
-and data below must not change either, as long as a root that has them is to be read: add to them.
+``python tests/runtime/golden_root.py`` writes that of the present version to ``tests/runtime/golden/``. It is run
+before the version goes up, and what it has written is never changed afterwards (``docs/on-disk-format.md``). So tables,
+views and data below must not change either, as long as a root that has them is to be read.
 """
 
 from __future__ import annotations
 
 import fcntl
 import json
-import os
 import shutil
 import tarfile
 import tempfile
@@ -33,7 +32,7 @@ BATCHES = 3
 
 TABLES = {
     "t": "CREATE TABLE t (k INT, g STRING, i BIGINT, d DOUBLE) USING csv "
-    f"OPTIONS (path '{DATA}/t', header true, opColumn 'op')",
+    f"OPTIONS (path '{DATA}/t', header true, opColumn 'op', opInsert 'insert', opDelete 'delete')",
     "p": f"CREATE TABLE p (k INT, amount DECIMAL(12,2), day DATE) USING parquet OPTIONS (path '{DATA}/p')",
     "j": "CREATE TABLE j (k INT, who STRUCT<name: STRING, age: INT>, tags ARRAY<STRING>, at TIMESTAMP) USING json "
     f"OPTIONS (path '{DATA}/j')",
@@ -63,7 +62,8 @@ VIEWS = {
     "top": "SELECT k, i FROM t ORDER BY i DESC, k LIMIT 5",
     "money": "SELECT k, sum(amount) AS s, avg(amount) AS a, max(day) AS last FROM p GROUP BY k",
     "nested": "SELECT k, who, tags, at FROM j WHERE who.age > 20",
-    "tags": "SELECT tag, count(*) AS c, count(DISTINCT k) AS d FROM (SELECT k, explode(tags) AS tag FROM j) GROUP BY tag",
+    "tags": "SELECT tag, count(*) AS c, count(DISTINCT k) AS d FROM (SELECT k, explode(tags) AS tag FROM j) "
+    "GROUP BY tag",
     "people": "SELECT who.name AS name, count(*) AS c FROM j GROUP BY who.name",
     "reached": "WITH RECURSIVE r(id, n) MAX RECURSION LEVEL 9 AS (SELECT k, 1 FROM s WHERE k = 0 UNION ALL "
     "SELECT e.b, r.n + 1 FROM r JOIN e ON e.a = r.id) SELECT id, n FROM r",
@@ -150,7 +150,7 @@ def expected(spark: SparkSession) -> dict[str, DataFrame]:
 @contextmanager
 def alone() -> Iterator[None]:
     """The only process of this host that uses the directory of the data, which is removed at the end."""
-    with open(tempfile.gettempdir() + "/tidemill-golden.lock", "w") as lock:
+    with Path(tempfile.gettempdir(), "tidemill-golden.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         try:
             shutil.rmtree(DATA, ignore_errors=True)
@@ -177,16 +177,17 @@ def write(archive: Path) -> None:
                 mill.sql(statement)
             for name, query in VIEWS.items():
                 mill.sql(f"CREATE MATERIALIZED VIEW {name} AS {query}")
-            list(mill.drain())
+            reports = list(mill.drain())
             for n in range(1, BATCHES):
                 write_batch(n)
-                list(mill.drain())
+                reports += mill.drain()
                 if n == 1:
                     for name, query in YOUNG.items():
                         mill.sql(f"CREATE MATERIALIZED VIEW {name} AS {query}")
                     for name, query in REPLACED.items():
                         mill.sql(f"CREATE OR REPLACE MATERIALIZED VIEW {name} AS {query}")
                     list(mill.drain())
+            assert not any(r.rows_malformed for r in reports), "every row of the files counts"
         archive.parent.mkdir(exist_ok=True)
         with tarfile.open(archive, "w:xz") as packed:
             packed.add(root, "root")
@@ -197,4 +198,3 @@ if __name__ == "__main__":
     from tidemill.state.manifest import FORMAT_VERSION
 
     write(GOLDEN / f"{FORMAT_VERSION}.tar.xz")
-    print(os.path.getsize(GOLDEN / f"{FORMAT_VERSION}.tar.xz"), "bytes")

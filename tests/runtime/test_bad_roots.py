@@ -29,7 +29,7 @@ from tidemill.runtime.root import Root
 from tidemill.runtime.snapshot import Snapshot
 from tidemill.state import sst
 from tidemill.state import store as run_store
-from tidemill.state.manifest import FORMAT_VERSION
+from tidemill.state.manifest import FORMAT_VERSION, OLDEST_FORMAT
 from tidemill.state.store import RunStore, this_host
 
 Harm = Callable[[Path], None]
@@ -172,7 +172,7 @@ ROOTS: dict[str, tuple[Harm, str, str]] = {
     "empty manifest": (manifest_empty, "TM1004", "older manifests: ["),
     "flipped manifest": (manifest_flipped, "TM1004", "older manifests: ["),
     "newer manifest": (of_format(FORMAT_VERSION + 1), "TM1002", "upgrade Tidemill; nothing was changed"),
-    "older manifest": (of_format(FORMAT_VERSION - 1), "TM1002", "open it with the version that wrote it"),
+    "older manifest": (of_format(OLDEST_FORMAT - 1), "TM1002", "open it with the version that wrote it"),
     "newer state file": (file_of_another_format, "TM1002", "upgrade Tidemill; nothing was changed"),
     "missing state file": (file_missing, "TM1010", "`tidemill state verify` says what is intact"),
     "torn state file": (file_torn, "TM1011", "`tidemill state verify` says what is intact"),

@@ -85,7 +85,7 @@ class ViewDefinition:
     """A view as the assembler needs it. ``born`` is the epoch sealed last when it was created.
 
     ``sizes`` are the bytes of the tables it reads, as they were then: None for what can be no small side, 0 for what
-    always can (:class:`SmallSides`).
+    always can (:class:`SmallSides`). ``names`` are those of its nodes (:mod:`tidemill.plan.identities`).
     """
 
     name: str
@@ -93,6 +93,7 @@ class ViewDefinition:
     root: Node
     born: int
     sizes: Mapping[str, int | None] = field(default_factory=dict)
+    names: tuple[str, ...] = ()
 
 
 class Assembler:
@@ -113,6 +114,8 @@ class Assembler:
         self.views = {v.name: v for v in views}
         self.tables = tables
         self._identities = identities or Identities()
+        for view in views:
+            self._identities.give(view.root, view.names)
         self._program: Program | None = None
         self._steps: list[Step] = []
         self._memo: dict[tuple[Operation, tuple[Input, ...], int], int] = {}
@@ -464,7 +467,7 @@ class Assembler:
 
     def _window(self, node: Window, born: int) -> Input:
         source = self.rows(node.child, born)
-        operation = window_changes(node, self.identity(node.child), born)
+        operation = window_changes(node, self._identities.of_window(node, self._uid), born)
         arranged = Input(self.add(operation.rows, (source,), born))
         self.keep(self.add(StoreKeyed(operation.rows.table), (arranged,), born))
         partition = operation.rows.columns[: operation.rows.table.distribution]

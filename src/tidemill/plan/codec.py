@@ -18,7 +18,9 @@ import pyarrow as pa
 from tidemill.errors import TidemillError
 from tidemill.plan import algebra
 from tidemill.schema import Field, Schema, type_from_spark, type_to_ddl
-from tidemill.task import expressions, program, window_calls
+from tidemill.state.combining import MergeOp
+from tidemill.state.keys import KeyColumn
+from tidemill.task import accumulators, expressions, program, window_calls
 
 _CLASSES: dict[str, type] = {
     c.__name__: c
@@ -46,6 +48,13 @@ _CLASSES: dict[str, type] = {
         program.Explode,
         window_calls.WindowCall,
         window_calls.Frame,
+        program.ReadPlan,
+        program.StateTable,
+        accumulators.Accumulator,
+        accumulators.AggregateLayout,
+        accumulators.Multiset,
+        accumulators.Result,
+        KeyColumn,
         expressions.Ref,
         expressions.Literal,
         expressions.Variable,
@@ -60,6 +69,8 @@ _SPARK_NAMES = {"tinyint": "byte", "smallint": "short", "int": "integer", "bigin
 
 def encode(value: Any) -> Any:
     """``value`` in terms of JSON; raises TM2900 for something that is not part of a plan."""
+    if isinstance(value, MergeOp):
+        return {"$merge": value.value}
     if value is None or isinstance(value, bool | int | str):
         return value
     if isinstance(value, float):
@@ -94,6 +105,8 @@ def decode(value: Any) -> Any:
         return base64.b64decode(value["$bytes"])
     if "$decimal" in value:
         return decimal.Decimal(value["$decimal"])
+    if "$merge" in value:
+        return MergeOp(value["$merge"])
     if "$type" in value:
         return type_from_spark(value["$type"])
     fields = {k: decode(v) for k, v in value.items() if k != "$"}

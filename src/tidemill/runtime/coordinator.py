@@ -50,6 +50,7 @@ from tidemill.runtime.stored_tables import stored_tables
 from tidemill.runtime.superstep import EpochPlan, TaskReport
 from tidemill.runtime.uploads import Uploads, buffered_bytes
 from tidemill.runtime.view_frame import pinning, view_frame
+from tidemill.runtime.view_plans import with_names, with_read_plans
 from tidemill.runtime.view_root import is_view, view_root
 from tidemill.sources.split import Split, SplitResult
 from tidemill.sources.unreadable import repeating
@@ -105,6 +106,7 @@ class Coordinator:
         self._current: EpochPrograms | None = None
         self._assemblers = Assemblers()
         self._stored = partial(stored_tables, assemblers=self._assemblers)
+        self.catalog = with_read_plans(self.catalog, self._assembler(self.catalog))  # of a root of an older format
         self._outgrown = small_tables.Outgrown(self.settings.broadcast_bytes)
         self._written: tuple[Catalog, dict[str, Any]] | None = None
         self._share = share_of_task(self.settings.memory_bytes, self.spark.sparkContext.defaultParallelism)
@@ -190,6 +192,7 @@ class Coordinator:
         before = self.catalog
         if catalog is before:
             return
+        catalog = with_names(catalog)
         old, new = ({t.uid: t for t in c.tables.values()} for c in (before, catalog))
         with self._all_or_nothing():
             if new.keys() - old.keys():
@@ -221,7 +224,9 @@ class Coordinator:
 
     def _begin(self, catalog: Catalog) -> None:
         """Take over a catalog with new views, or without some; nothing is changed when they cannot be maintained."""
-        self._assembler(catalog).program()  # raises for what cannot be maintained
+        assembler = self._assembler(catalog)
+        assembler.program()  # raises for what cannot be maintained
+        catalog = with_read_plans(catalog, assembler)
         uids = {v.uid for v in self.catalog.everything.values()}
         new = [v for v in catalog.everything.values() if v.uid not in uids]
         for view in new:

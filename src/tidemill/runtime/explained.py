@@ -16,6 +16,7 @@ from tidemill.runtime import small_tables
 from tidemill.runtime.catalog import Catalog, View
 from tidemill.runtime.declaration import Declaration
 from tidemill.runtime.root import Recovered
+from tidemill.runtime.view_plans import with_names
 from tidemill.sources.within import Within
 
 
@@ -32,7 +33,7 @@ def explain_query(spark: SparkSession, found: Recovered, query: str) -> str:
 def explained(catalog: Catalog, root: Node, born: int, size_of: Callable[[str], int | None]) -> str:
     """The plan of a query's algebra, were it created after an epoch; ``size_of`` as in :mod:`small_tables`."""
     catalog = replace(catalog, views={**catalog.views, QUERY: View(QUERY, QUERY, "", root, born)})
-    catalog = small_tables.with_sizes(catalog, born, size_of)
+    catalog = small_tables.with_sizes(with_names(catalog), born, size_of)
     return explained_beside(catalog, catalog.views[QUERY].definition())
 
 

@@ -12,6 +12,7 @@ from tidemill.config import Settings
 from tidemill.errors import TidemillError
 from tidemill.runtime.catalog import Catalog
 from tidemill.runtime.intake import Intake
+from tidemill.runtime.migrations import migrated
 from tidemill.sources.within import Within
 from tidemill.state.lease import make_readers_file
 from tidemill.state.manifest import Manifest, ManifestLog, begun, no_root
@@ -111,7 +112,7 @@ def look_at(root: str | os.PathLike[str], within: Within) -> Recovered:
 
 
 def _newest(log: ManifestLog, buffer: Path, within: Within, time_zone: str = "") -> Recovered:
-    last = log.latest()
+    last = migrated(newest) if (newest := log.latest()) else None
     store = RunStore(log.objects, buffer)
     version = last.version if last else Version.empty()
     store.check_present(version.files())

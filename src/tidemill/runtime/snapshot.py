@@ -15,6 +15,7 @@ from tidemill.plan.assemble import Assembler
 from tidemill.runtime.catalog import Catalog, View
 from tidemill.runtime.file_progress import FileProgress
 from tidemill.runtime.file_status import FILES_SCHEMA, file_parts, unreadable
+from tidemill.runtime.migrations import migrated
 from tidemill.runtime.sealed_tables import SealedTables
 from tidemill.runtime.stream_status import read_status
 from tidemill.runtime.tables import ERRORS_SUFFIX, FILES_SUFFIX, STATUS_SUFFIX, Table
@@ -67,6 +68,7 @@ class Snapshot:
         manifest = ManifestLog(objects, create=False).latest()
         if manifest is None:
             raise no_root(objects)
+        manifest = migrated(manifest)
         store = RunStore(objects, default_buffer(objects))
         return replace(from_manifest(store, manifest.version, manifest.catalog), lease=lease)
 
@@ -83,6 +85,9 @@ class Snapshot:
                 raise self.catalog.only_read_through_views(name)
             raise self.catalog.unknown(name, "view")
         views = self.catalog.views if epoch is None else self.catalog.views_at(epoch)
+        view = views.get(name)
+        if view is not None and view.read is not None:
+            return view.read
         sources = {t.name: t.source() for t in self.catalog.tables.values()}
         return Assembler([v.definition() for v in views.values()], sources).read_plan(name)
 

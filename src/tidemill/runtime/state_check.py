@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from tidemill.config import Settings
 from tidemill.errors import TidemillError
+from tidemill.runtime.migrations import migrated
 from tidemill.runtime.state_report import durable, opened
 from tidemill.state import garbage
 from tidemill.state.manifest import ManifestLog, begun
@@ -291,6 +292,7 @@ class _Found:
 def _take_over(log: ManifestLog) -> None:
     newest = log.latest()
     assert newest is not None
+    newest = migrated(newest)
     log.publish(newest.number + 1, newest.version, newest.catalog)
 
 
