@@ -94,7 +94,7 @@ def test_a_golden_root_is_read_and_carried_on_by_another_planner(
         with monkeypatch.context() as within:
             within.setattr(snapshot, "Assembler", None)  # reading plans nothing
             check(mill, spark)
-        mill.sql("CREATE MATERIALIZED VIEW new AS SELECT g, c, s FROM agg")  # of rows in state: times of files are others
+        mill.sql("CREATE MATERIALIZED VIEW new AS SELECT g, c, s FROM agg")  # unpacked files have other times
         list(mill.drain())
         assert_same_rows(mill.read("new"), mill.read("agg").select(["g", "c", "s"]))
         for name in ("new", *reversed(golden_root.views())):
