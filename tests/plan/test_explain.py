@@ -100,7 +100,7 @@ def test_golden_texts(catalyst: Catalyst) -> None:
 def test_a_limited_window_costs_what_it_reads(limited: str, shown: str, read: str, partition: tuple[int, ...]) -> None:
     call = WindowCall(limited, (), pa.int32(), False, Frame(True, None, 0))
     window = Window(Scan("t", SCHEMA.fields), partition, (SortKey(3, True, False),), (call,), ("r",), 10, limited)
-    operation = window_changes(window, "t", 0)
+    operation = window_changes(window, ("t", "t"), 0)
     by = ", ".join("kxsn"[p] for p in partition)
     assert describe(operation, ["kxsn"], "kxsnr") == f"Window [{limited}] by [{by}] order [n] {shown}"
     assert str(cost(operation)) == f"O(Δ log n), and {read}"

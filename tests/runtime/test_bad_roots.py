@@ -30,7 +30,7 @@ from tidemill.runtime.root import Root
 from tidemill.state.runs import sst
 from tidemill.state.store import store as run_store
 from tidemill.state.store.store import RunStore, this_host
-from tidemill.state.versions.manifest import FORMAT_VERSION
+from tidemill.state.versions.manifest import FORMAT_VERSION, OLDEST_FORMAT
 
 Harm = Callable[[Path], None]
 
@@ -172,7 +172,7 @@ ROOTS: dict[str, tuple[Harm, str, str]] = {
     "empty manifest": (manifest_empty, "TM1004", "older manifests: ["),
     "flipped manifest": (manifest_flipped, "TM1004", "older manifests: ["),
     "newer manifest": (of_format(FORMAT_VERSION + 1), "TM1002", "upgrade Tidemill; nothing was changed"),
-    "older manifest": (of_format(FORMAT_VERSION - 1), "TM1002", "open it with the version that wrote it"),
+    "older manifest": (of_format(OLDEST_FORMAT - 1), "TM1002", "open it with the version that wrote it"),
     "newer state file": (file_of_another_format, "TM1002", "upgrade Tidemill; nothing was changed"),
     "missing state file": (file_missing, "TM1010", "`tidemill state verify` says what is intact"),
     "torn state file": (file_torn, "TM1011", "`tidemill state verify` says what is intact"),

@@ -192,7 +192,7 @@ def sorted_rows(count: int, width: int) -> Made:
 def windowed(partitions: int, upper: int | None = None) -> Made:
     scan = Scan("t", (Field("k", INT), Field("v", INT)))
     total = WindowCall("sum", (Ref(1, INT),), INT, True, Frame(True, None, upper))
-    operation = window_changes(Window(scan, (0,), (SortKey(1, False, True),), (total,), ("s",)), "t", 0)
+    operation = window_changes(Window(scan, (0,), (SortKey(1, False, True),), (total,), ("s",)), ("t", "t"), 0)
     numbers = np.arange(400_000)
     delta = Delta(batch_of([pa.array(numbers % partitions), pa.array(numbers)], len(numbers)))
     return operation, [], [(one(operation.rows, delta), 0)]

@@ -41,7 +41,8 @@ def shifted(column: Expression, by: int, descending: bool) -> Expression:
 
 def operation(*calls: WindowCall, partition: tuple[int, ...] = (0,), descending: bool = False) -> WindowChanges:
     order = (SortKey(1, descending, not descending),)
-    return window_changes(Window(ROWS, partition, order, calls, tuple(f"w{i}" for i in range(len(calls)))), "t", 0)
+    window = Window(ROWS, partition, order, calls, tuple(f"w{i}" for i in range(len(calls))))
+    return window_changes(window, ("t", "t"), 0)
 
 
 def ranking(name: str, number: int = 0) -> WindowCall:
@@ -367,7 +368,7 @@ def test_large_values_leave_nothing_behind() -> None:
     """A double that was in a frame and is not in the next one is not subtracted from it."""
     fields = (Field("o", INT), Field("d", pa.float64()))
     call = WindowCall("sum", (Ref(1, pa.float64()),), pa.float64(), True, Frame(True, -1, 0))
-    windows = window_changes(Window(Scan("t", fields), (), (SortKey(0, False, True),), (call,), ("s",)), "t", 0)
+    windows = window_changes(Window(Scan("t", fields), (), (SortKey(0, False, True),), (call,), ("s",)), ("t", "t"), 0)
     given = keyed(
         windows.rows, delta("+ 1 1e300 | + 2 0.1 | + 3 0.2 | + 4 Infinity | + 5 1 | + 6 2", INT, pa.float64())
     )

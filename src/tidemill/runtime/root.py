@@ -11,6 +11,7 @@ from pathlib import Path
 from tidemill.config import Settings
 from tidemill.errors import TidemillError
 from tidemill.runtime.catalog.catalog import Catalog
+from tidemill.runtime.durability.migrations import migrated
 from tidemill.runtime.intake.intake import Intake
 from tidemill.sources.locations.allowed_paths import Within
 from tidemill.state.store.store import RunStore, checkpoint_of, default_buffer
@@ -111,7 +112,7 @@ def look_at(root: str | os.PathLike[str], within: Within) -> Recovered:
 
 
 def _newest(log: ManifestLog, buffer: Path, within: Within, time_zone: str = "") -> Recovered:
-    last = log.latest()
+    last = migrated(newest) if (newest := log.latest()) else None
     store = RunStore(log.objects, buffer)
     version = last.version if last else Version.empty()
     store.check_present(version.files())

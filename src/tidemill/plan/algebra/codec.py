@@ -18,7 +18,9 @@ import pyarrow as pa
 from tidemill.errors import TidemillError
 from tidemill.plan.algebra import nodes as algebra
 from tidemill.schema import Field, Schema, type_from_spark, type_to_ddl
-from tidemill.task import expressions, program
+from tidemill.state.keys.keys import KeyColumn
+from tidemill.state.merge.combining import MergeOp
+from tidemill.task import accumulators, expressions, program
 from tidemill.task.windows import calls as window_calls
 
 _CLASSES: dict[str, type] = {
@@ -47,6 +49,13 @@ _CLASSES: dict[str, type] = {
         program.Explode,
         window_calls.WindowCall,
         window_calls.Frame,
+        program.ReadPlan,
+        program.StateTable,
+        accumulators.Accumulator,
+        accumulators.AggregateLayout,
+        accumulators.Multiset,
+        accumulators.Result,
+        KeyColumn,
         expressions.Ref,
         expressions.Literal,
         expressions.Variable,
@@ -61,6 +70,8 @@ _SPARK_NAMES = {"tinyint": "byte", "smallint": "short", "int": "integer", "bigin
 
 def encode(value: Any) -> Any:
     """``value`` in terms of JSON; raises TM2900 for something that is not part of a plan."""
+    if isinstance(value, MergeOp):
+        return {"$merge": value.value}
     if value is None or isinstance(value, bool | int | str):
         return value
     if isinstance(value, float):
@@ -95,6 +106,8 @@ def decode(value: Any) -> Any:
         return base64.b64decode(value["$bytes"])
     if "$decimal" in value:
         return decimal.Decimal(value["$decimal"])
+    if "$merge" in value:
+        return MergeOp(value["$merge"])
     if "$type" in value:
         return type_from_spark(value["$type"])
     fields = {k: decode(v) for k, v in value.items() if k != "$"}

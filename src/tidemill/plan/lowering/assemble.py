@@ -99,6 +99,8 @@ class Assembler:
         self.views = {v.name: v for v in views}
         self.tables = tables
         self._identities = identities or Identities()
+        for view in views:
+            self._identities.give(view.root, view.names)
         self._program: Program | None = None
         self._steps: list[Step] = []
         self._memo: dict[tuple[Operation, tuple[Input, ...], int], int] = {}
@@ -450,7 +452,7 @@ class Assembler:
 
     def _window(self, node: Window, born: int) -> Input:
         source = self.rows(node.child, born)
-        operation = window_changes(node, self.identity(node.child), born)
+        operation = window_changes(node, self._identities.of_window(node, self._uid), born)
         arranged = Input(self.add(operation.rows, (source,), born))
         self.keep(self.add(StoreKeyed(operation.rows.table), (arranged,), born))
         partition = operation.rows.columns[: operation.rows.table.distribution]

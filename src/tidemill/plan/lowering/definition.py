@@ -13,7 +13,7 @@ class ViewDefinition:
     """A view as the assembler needs it. ``born`` is the epoch sealed last when it was created.
 
     ``sizes`` are the bytes of the tables it reads, as they were then: None for what can be no small side, 0 for what
-    always can (:class:`SmallSides`).
+    always can (:class:`SmallSides`). ``names`` are those of its nodes (:mod:`tidemill.plan.algebra.identities`).
     """
 
     name: str
@@ -21,3 +21,4 @@ class ViewDefinition:
     root: Node
     born: int
     sizes: Mapping[str, int | None] = field(default_factory=dict)
+    names: tuple[str, ...] = ()

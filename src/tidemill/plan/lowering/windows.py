@@ -7,8 +7,8 @@ from dataclasses import replace
 import pyarrow as pa
 
 from tidemill.plan.algebra.aggregates import layout
-from tidemill.plan.algebra.codec import fingerprint
 from tidemill.plan.algebra.nodes import Aggregate, AggregateCall, Project, Window
+from tidemill.plan.algebra.window_names import partition_and_keys
 from tidemill.state.keys.keys import KeyColumn
 from tidemill.state.merge.merge import MergeOp
 from tidemill.task.accumulators import AggregateLayout
@@ -20,7 +20,7 @@ OF_TWO = frozenset({"min_by", "max_by", *COMOMENT_FUNCTIONS})
 """Aggregate functions of two columns: the second one is the last argument."""
 
 
-def window_changes(node: Window, child: str, born: int) -> WindowChanges:
+def window_changes(node: Window, names: tuple[str, str], born: int) -> WindowChanges:
     """The step that computes a node; the table of its rows is shared by all that order the same rows alike.
 
     Parameters
@@ -34,9 +34,7 @@ def window_changes(node: Window, child: str, born: int) -> WindowChanges:
         TM2102 for an aggregate of a type that is not supported.
     """
     fields = node.child.schema.fields
-    partition = tuple(dict.fromkeys(node.partition))
-    ordered = {k.column: k for k in reversed(node.order) if k.column not in partition}
-    keys = [ordered[c] for c in dict.fromkeys(k.column for k in node.order) if c in ordered]
+    partition, keys = partition_and_keys(node)
     head = (*partition, *(k.column for k in keys))
     columns = (*head, *(i for i in range(len(fields)) if i not in head))
     layouts = tuple(window_layout(node, call) if call.aggregates else None for call in node.calls)
@@ -45,9 +43,8 @@ def window_changes(node: Window, child: str, born: int) -> WindowChanges:
         *(KeyColumn(fields[k.column].type, k.descending, k.nulls_first) for k in keys),
         *(KeyColumn(fields[c].type) for c in columns[len(head) :]),
     )
-    name = fingerprint((child, list(partition), keys))
+    name, same = names
     table = StateTable(f"window:{name}:{born}", key, len(partition), (pa.int64(),), (MergeOp.SUM,))
-    same = fingerprint((child, list(partition), keys, list(node.calls), node.limit, node.limited))
     failing = replace(table, id=f"window_failing:{same}:{born}", key=table.key[: len(partition)])
     range_order = None
     if len(node.order) == 1:

@@ -15,6 +15,7 @@ from tidemill.plan.sql.statements import CreateTable
 from tidemill.runtime.catalog.failing_rows import FailingRows
 from tidemill.runtime.tables.table import ERRORS_SUFFIX, FILES_SUFFIX, STATUS_SUFFIX, Table, new_table, table_from_json
 from tidemill.schema import Schema
+from tidemill.task.program import ReadPlan
 from tidemill.zones import UTC, check_zone
 
 NEXT = " (replacement)"
@@ -28,6 +29,8 @@ class View:
     ``whole_since`` is the first epoch at which it stands for all rows admitted; None while it is being filled.
     ``refused`` says why the last attempt to replace it was given up. ``sizes`` are the bytes that the tables it reads
     had when it was created: they decide what is a small side of a join (``runtime/catalog/small_tables.py``).
+    ``node_names`` are names of the nodes of ``root``, which state tables are called by; ``read`` says how rows are read
+    from these. Both are found once, when the view is created (``runtime/catalog/view_plans.py``).
     """
 
     name: str
@@ -42,10 +45,12 @@ class View:
     refused: str | None = None
     sizes: Mapping[str, int | None] = field(default_factory=dict)
     failing: FailingRows = field(default_factory=FailingRows)
+    node_names: tuple[str, ...] = ()
+    read: ReadPlan | None = None
 
     def definition(self) -> ViewDefinition:
         """What the assembler needs."""
-        return ViewDefinition(self.name, self.uid, self.root, self.born, self.sizes)
+        return ViewDefinition(self.name, self.uid, self.root, self.born, self.sizes, self.node_names)
 
 
 @dataclass(frozen=True)
@@ -352,18 +357,23 @@ def _view_to_json(view: View) -> dict[str, Any]:
     names = ("name", "uid", "query", "born", "failure", "failed_at", "whole_since", "refused")
     plain = {n: getattr(view, n) for n in names}
     maps = {"properties": dict(view.properties), "sizes": dict(view.sizes), "failing": vars(view.failing)}
-    root = _ENCODED.get(view.root)
-    return {**plain, **maps, "root": _ENCODED.put(view.root, codec.encode(view.root)) if root is None else root}
+    encoded = _ENCODED.get(view.root)
+    if encoded is None or encoded[0] is not view.read:
+        plans = {"root": codec.encode(view.root), "read": codec.encode(view.read)}
+        encoded = _ENCODED.put(view.root, (view.read, plans))
+    return {**plain, **maps, **encoded[1], "node_names": list(view.node_names)}
 
 
-_ENCODED: NodeMemo[Any] = NodeMemo()
+_ENCODED: NodeMemo[tuple[ReadPlan | None, dict[str, Any]]] = NodeMemo()
 """Views as they are written into every checkpoint."""
 
 
 def _view_from_json(data: Mapping[str, Any]) -> View:
     failing = dict(data.get("failing", {}))
     failing["past"] = tuple((since, until, error) for since, until, error in failing.get("past", ()))
-    return View(**{**data, "root": codec.decode(data["root"]), "failing": FailingRows(**failing)})
+    plans = {n: codec.decode(data[n]) for n in ("root", "read")}
+    names = tuple(data["node_names"])
+    return View(**{**data, **plans, "node_names": names, "failing": FailingRows(**failing)})
 
 
 PROPERTIES: Mapping[str, tuple[str, ...]] = {"emptySum": ("null", "zero")}

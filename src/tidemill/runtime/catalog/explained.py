@@ -13,6 +13,7 @@ from tidemill.plan.lowering.definition import ViewDefinition
 from tidemill.runtime.catalog import small_tables
 from tidemill.runtime.catalog.catalog import Catalog, View
 from tidemill.runtime.catalog.declaration import Declaration
+from tidemill.runtime.catalog.view_plans import with_names
 from tidemill.sources.locations.allowed_paths import Within
 
 
@@ -30,7 +31,7 @@ def explain_query(
 def explained(catalog: Catalog, root: Node, born: int, size_of: Callable[[str], int | None]) -> str:
     """The plan of a query's algebra, were it created after an epoch; ``size_of`` as in :mod:`small_tables`."""
     catalog = replace(catalog, views={**catalog.views, QUERY: View(QUERY, QUERY, "", root, born)})
-    catalog = small_tables.with_sizes(catalog, born, size_of)
+    catalog = small_tables.with_sizes(with_names(catalog), born, size_of)
     return explained_beside(catalog, catalog.views[QUERY].definition())
 
 

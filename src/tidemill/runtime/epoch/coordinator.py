@@ -36,6 +36,7 @@ from tidemill.runtime.catalog.declaration import Declaration
 from tidemill.runtime.catalog.explained import explained, explained_beside
 from tidemill.runtime.catalog.filling import filling, without_history
 from tidemill.runtime.catalog.stored_tables import stored_tables
+from tidemill.runtime.catalog.view_plans import with_names, with_read_plans
 from tidemill.runtime.catalog.view_root import is_view, view_root
 from tidemill.runtime.durability.checkpoints import Checkpoints, Sealed
 from tidemill.runtime.durability.collector import InUse
@@ -99,8 +100,8 @@ class Coordinator:
         self.streams = Arrivals(root.objects)
         self._begin_from(root.recovered)
         self.streams.begin(self.catalog, self._intake)
-        self.published = self._newest()
         self._durable: tuple[Sealed, Snapshot] | None = None
+        self.published = self._newest()
 
     def _begin_from(self, found: Recovered) -> None:
         last = found.last
@@ -113,6 +114,7 @@ class Coordinator:
         self._current: EpochPrograms | None = None
         self._assemblers = Assemblers()
         self._stored = partial(stored_tables, assemblers=self._assemblers)
+        self.catalog = with_read_plans(self.catalog, self._assembler(self.catalog))  # of a root of an older format
         self._outgrown = small_tables.Outgrown(self.settings.broadcast_bytes)
         self._written: tuple[Catalog, dict[str, Any]] | None = None
         self._share = share_of_task(self.settings.memory_bytes, self.spark.sparkContext.defaultParallelism)
@@ -199,6 +201,7 @@ class Coordinator:
         before = self.catalog
         if catalog is before:
             return
+        catalog = with_names(catalog)
         old, new = ({t.uid: t for t in c.tables.values()} for c in (before, catalog))
         with self._all_or_nothing():
             if new.keys() - old.keys():
@@ -230,7 +233,9 @@ class Coordinator:
 
     def _begin(self, catalog: Catalog) -> None:
         """Take over a catalog with new views, or without some; nothing is changed when they cannot be maintained."""
-        self._assembler(catalog).program()  # raises for what cannot be maintained
+        assembler = self._assembler(catalog)
+        assembler.program()  # raises for what cannot be maintained
+        catalog = with_read_plans(catalog, assembler)
         uids = {v.uid for v in self.catalog.everything.values()}
         new = [v for v in catalog.everything.values() if v.uid not in uids]
         for view in new:
@@ -361,6 +366,8 @@ class Coordinator:
 
     def _publish(self) -> None:
         """Let readers see what is sealed now."""
+        if self._durable is not None and self._durable[0] is not self._checkpoints.durable:
+            self._durable = None  # it would keep files that nobody reads
         old = self.published
         same = old.version is self.version and old.catalog is self.catalog and old.store is self.store
         if not same or old.filling or self._fresh:
@@ -571,6 +578,7 @@ class Coordinator:
                 self._intake.finish_cleaning(self.durable_epoch if checkpoint else None)
             finally:
                 self._intake.close(self.durable_epoch)
+                self._publish()
                 self._checkpoints.close(collect=written)
                 self._taken.release()
 

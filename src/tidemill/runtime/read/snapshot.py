@@ -13,6 +13,7 @@ import pyarrow as pa
 from tidemill.errors import TidemillError
 from tidemill.plan.lowering.assemble import Assembler
 from tidemill.runtime.catalog.catalog import Catalog, View
+from tidemill.runtime.durability.migrations import migrated
 from tidemill.runtime.durability.sealed_tables import SealedTables
 from tidemill.runtime.files.file_progress import FileProgress
 from tidemill.runtime.read.file_status import FILES_SCHEMA, file_parts, unreadable
@@ -69,6 +70,7 @@ class Snapshot:
         manifest = ManifestLog(objects, create=False).latest()
         if manifest is None:
             raise no_root(objects)
+        manifest = migrated(manifest)
         store = RunStore(objects, default_buffer(objects))
         return replace(from_manifest(store, manifest.version, manifest.catalog), lease=lease)
 
@@ -85,6 +87,9 @@ class Snapshot:
                 raise self.catalog.only_read_through_views(name)
             raise self.catalog.unknown(name, "view")
         views = self.catalog.views if epoch is None else self.catalog.views_at(epoch)
+        view = views.get(name)
+        if view is not None and view.read is not None:
+            return view.read
         usual = views == self.catalog.views
         if usual and name in self.plans:
             return self.plans[name]

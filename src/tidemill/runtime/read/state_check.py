@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from tidemill.config import Settings
 from tidemill.errors import TidemillError
+from tidemill.runtime.durability.migrations import migrated
 from tidemill.runtime.read.state_report import durable, opened
 from tidemill.state.runs.sst import SST
 from tidemill.state.store import garbage
@@ -292,6 +293,7 @@ class _Found:
 def _take_over(log: ManifestLog) -> None:
     newest = log.latest()
     assert newest is not None
+    newest = migrated(newest)
     log.publish(newest.number + 1, newest.version, newest.catalog)
 
 

@@ -15,6 +15,7 @@ import pyarrow as pa
 from tidemill.errors import TidemillError, nearest
 from tidemill.runtime.catalog.catalog import Catalog
 from tidemill.runtime.catalog.stored_tables import stored_columns, stored_tables
+from tidemill.runtime.durability.migrations import migrated
 from tidemill.runtime.read.snapshot import from_manifest
 from tidemill.schema import WEIGHT
 from tidemill.state.keys.keys import Keys, decode
@@ -63,7 +64,7 @@ class StateReport:
         newest = log.latest()
         if newest is None:
             raise no_root(log.objects)
-        return StateReport(store, log, newest)
+        return StateReport(store, log, migrated(newest))
 
     def title(self) -> str:
         """One line about the root."""

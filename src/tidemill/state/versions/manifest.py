@@ -23,7 +23,9 @@ from tidemill.state.versions.lease import READERS
 from tidemill.state.versions.objects import Objects, UncertainError, advice
 from tidemill.state.versions.version import Version
 
-FORMAT_VERSION = 6
+FORMAT_VERSION = 7
+OLDEST_FORMAT = 6
+"""The oldest format that can be read: ``runtime/migrations.py`` has a function for each from this one on."""
 _PREFIX = "manifest/"
 _LOCK_SECONDS = 0.5
 KEEP = 16
@@ -37,13 +39,14 @@ _OURS = {"LOCK", READERS, "manifest", "sst", "buffer", "lost+found"}
 class Manifest:
     """What one manifest object says.
 
-    ``catalog`` is plain JSON: tables, views, positions; its meaning belongs to ``runtime/``.
+    ``catalog`` is plain JSON in version ``format``: tables, views, positions; its meaning belongs to ``runtime/``.
     """
 
     number: int
     writer: str
     version: Version
     catalog: dict[str, Any]
+    format: int = FORMAT_VERSION
 
 
 class ManifestLog:
@@ -154,14 +157,14 @@ class ManifestLog:
                 got=f"manifest format {data['format']}, this version reads up to {FORMAT_VERSION}",
                 hint="upgrade Tidemill; nothing was changed",
             )
-        if data["format"] < FORMAT_VERSION:
+        if data["format"] < OLDEST_FORMAT:
             raise TidemillError(
                 "TM1002",
                 "this root was written by another version of Tidemill",
-                got=f"manifest format {data['format']}, this version reads {FORMAT_VERSION}",
+                got=f"manifest format {data['format']}, this version reads {OLDEST_FORMAT} to {FORMAT_VERSION}",
                 hint="open it with the version that wrote it, or begin a new root; nothing was changed",
             )
-        return Manifest(number, data["writer"], Version.from_json(data["version"]), data["catalog"])
+        return Manifest(number, data["writer"], Version.from_json(data["version"]), data["catalog"], data["format"])
 
     def publish(self, number: int, version: Version, catalog: dict[str, Any]) -> Manifest:
         """Write manifest ``number``, which no other writer must have done; a later one if an attempt at it that was

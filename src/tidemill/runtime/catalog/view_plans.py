@@ -1,0 +1,42 @@
+"""What is decided once for a view, when it is created, and kept with it: names of its nodes, and how it is read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from tidemill.plan.algebra.identities import Identities
+from tidemill.plan.lowering.assemble import Assembler
+from tidemill.runtime.catalog.catalog import Catalog, View
+
+
+def with_names(catalog: Catalog) -> Catalog:
+    """The catalog with names for the nodes of views that have none; the catalog itself when all have.
+
+    Equal work on the same relations has the name that a view has for it already, so that both use the same state.
+    Otherwise a name is the number of the view, which no other view ever has, and that of the node within it.
+    """
+    if all(view.node_names for view in catalog.everything.values()):
+        return catalog
+    uids = {name: uid for uid, name in catalog.names().items()} | {v.name: v.uid for v in catalog.pending.values()}
+    identities, known = Identities(), dict[str, str]()
+    found: dict[str, View] = {}
+    for view in sorted(catalog.everything.values(), key=lambda v: not v.node_names):
+        prints = identities.fingerprints(view.root, uids.__getitem__)
+        number = view.uid.rpartition("#")[2]
+        names = view.node_names or (f"{number}.{position}" for position in range(len(prints)))
+        for fingerprint, name in zip(prints, names, strict=True):
+            known.setdefault(fingerprint, name)
+        found[view.name] = view if view.node_names else replace(view, node_names=tuple(known[p] for p in prints))
+    return _with_views(catalog, found)
+
+
+def with_read_plans(catalog: Catalog, assembler: Assembler) -> Catalog:
+    """The catalog with a read plan for each view that is maintained and has none; the catalog itself when all have."""
+    planned = {v.name: replace(v, read=assembler.read_plan(v.name)) for v in catalog.active_views() if v.read is None}
+    return _with_views(catalog, planned) if planned else catalog
+
+
+def _with_views(catalog: Catalog, changed: Mapping[str, View]) -> Catalog:
+    views = {n: changed.get(v.name, v) for n, v in catalog.views.items()}
+    return replace(catalog, views=views, pending={n: changed.get(v.name, v) for n, v in catalog.pending.items()})
