@@ -99,8 +99,8 @@ class Coordinator:
         self.streams = Arrivals(root.objects)
         self._begin_from(root.recovered)
         self.streams.begin(self.catalog, self._intake)
-        self.published = self._newest()
         self._durable: tuple[Sealed, Snapshot] | None = None
+        self.published = self._newest()
 
     def _begin_from(self, found: Recovered) -> None:
         last = found.last
@@ -361,6 +361,8 @@ class Coordinator:
 
     def _publish(self) -> None:
         """Let readers see what is sealed now."""
+        if self._durable is not None and self._durable[0] is not self._checkpoints.durable:
+            self._durable = None  # it would keep files that nobody reads
         old = self.published
         same = old.version is self.version and old.catalog is self.catalog and old.store is self.store
         if not same or old.filling or self._fresh:
@@ -571,6 +573,7 @@ class Coordinator:
                 self._intake.finish_cleaning(self.durable_epoch if checkpoint else None)
             finally:
                 self._intake.close(self.durable_epoch)
+                self._publish()
                 self._checkpoints.close(collect=written)
                 self._taken.release()
 
