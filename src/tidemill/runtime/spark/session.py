@@ -184,7 +184,7 @@ def needing_java(spark: SparkSession, where: str) -> Iterator[None]:
     """Whatever fails meanwhile because Java has ended is TM6003."""
     try:
         yield
-    except (Py4JError, PySparkException, OSError):
+    except (Py4JError, PySparkException, OSError, UnboundLocalError):  # the last where Java refuses PySpark a socket
         if java_has_ended(spark.sparkContext):
             raise java_ended(where) from None
         raise
