@@ -14,9 +14,8 @@ from pyspark.sql import SparkSession
 
 from tidemill.config import Settings
 from tidemill.mill import Mill
-from tidemill.plan.algebra import codec, identities
+from tidemill.plan.algebra import codec, identities, window_names
 from tidemill.plan.algebra.nodes import Filter, Node
-from tidemill.plan.lowering import windows
 from tidemill.plan.rules import rewrite
 from tidemill.runtime.epoch import coordinator
 from tidemill.runtime.read import snapshot
@@ -87,7 +86,7 @@ def test_a_golden_root_is_read_and_carried_on_by_another_planner(
     assert newest is not None and newest.format == FORMAT_VERSION
 
     monkeypatch.setattr(identities, "fingerprint", another_fingerprint)
-    monkeypatch.setattr(windows, "fingerprint", another_fingerprint)
+    monkeypatch.setattr(window_names, "fingerprint", another_fingerprint)
     monkeypatch.setattr(coordinator, "rewrite", another_rewrite)
     with Mill(root, spark=spark, settings=SETTINGS) as mill:
         assert list(mill.drain()) == []
