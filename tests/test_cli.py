@@ -470,7 +470,7 @@ def test_wrong_files_stop_the_run_and_leave_the_last_epoch(
 
 def test_bad_size(command: Callable[..., Finished], script: Path, tmp_path: Path) -> None:
     done = command("run", str(script), "--root", str(tmp_path / "r"), "--once", "--epoch-bytes", "lots")
-    assert (done.code, done.err.splitlines()[0]) == (1, "TM4003: bad value for option --epoch-bytes")
+    assert (done.code, done.err.splitlines()[0]) == (1, "TM4003: bad value of option --epoch-bytes")
 
 
 @pytest.mark.parametrize(

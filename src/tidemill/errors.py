@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from functools import cache
 from typing import Any
 
-SECRET_OPTIONS = {"awsaccesskey", "awssecretkey", "awssessiontoken"}
+SECRET_OPTIONS: set[str] = set()
 """Options, in lower case, whose values are neither shown nor written anywhere; see :func:`keep_secret`."""
 
 

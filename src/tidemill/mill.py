@@ -50,7 +50,7 @@ from tidemill.runtime.read.view_frame import query_views, view_frame
 from tidemill.runtime.root import Root
 from tidemill.runtime.spark.session import create_session, java_ended, java_has_ended, needing_java, stop_session
 from tidemill.runtime.tables.ingest_tables import not_ingested
-from tidemill.runtime.tables.table import changeable
+from tidemill.runtime.tables.table_options import alterable
 
 _COUNTED_HERE = 100_000
 _CHANGES = (CreateTable, AlterTable, CreateView, Drop)
@@ -263,7 +263,7 @@ class Mill:
                 return False
             given = {k.lower(): v for k, v in statement.options.items()}
             changed = {
-                k: given.get(k) for k in changeable({**given, **table.options}) if given.get(k) != table.options.get(k)
+                k: given.get(k) for k in alterable({**given, **table.options}) if given.get(k) != table.options.get(k)
             }
             if changed:
                 self._within.check(table.name, {k: v for k, v in changed.items() if v is not None})

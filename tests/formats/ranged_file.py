@@ -13,7 +13,7 @@ from csv_reading import Table, as_table
 from tidemill.errors import FormatError
 from tidemill.formats.base import RowReader, Rows
 from tidemill.formats.reading.feeding import FileBytes, feed, file_bytes, open_split
-from tidemill.formats.rows.malformed import parse_mode
+from tidemill.formats.rows.malformed import MODE
 
 
 class RangedFile:
@@ -83,7 +83,7 @@ class Split:
         self.reader = open_split(
             reader, self.file, start=bounds[0], end=bounds[1], size=size, in_quotes=in_quotes, part=False
         )
-        self._mode = parse_mode(options)
+        self._mode = MODE.of(options)
 
     def rows(self) -> Iterator[Rows]:
         try:

@@ -10,7 +10,7 @@ from csv_reading import columns, read
 
 from tidemill.errors import TidemillError
 from tidemill.formats.csv.format import CsvFormat
-from tidemill.formats.csv.options import OPTION_NAMES
+from tidemill.formats.csv.options import CSV_OPTIONS
 from tidemill.schema import TIMESTAMP, Field, Schema
 
 PAIR = columns(a=pa.int32(), b=pa.string())
@@ -243,5 +243,5 @@ def test_types_that_csv_cannot_hold(type_):
 
 
 def test_option_names_are_lower_case():
-    assert all(name == name.lower() for name in OPTION_NAMES)
+    assert all(name == name.lower() for name in CSV_OPTIONS.keys)
     assert {"header", "sep", "mode", "linesep", "nullvalue"} <= CsvFormat().option_names

@@ -16,7 +16,7 @@ from json_reading import read
 from tidemill.errors import TidemillError
 from tidemill.formats.base import WholeByBeginning, WholeFiles
 from tidemill.formats.json.format import JsonFormat
-from tidemill.formats.json.options import OPTION_NAMES
+from tidemill.formats.json.options import JSON_OPTIONS
 from tidemill.schema import TIMESTAMP, TIMESTAMP_NTZ, Field, Schema
 
 A = columns(a=pa.int64())
@@ -326,7 +326,7 @@ def test_refused_values_of_options(name, value):
 def test_options_that_say_what_is_done_anyway():
     options = {"allowComments": "false", "allowNonNumericNumbers": "TRUE", "encoding": "UTF-8", "lineSep": "\\n"}
     assert read(b'{"a":1}', A, options).rows == ((1,),)
-    assert {name.lower() for name in options} <= OPTION_NAMES
+    assert {name.lower() for name in options} <= JSON_OPTIONS.keys
 
 
 @pytest.mark.parametrize(

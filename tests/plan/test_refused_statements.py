@@ -57,6 +57,11 @@ REFUSED = {
     ),
     "limit": (VIEW + "SELECT k FROM t LIMIT 3", "TM2105", "LIMIT 3"),
     "offset": (VIEW + "SELECT k FROM t OFFSET 3", "TM2105", "OFFSET 3"),
+    "a type that Spark's analyser forgets": (
+        VIEW + "SELECT nanvl(cast(k AS FLOAT), 0D) AS o FROM t QUALIFY dense_rank() OVER (ORDER BY k) <= 1",
+        "TM2103",
+        "o of type double, read as float",
+    ),
     "map of several rows": (VIEW + "SELECT k, (SELECT map(1, s) FROM t) AS m FROM u", "TM2103", "several rows"),
     "map of several rows for a row": (
         VIEW + "SELECT k, (SELECT map(1, t.s) FROM t WHERE t.k = u.k) AS m FROM u",

@@ -8,7 +8,7 @@ from typing import Literal
 
 import pytest
 
-from tidemill.sources.sockets.framing import Framing, parse_seconds
+from tidemill.sources.sockets.framing import Framing
 from tidemill.sources.sockets.length_cut import cut_lengths, cut_lengths_plainly
 
 
@@ -94,11 +94,3 @@ def test_a_long_line_that_never_ends_keeps_nothing() -> None:
         assert framer.feed(b"x" * 100) == b""
     assert (framer.too_long, framer.open_bytes, framer.is_open) == (1, 0, True)
     assert framer.feed(b"x\nnext\n") == b"next\n"
-
-
-@pytest.mark.parametrize(
-    ("text", "seconds"),
-    [("30s", 30.0), ("500 ms", 0.5), ("2 minutes", 120.0), ("1.5 s", 1.5), ("1h", 3600.0), ("5", None), ("x s", None)],
-)
-def test_times(text: str, seconds: float | None) -> None:
-    assert parse_seconds(text) == seconds

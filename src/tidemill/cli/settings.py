@@ -10,7 +10,7 @@ from typing import get_type_hints
 
 from tidemill.config import Settings
 from tidemill.errors import TidemillError
-from tidemill.formats.options import parse_size
+from tidemill.options.kinds import parse_size
 
 _TYPES = get_type_hints(Settings)
 _SPARK = "spark_conf"

@@ -8,13 +8,30 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from tidemill.connectors.registry import GENERATOR_SCHEME
-from tidemill.errors import TidemillError
+from tidemill.options.kinds import number
+from tidemill.options.option import Kind, Option, bad_option
 
 DEFAULT_RATE = Fraction(10_000)
 
 _MICROSECONDS = 10**6
 MOST_ROWS = 10**15
 _SEQUENCE_BOUND = re.compile(r"fields\.(.+)\.end")
+
+
+def _rate(text: str) -> Fraction:
+    if not re.fullmatch(r"\d{1,10}(\.\d{1,9})?", text.strip()) or Fraction(text) == 0:
+        raise ValueError
+    return Fraction(text)
+
+
+ROWS_PER_SECOND = Option(
+    "rowsPerSecond",
+    Kind("a positive number, such as 1000 or 0.5", _rate),
+    None,
+    "how many rows come, from the creation of the table on",
+    shown="all at once where they have an end, else 10000",
+)
+NUMBER_OF_ROWS = Option("numberOfRows", number(1, MOST_ROWS), None, "how many rows there will ever be", shown="no end")
 
 
 @dataclass(frozen=True)
@@ -49,37 +66,24 @@ def parse_pace(options: Mapping[str, str]) -> Pace:
     TidemillError
         TM4003 for a bad value.
     """
-    rows = [_count("numberOfRows", options["numberofrows"])] if "numberofrows" in options else []
+    total = NUMBER_OF_ROWS.of(options)
+    rows = [] if total is None else [total]
     for name, text in options.items():
         if match := _SEQUENCE_BOUND.fullmatch(name):
             first = _whole(f"fields.{match[1]}.start", options.get(f"fields.{match[1]}.start", "0"))
             last = _whole(name, text)
             if last < first:
-                raise _bad(name, text, f"not less than the start, {first}")
+                raise bad_option(name, text, f"not less than the start, {first}")
             rows.append(last - first + 1)
     bound = min(rows, default=None)
-    if "rowspersecond" not in options:
-        return Pace(DEFAULT_RATE if bound is None else None, bound)
-    text = options["rowspersecond"].strip()
-    if not re.fullmatch(r"\d{1,10}(\.\d{1,9})?", text) or Fraction(text) == 0:
-        raise _bad("rowsPerSecond", text, "a positive number, such as 1000 or 0.5")
-    return Pace(Fraction(text), bound)
-
-
-def _count(name: str, text: str) -> int:
-    if not (text.isascii() and text.isdigit() and 0 < int(text) <= MOST_ROWS):
-        raise _bad(name, text, f"a number from 1 to {MOST_ROWS}")
-    return int(text)
+    rate = ROWS_PER_SECOND.of(options)
+    return Pace(DEFAULT_RATE if rate is None and bound is None else rate, bound)
 
 
 def _whole(name: str, text: str) -> int:
     if not re.fullmatch(r"[+-]?\d{1,18}", text.strip()):
-        raise _bad(name, text, "a whole number")
+        raise bad_option(name, text, "a whole number")
     return int(text)
-
-
-def _bad(name: str, value: str, hint: str) -> TidemillError:
-    return TidemillError("TM4003", f"bad value of option {name}", got=repr(value), hint=hint)
 
 
 @dataclass(frozen=True)

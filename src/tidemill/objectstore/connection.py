@@ -12,21 +12,59 @@ from urllib.parse import urlparse
 import obstore.store
 
 from tidemill.errors import SECRET_OPTIONS, TidemillError
+from tidemill.options.kinds import FLAG, TEXT, number
+from tidemill.options.option import Kind, Option, OptionGroup, bad_option, spelt
 
 SCHEMES = ("s3", "s3a", "gs", "az", "abfs", "abfss")
 S3_SCHEMES = ("s3", "s3a")
 
-SPELT_CONNECTION = (
-    "awsAccessKey", "awsSecretKey", "awsSessionToken", "anonymous", "region", "endpoint", "allowHttp",
-    "requestTimeout", "maxRetries",
-)  # fmt: skip
-CONNECTION_OPTIONS = frozenset(name.lower() for name in SPELT_CONNECTION)
-"""Options of tables whose files are objects, in lower case."""
 
-_OF_S3 = ("awsaccesskey", "awssecretkey", "awssessiontoken", "anonymous", "region", "endpoint", "allowhttp")
+def _endpoint(text: str) -> str:
+    url = urlparse(text)
+    if url.scheme not in ("http", "https") or not url.hostname or url.username or url.query:
+        raise ValueError
+    return text
+
+
+def _seconds(text: str) -> float:
+    seconds = float(text)
+    if not 0 < seconds <= 86400:
+        raise ValueError("a positive number of seconds, at most 86400")
+    return seconds
+
+
+ACCESS_KEY = Option("awsAccessKey", TEXT, None, "access key of S3", "from the environment", alterable=True, secret=True)
+SECRET_KEY = Option("awsSecretKey", TEXT, None, "secret key of S3", "from the environment", alterable=True, secret=True)
+SESSION_TOKEN = Option(
+    "awsSessionToken", TEXT, None, "session token of S3", "from the environment", alterable=True, secret=True
+)
+ANONYMOUS = Option("anonymous", FLAG, False, "requests are not signed", alterable=True)
+REGION = Option("region", TEXT, None, "region of S3", "from the environment", alterable=True)
+ENDPOINT = Option(
+    "endpoint",
+    Kind("a URL such as https://host:port", _endpoint),
+    None,
+    "endpoint of a server that has S3's API",
+    "from the environment",
+    alterable=True,
+)
+ALLOW_HTTP = Option(
+    "allowHttp", FLAG, None, "whether the endpoint may be one without encryption", "`AWS_ALLOW_HTTP`", alterable=True
+)
+TIMEOUT = Option(
+    "requestTimeout", Kind("a positive number of seconds", _seconds), 30.0, "seconds for a request", alterable=True
+)
+RETRIES = Option("maxRetries", number(0, 100), 10, "how many times a request is repeated", alterable=True)
+
+CONNECTION_OPTIONS = OptionGroup(
+    "Object stores",
+    "Tables over objects of S3; of other stores only `requestTimeout` and `maxRetries`.",
+    (ACCESS_KEY, SECRET_KEY, SESSION_TOKEN, ANONYMOUS, REGION, ENDPOINT, ALLOW_HTTP, TIMEOUT, RETRIES),
+)
+
+_OF_S3 = CONNECTION_OPTIONS.keys - {TIMEOUT.key, RETRIES.key}
 _ENVIRONMENT = ("AWS_", "AZURE_", "GOOGLE_")
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 15.0
-_TIMEOUT, _RETRIES, _MOST_RETRIES = 30.0, 10, 100
 
 
 def is_object_url(path: str) -> bool:
@@ -73,12 +111,12 @@ class Connection:
     @property
     def retries(self) -> int:
         """How many times a request is repeated."""
-        return int(dict(self.given).get("maxretries", _RETRIES))
+        return RETRIES.of(dict(self.given))
 
     @property
     def timeout(self) -> float:
         """Seconds that a request may take."""
-        return float(dict(self.given).get("requesttimeout", _TIMEOUT))
+        return TIMEOUT.of(dict(self.given))
 
     def pause(self, attempt: int) -> float:
         """Seconds to wait after an attempt, counted from 0."""
@@ -104,16 +142,16 @@ class Connection:
         client: dict[str, Any] = {"timeout": timedelta(seconds=self.timeout)}
         if url.partition("://")[0] in S3_SCHEMES:
             names = {
-                "awsaccesskey": "access_key_id",
-                "awssecretkey": "secret_access_key",
-                "awssessiontoken": "session_token",
-                "region": "region",
-                "endpoint": "endpoint",
+                ACCESS_KEY.key: "access_key_id",
+                SECRET_KEY.key: "secret_access_key",
+                SESSION_TOKEN.key: "session_token",
+                REGION.key: "region",
+                ENDPOINT.key: "endpoint",
             }
             config = {names[name]: value for name, value in self.given if name in names}
-            if options.get("anonymous", "").lower() == "true":
+            if ANONYMOUS.of(options):
                 config["skip_signature"] = True
-            check_encrypted(options.get("endpoint") or configured_endpoint(), self)
+            check_encrypted(ENDPOINT.of(options) or configured_endpoint(), self)
             client["allow_http"] = self.allows_http
         retry = {
             "max_retries": self.retries,
@@ -128,7 +166,8 @@ class Connection:
     @property
     def allows_http(self) -> bool:
         """Whether an endpoint may be one without encryption."""
-        return dict(self.given).get("allowhttp", os.environ.get("AWS_ALLOW_HTTP", "false")).lower() == "true"
+        allowed = ALLOW_HTTP.of(dict(self.given))
+        return os.environ.get("AWS_ALLOW_HTTP", "").lower() == "true" if allowed is None else allowed
 
 
 _stores: dict[tuple[str, Connection, tuple[tuple[str, str], ...]], Any] = {}
@@ -159,39 +198,17 @@ def parse_connection(options: Mapping[str, str], path: str) -> Connection:
     TidemillError
         TM4003 for a bad value, and for an option that is not about this path.
     """
-    given = {name: options[name] for name in sorted(CONNECTION_OPTIONS & options.keys())}
+    given = {name: options[name] for name in sorted(CONNECTION_OPTIONS.keys & options.keys())}
     scheme = path.partition("://")[0].lower() if is_object_url(path) else ""
     for name in given:
         if not scheme:
-            raise _bad(name, given[name], "leave it out: the files of this path are local")
+            raise bad_option(spelt(name), given[name], "leave it out: the files of this path are local")
         if scheme not in S3_SCHEMES and name in _OF_S3:
-            raise _bad(name, given[name], f"it is about s3://; for {scheme}:// credentials are in the environment")
-    for name in ("anonymous", "allowhttp"):
-        if given.get(name, "true").lower() not in ("true", "false"):
-            raise _bad(name, given[name], "true or false")
-    if ("awsaccesskey" in given) != ("awssecretkey" in given):
-        name = "awsaccesskey" if "awsaccesskey" in given else "awssecretkey"
-        raise _bad(name, given[name], "awsAccessKey and awsSecretKey, both or neither")
-    if "endpoint" in given:
-        url = urlparse(given["endpoint"])
-        if url.scheme not in ("http", "https") or not url.hostname or url.username or url.query:
-            raise _bad("endpoint", f"{url.scheme}://{url.hostname or ''}", "a URL such as https://host:port")
-    if "requesttimeout" in given and not _is_seconds(given["requesttimeout"]):
-        raise _bad("requesttimeout", given["requesttimeout"], "a positive number of seconds")
-    retries = given.get("maxretries", "0")
-    if not (retries.isascii() and retries.isdigit() and int(retries) <= _MOST_RETRIES):
-        raise _bad("maxretries", retries, f"a number from 0 to {_MOST_RETRIES}")
+            hint = f"it is about s3://; for {scheme}:// credentials are in the environment"
+            raise bad_option(spelt(name), given[name], hint)
+    if (ACCESS_KEY.key in given) != (SECRET_KEY.key in given):
+        alone = ACCESS_KEY if ACCESS_KEY.key in given else SECRET_KEY
+        raise alone.bad("", "awsAccessKey and awsSecretKey, both or neither")
+    for option in CONNECTION_OPTIONS.options:
+        option.of(given)
     return Connection(tuple(given.items()))
-
-
-def _is_seconds(text: str) -> bool:
-    try:
-        return 0 < float(text) <= 86400
-    except ValueError:
-        return False
-
-
-def _bad(name: str, value: str, hint: str) -> TidemillError:
-    spelt = next(s for s in SPELT_CONNECTION if s.lower() == name)
-    got = "***" if name in SECRET_OPTIONS else repr(value)
-    return TidemillError("TM4003", f"bad value of option {spelt}", got=got, hint=hint)

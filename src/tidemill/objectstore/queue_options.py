@@ -8,12 +8,26 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from urllib.parse import urlparse
 
-from tidemill.errors import TidemillError
-from tidemill.objectstore.connection import S3_SCHEMES, Connection, check_encrypted, parse_connection
+from tidemill.objectstore.connection import REGION, S3_SCHEMES, Connection, check_encrypted, parse_connection
+from tidemill.options.kinds import FLAG, INTERVAL, TEXT
+from tidemill.options.option import Option, OptionGroup, bad_option
 
-SPELT_NOTIFICATIONS = ("useNotifications", "queueUrl", "queueEndpoint", "backfillInterval")
-NOTIFICATION_OPTIONS = frozenset(name.lower() for name in SPELT_NOTIFICATIONS)
-"""Options of tables that learn of their files from a queue, in lower case."""
+USE_NOTIFICATIONS = Option("useNotifications", FLAG, False, "new objects are told of by a queue of SQS", alterable=True)
+QUEUE_URL = Option("queueUrl", TEXT, None, "the queue, as SQS calls it", alterable=True)
+QUEUE_ENDPOINT = Option("queueEndpoint", TEXT, "", "where requests to the queue go", "its host", alterable=True)
+BACKFILL_INTERVAL = Option(
+    "backfillInterval",
+    INTERVAL,
+    86_400_000_000,
+    "how often all names are listed beside the queue",
+    shown="1 day",
+    alterable=True,
+)
+NOTIFICATION_OPTIONS = OptionGroup(
+    "Notifications of new objects",
+    "Tables over objects of S3.",
+    (USE_NOTIFICATIONS, QUEUE_URL, QUEUE_ENDPOINT, BACKFILL_INTERVAL),
+)
 
 _REGION_OF_HOST = re.compile(r"(?:^|\.)sqs\.([a-z]{2}(?:-[a-z]+)+-\d+)\.")
 
@@ -51,7 +65,7 @@ class Queue:
             named = _REGION_OF_HOST.search(urlparse(url).hostname or "")
             if named:
                 return named[1]
-        given = dict(self.connection.given).get("region")
+        given = dict(self.connection.given).get(REGION.key)
         return given or os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION") or "us-east-1"
 
 
@@ -64,26 +78,23 @@ def parse_queue(options: Mapping[str, str], pattern: str) -> Queue | None:
         TM4003 for a bad value, for options that are of no use alone, and for files that are not in S3; TM5034 for an
         endpoint without encryption that no option allows; others as :func:`parse_connection`.
     """
-    used = options.get("usenotifications", "false").lower()
-    if used not in ("true", "false"):
-        raise _bad("useNotifications", options["usenotifications"], "true or false")
-    if used == "false":
-        for name in SPELT_NOTIFICATIONS[1:]:
-            if name.lower() in options:
-                raise _bad(name, _shown(options[name.lower()]), "it needs useNotifications 'true'")
+    if not USE_NOTIFICATIONS.of(options):
+        for name in NOTIFICATION_OPTIONS.given(options.keys() - {USE_NOTIFICATIONS.key}):
+            raise bad_option(name, _shown(options[name.lower()]), "it needs useNotifications 'true'")
         return None
     if pattern.partition("://")[0].lower() not in S3_SCHEMES:
-        raise _bad("useNotifications", used, "leave it out: it is for files in S3, whose events go to a queue of SQS")
-    if "queueurl" not in options:
-        raise _bad("useNotifications", used, "it needs queueUrl, of a queue that the bucket sends its events to")
-    url = urlparse(options["queueurl"])
-    if not _is_plain(options["queueurl"]) or len(url.path.strip("/").split("/")) < 2:
+        raise USE_NOTIFICATIONS.bad("true", "leave it out: it is for files in S3, whose events go to a queue of SQS")
+    text = QUEUE_URL.of(options)
+    if text is None:
+        raise USE_NOTIFICATIONS.bad("true", "it needs queueUrl, of a queue that the bucket sends its events to")
+    url = urlparse(text)
+    if not _is_plain(text) or len(url.path.strip("/").split("/")) < 2:
         hint = "a URL such as https://sqs.eu-central-1.amazonaws.com/123456789012/name"
-        raise _bad("queueUrl", _shown(options["queueurl"]), hint)
-    endpoint = options.get("queueendpoint", "")
+        raise QUEUE_URL.bad(_shown(text), hint)
+    endpoint = QUEUE_ENDPOINT.of(options)
     if endpoint and not _is_plain(endpoint):
-        raise _bad("queueEndpoint", _shown(endpoint), "a URL such as https://host:port")
-    queue = Queue(options["queueurl"], endpoint.rstrip("/"), parse_connection(options, pattern))
+        raise QUEUE_ENDPOINT.bad(_shown(endpoint), "a URL such as https://host:port")
+    queue = Queue(text, endpoint.rstrip("/"), parse_connection(options, pattern))
     check_encrypted(queue.origin, queue.connection)
     return queue
 
@@ -101,7 +112,3 @@ def _is_plain(text: str) -> bool:
 def _shown(text: str) -> str:
     """As much of a URL as can hold no secret."""
     return re.sub(r"//[^/]*@", "//", text.partition("?")[0])
-
-
-def _bad(name: str, value: str, hint: str) -> TidemillError:
-    return TidemillError("TM4003", f"bad value of option {name}", got=repr(value), hint=hint)

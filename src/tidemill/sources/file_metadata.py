@@ -11,12 +11,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from tidemill.errors import TidemillError
+from tidemill.options.tables import ALLOW_APPENDS, METADATA_COLUMN
 from tidemill.schema import TIMESTAMP, Field, Schema
 from tidemill.sources.split import Split
-
-METADATA_OPTION = "metadatacolumn"
-"""The option ``metadataColumn`` in lower case."""
 
 _NAMES = (pa.field("file_path", pa.string()), pa.field("file_name", pa.string()))
 _VERSION = (pa.field("file_size", pa.int64()), pa.field("file_modification_time", TIMESTAMP))
@@ -33,7 +30,7 @@ _NEVER_PLAIN = frozenset({"Zs", "Zl", "Zp", "Cc"})
 
 def metadata_name(options: Mapping[str, str]) -> str | None:
     """The column that a table's options ask for, if any; names of options in lower case."""
-    return options.get(METADATA_OPTION)
+    return METADATA_COLUMN.of(options)
 
 
 def metadata_type(format_: str, grows: bool = False) -> pa.StructType:
@@ -65,13 +62,8 @@ def with_metadata(columns: Schema, format_: str, options: Mapping[str, str]) -> 
     if name is None:
         return columns
     if not name or name.lower() in (n.lower() for n in columns.names):
-        raise TidemillError(
-            "TM4003",
-            "bad value of option metadataColumn",
-            got=repr(name),
-            hint="a name that no other column has, such as _metadata",
-        )
-    grows = options.get("allowappends", "").lower() == "true"
+        raise METADATA_COLUMN.bad(name, "a name that no other column has, such as _metadata")
+    grows = ALLOW_APPENDS.of(options)
     return Schema((*columns, Field(name, metadata_type(format_, grows), nullable=False)))
 
 

@@ -7,15 +7,46 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from tidemill.connectors.connector import GROWING
-from tidemill.errors import TidemillError
+from tidemill.options.kinds import FLAG
+from tidemill.options.option import Kind, Option, OptionGroup
 from tidemill.sources.globs import Glob, parse_glob
 
-FILTER_OPTIONS = frozenset(
-    {"pathglobfilter", "recursivefilelookup", "modifiedafter", "modifiedbefore", "failonmissing"}
-)
-"""Options of any table that reads files, in lower case."""
-
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def _name_glob(text: str) -> Glob:
+    if "/" in text:
+        raise ValueError
+    return parse_glob(text)
+
+
+def _time(text: str) -> int:
+    time = datetime.fromisoformat(text.strip())
+    time = time.replace(tzinfo=UTC) if time.tzinfo is None else time
+    return (time - _EPOCH) // timedelta(microseconds=1)
+
+
+def _instant(text: str) -> int:
+    try:
+        return _time(text)
+    except ValueError:
+        raise ValueError from None
+
+
+_TIME = Kind("a time such as 2026-11-21T12:00:00, in UTC unless it says otherwise", _instant)
+
+NAME_GLOB = Option(
+    "pathGlobFilter", Kind("a glob of names, without directories", _name_glob), None, "only files with such names"
+)
+RECURSIVE = Option("recursiveFileLookup", FLAG, False, "files of directories at any depth")
+MODIFIED_AFTER = Option("modifiedAfter", _TIME, None, "only files that were modified later")
+MODIFIED_BEFORE = Option("modifiedBefore", _TIME, None, "only files that were modified earlier")
+FAIL_ON_MISSING = Option("failOnMissing", FLAG, False, "a glob in a directory that does not exist is an error")
+FILTER_OPTIONS = OptionGroup(
+    "Which files are read",
+    "Tables over files of any kind.",
+    (NAME_GLOB, RECURSIVE, MODIFIED_AFTER, MODIFIED_BEFORE, FAIL_ON_MISSING),
+)
 
 
 @dataclass(frozen=True)
@@ -67,37 +98,10 @@ def parse_filters(options: Mapping[str, str]) -> Filters:
     TidemillError
         TM4003 for a bad value, TM5035 for a glob that is not understood.
     """
-    name = options.get("pathglobfilter")
-    if name is not None and "/" in name:
-        raise bad_filter("pathGlobFilter", name, "a glob of names, without directories")
     return Filters(
-        None if name is None else parse_glob(name),
-        _flag(options, "recursiveFileLookup"),
-        _time(options, "modifiedAfter"),
-        _time(options, "modifiedBefore"),
-        _flag(options, "failOnMissing"),
+        NAME_GLOB.of(options),
+        RECURSIVE.of(options),
+        MODIFIED_AFTER.of(options),
+        MODIFIED_BEFORE.of(options),
+        FAIL_ON_MISSING.of(options),
     )
-
-
-def _flag(options: Mapping[str, str], name: str) -> bool:
-    text = options.get(name.lower(), "false")
-    if text.lower() not in ("true", "false"):
-        raise bad_filter(name, text, "true or false")
-    return text.lower() == "true"
-
-
-def _time(options: Mapping[str, str], name: str) -> int | None:
-    text = options.get(name.lower())
-    if text is None:
-        return None
-    try:
-        time = datetime.fromisoformat(text.strip())
-    except ValueError:
-        raise bad_filter(name, text, "a time such as 2026-11-21T12:00:00, in UTC unless it says otherwise") from None
-    time = time.replace(tzinfo=UTC) if time.tzinfo is None else time
-    return (time - _EPOCH) // timedelta(microseconds=1)
-
-
-def bad_filter(name: str, value: str, hint: str) -> TidemillError:
-    """TM4003 for one of these options."""
-    return TidemillError("TM4003", f"bad value of option {name}", got=repr(value), hint=hint)

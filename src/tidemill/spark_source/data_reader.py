@@ -8,7 +8,6 @@ again in those that were guessed wrong.
 from __future__ import annotations
 
 import copy
-import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -36,51 +35,36 @@ from tidemill.formats.base import (
     has_lines,
 )
 from tidemill.formats.inference.options import INFERENCE_OPTIONS
-from tidemill.formats.options import bad_option, parse_size
 from tidemill.formats.reading.codecs import parse_codec_options
 from tidemill.formats.reading.feeding import FileBytes, feed, file_bytes, open_split
 from tidemill.formats.reading.read_modes import check_read_mode, parse_read_mode
 from tidemill.formats.registry import lookup
-from tidemill.formats.rescue.options import rescue_column, rescuing
-from tidemill.formats.rows.malformed import Mode, parse_mode
+from tidemill.formats.rescue.options import RESCUED_DATA_COLUMN, rescue_column, rescuing
+from tidemill.formats.rows.malformed import MODE, Mode
 from tidemill.formats.text.delimiter_split import DelimiterSplitReader
 from tidemill.formats.text.delimiters import Delimiters
 from tidemill.formats.text.line_ends import Bytes, LineRules
 from tidemill.formats.text.line_numbers import LineNumbers
 from tidemill.formats.text.line_split import NOTHING, LineSplitReader
+from tidemill.options.tables import METADATA_COLUMN
 from tidemill.schema import Field, Schema, type_from_spark, type_to_ddl
 from tidemill.sources.file_info import FileInfo
 from tidemill.sources.file_metadata import (
-    METADATA_OPTION,
     FileMetadata,
     metadata_name,
     metadata_type,
     without_metadata,
 )
-from tidemill.sources.filters import FILTER_OPTIONS
 from tidemill.sources.locations.location import place_of, reader_of
 from tidemill.sources.split import Split
 from tidemill.spark_source.brief_errors import brief_errors
 from tidemill.spark_source.error_files import ErrorFile
-from tidemill.spark_source.left_out import IGNORE_OPTIONS, damaged, log_left_out, parse_ignored
+from tidemill.spark_source.left_out import damaged, log_left_out, parse_ignored
+from tidemill.spark_source.source_options import COLUMNS, ERRORS_PATH, FORMAT, OWN_OPTIONS, PARTITION_BYTES, paths_of
 
 _T = TypeVar("_T")
 
 NAME = "tidemill"
-DEFAULT_PARTITION = "128m"
-
-LIMITS = ("maxFilesPerTrigger", "maxBytesPerTrigger", "maxRowsPerTrigger")
-"""Options that say how much one batch of a stream has at most."""
-
-OWN_OPTIONS = (
-    frozenset(
-        {"path", "paths", "format", "maxpartitionbytes", "errorspath", "columns", "statelocation", METADATA_OPTION}
-    )
-    | {name.lower() for name in LIMITS}
-    | {name.lower() for name in IGNORE_OPTIONS}
-    | FILTER_OPTIONS
-)
-"""Options that no format is told of, in lower case."""
 
 
 @dataclass(frozen=True)
@@ -111,8 +95,10 @@ class TidemillReader(DataSourceReader):  # type: ignore[misc]
     """
 
     def __init__(self, given: Mapping[str, str], columns: StructType) -> None:
-        self._format = given["format"]
-        self._options = {name: value for name, value in given.items() if name not in OWN_OPTIONS | INFERENCE_OPTIONS}
+        self._format = given[FORMAT.key]
+        self._options = {
+            name: value for name, value in given.items() if name not in OWN_OPTIONS | INFERENCE_OPTIONS.keys
+        }
         self._given = dict(given)
         self._ignored = parse_ignored(given)
         self._columns = columns
@@ -125,7 +111,7 @@ class TidemillReader(DataSourceReader):  # type: ignore[misc]
         self._schema = _file_columns(given, in_files)
         column = rescue_column(self._options)
         if column is not None and column.lower() not in map(str.lower, self._schema.names):
-            raise bad_option("rescuedDataColumn", column, f"add it to the schema: .schema('..., {column} STRING')")
+            raise RESCUED_DATA_COLUMN.bad(column, f"add it to the schema: .schema('..., {column} STRING')")
         format_ = lookup(self._format)
         format_.validate(self._schema, self._options)
         check_read_mode(self._format, self._reader(), self._options)
@@ -152,7 +138,7 @@ class TidemillReader(DataSourceReader):  # type: ignore[misc]
 
     def parts(self, pieces: Iterable[Piece]) -> list[Part]:
         """Pieces of files cut into parts, in order."""
-        most = parse_size("maxPartitionBytes", self._given.get("maxpartitionbytes", DEFAULT_PARTITION))
+        most = PARTITION_BYTES.of(self._given)
         found: list[list[Split]] = []
         for piece in pieces:
             file, length = piece.file, piece.end - piece.start
@@ -169,7 +155,7 @@ class TidemillReader(DataSourceReader):  # type: ignore[misc]
         split = partition.split
         arrow = to_arrow_schema(self._columns, timezone="UTC")
         file = FileMetadata(split, metadata_type(self._format.lower()))
-        with _naming(split), ErrorFile(self._given.get("errorspath"), split, self._lines_of(split)) as errors:
+        with _naming(split), ErrorFile(ERRORS_PATH.of(self._given), split, self._lines_of(split)) as errors:
             for rows in self._kept(split, errors):
                 if rows.count:
                     columns = list(rows.batch.columns)
@@ -213,7 +199,7 @@ class TidemillReader(DataSourceReader):  # type: ignore[misc]
         """
         cut = has_lines(lookup(self._format)) and not self.is_whole(piece.file)
         counter = copy.copy(self)
-        counter._needed, counter._options = (), {**self._options, "mode": Mode.PERMISSIVE.value}
+        counter._needed, counter._options = (), {**self._options, MODE.key: Mode.PERMISSIVE.value}
         count, split = 0, _split(piece.file, piece.start, piece.end, in_quotes=False)
         try:
             with _naming(split):
@@ -241,7 +227,7 @@ class TidemillReader(DataSourceReader):  # type: ignore[misc]
                 parse_codec_options(self._options).refuse(split.path)
                 yield from reader.rows(file.open(0), start=split.start, end=split.end, file_size=split.size)
                 return
-            whole, mode = not self._ignored.corrupt, parse_mode(self._options)
+            whole, mode = not self._ignored.corrupt, MODE.of(self._options)
             source = file_bytes(file, split.path, split.size, split.end, self._options, whole=whole)
             place = {"start": split.start, "end": split.end, "size": split.size}
             try:
@@ -306,13 +292,6 @@ class TidemillReader(DataSourceReader):  # type: ignore[misc]
             return None
 
 
-def paths_of(given: Mapping[str, str]) -> list[str]:
-    """The paths that are loaded; names of options in lower case."""
-    if "paths" in given:
-        return [str(path) for path in json.loads(given["paths"])]
-    return [given["path"]] if "path" in given else []
-
-
 def _split(file: FileInfo, start: int, end: int, in_quotes: bool | None = None) -> Split:
     known = False if start == 0 else in_quotes
     return Split(NAME, file.path, start, end, file.size, file.modified, known, etag=file.etag)
@@ -322,7 +301,7 @@ class _QuoteFinder:
     """Reads splits for nothing but what they tell of quotes."""
 
     def __init__(self, format_: str, schema: Schema, options: Mapping[str, str]) -> None:
-        self._options = {**options, "mode": Mode.PERMISSIVE.value}
+        self._options = {**options, MODE.key: Mode.PERMISSIVE.value}
         fields = tuple(Field(f.name, f.type) for f in schema)
         self._reader = lookup(format_).reader(Schema(fields), self._options, ())
 
@@ -366,29 +345,27 @@ class _NoRows:
 
 def _file_columns(given: Mapping[str, str], asked: Schema) -> Schema:
     """All columns of the files, by the option ``columns``: those that are asked for must be among them."""
-    if "columns" not in given:
+    text = COLUMNS.of(given)
+    if text is None:
         return asked
-    known, _ = rescuing(parse_columns(given["columns"]), given, inferred=False)
+    known, _ = rescuing(parse_columns(text), given, inferred=False)
     types = {f.name: f.type for f in known}
     wanted = {f.name: f for f in asked}
     for field in asked:
         if types.get(field.name) != field.type:
-            raise bad_option(
-                "columns",
-                given["columns"],
-                f"{field.name} {type_to_ddl(field.type)} of the schema must be one of them, with its type",
-            )
+            named = f"{field.name} {type_to_ddl(field.type)}"
+            raise COLUMNS.bad(text, f"{named} of the schema must be one of them, with its type")
     return Schema(tuple(wanted.get(f.name, f) for f in known))
 
 
 def _place_of_metadata(given: Mapping[str, str], asked: Schema) -> int | None:
     """Where among the columns that are asked for that of metadata is, if it is one of them. TM4003 for another type."""
-    name, type_ = metadata_name(given), metadata_type(given["format"].lower())
+    name, type_ = metadata_name(given), metadata_type(given[FORMAT.key].lower())
     if name is None or name not in asked.names:
         return None
     place = asked.names.index(name)
     if asked.types[place] != type_:
-        raise bad_option("metadataColumn", name, f"its type is {type_to_ddl(type_)}")
+        raise METADATA_COLUMN.bad(name, f"its type is {type_to_ddl(type_)}")
     return place
 
 

@@ -15,20 +15,21 @@ from tidemill.errors import TidemillError, nearest
 from tidemill.formats.inference.infer import INFERABLE, infer_columns
 from tidemill.formats.inference.options import INFERENCE_OPTIONS, parse_inference
 from tidemill.formats.inference.sampling import chosen
-from tidemill.formats.options import bad_option, check_options, parse_size
 from tidemill.formats.reading.codecs import CODEC_OPTIONS
 from tidemill.formats.reading.read_modes import READ_OPTIONS
 from tidemill.formats.registry import built_in, lookup
 from tidemill.formats.rescue.options import rescuing
 from tidemill.objectstore.connection import CONNECTION_OPTIONS, is_object_url
+from tidemill.options.option import check_options, lowered
 from tidemill.schema import Schema
 from tidemill.sources.file_metadata import with_metadata
 from tidemill.sources.files import local_pattern, missing
 from tidemill.sources.locations.location import place_of
 from tidemill.spark_source.brief_errors import brief_errors
-from tidemill.spark_source.data_reader import DEFAULT_PARTITION, NAME, OWN_OPTIONS, TidemillReader, paths_of
-from tidemill.spark_source.data_stream import TidemillStreamReader, parse_limits
+from tidemill.spark_source.data_reader import NAME, TidemillReader
+from tidemill.spark_source.data_stream import TidemillStreamReader
 from tidemill.spark_source.left_out import parse_ignored
+from tidemill.spark_source.source_options import COLUMNS, ERRORS_PATH, FORMAT, OWN_OPTIONS, SOURCE_OPTIONS, paths_of
 
 _OF_CHANGES = ("debezium", "generator", "orderbook")
 
@@ -36,15 +37,10 @@ _OF_CHANGES = ("debezium", "generator", "orderbook")
 def register(spark: SparkSession) -> None:
     """Make ``spark.read.format("tidemill")`` known to a session; also ``tidemill.register``.
 
-    Options: ``format`` (``csv``, ``json``, ...: as written in ``USING``), those of that format, of codecs and of modes
-    of reading; ``maxPartitionBytes`` (128m), the size of parts of files; ``errorsPath``, a directory that receives what
-    is malformed; ``columns``, all columns of the files; ``metadataColumn`` as for tables; ``ignoreMissingFiles`` and
-    ``ignoreCorruptFiles``, see :mod:`tidemill.spark_source.left_out`. Without a schema or ``columns`` they are
-    inferred, where the format allows.
-
-    ``spark.readStream.format("tidemill")`` reads each file once, see :mod:`tidemill.spark_source.data_stream`. It has
-    further options: ``stateLocation``, where it notes which files it has read, and ``maxFilesPerTrigger``,
-    ``maxBytesPerTrigger`` and ``maxRowsPerTrigger``, the most that a batch has. Other reads ignore them.
+    Options are those of the format, of codecs, of modes of reading, of schema inference, of object stores, and those
+    of :mod:`tidemill.spark_source.source_options`. Without a schema or the option ``columns`` columns are inferred,
+    where the format allows. ``spark.readStream.format("tidemill")`` reads each file once, see
+    :mod:`tidemill.spark_source.data_stream`; reads that are no streams ignore ``stateLocation`` and limits.
 
     All columns of the schema are parsed: Spark tells sources in Python which filters there are (``pushFilters``), but
     not which columns are needed. So name only these in the schema. Where columns are matched by position (CSV without a
@@ -58,8 +54,8 @@ class TidemillSource(DataSource):  # type: ignore[misc]  # PySpark has no types 
     """Files of any format that has rows. The names of options are checked when the source is loaded."""
 
     def __init__(self, options: Mapping[str, str]) -> None:
-        self.given = {name.lower(): value for name, value in options.items()}
-        name = self.given.get("format", "")
+        self.given = lowered(options)
+        name = FORMAT.of(self.given)
         if not name or name.lower() in _OF_CHANGES:
             rows = [n for n in built_in() if n not in _OF_CHANGES]
             raise TidemillError(
@@ -71,35 +67,35 @@ class TidemillSource(DataSource):  # type: ignore[misc]  # PySpark has no types 
         paths = paths_of(self.given)
         known = (
             lookup(name).option_names
-            | CODEC_OPTIONS
-            | READ_OPTIONS
-            | INFERENCE_OPTIONS
+            | CODEC_OPTIONS.keys
+            | READ_OPTIONS.keys
+            | INFERENCE_OPTIONS.keys
             | OWN_OPTIONS
-            | (CONNECTION_OPTIONS if any(is_object_url(p) for p in paths) or not any(map(is_offered, paths)) else set())
+            | (CONNECTION_OPTIONS.keys if any(map(is_object_url, paths)) or not any(map(is_offered, paths)) else set())
             | options_of(paths).keys()
         )
         check_options(name, self.given, known)
-        parse_size("maxPartitionBytes", self.given.get("maxpartitionbytes", DEFAULT_PARTITION))
-        if not paths_of(self.given):
+        for option in SOURCE_OPTIONS.options:
+            option.of(self.given)
+        if not paths:
             raise TidemillError(
                 "TM5005", "a table needs a path", got="no path", hint='.load("directory, file or glob")'
             )
-        parse_limits(self.given)
         self._ignored = parse_ignored(self.given)
         self._check_errors_path()
 
     def _check_errors_path(self) -> None:
         """TM4003 where errors would be written among the files that are read, or to a file."""
-        given = self.given.get("errorspath")
+        given = ERRORS_PATH.of(self.given)
         if given is None:
             return
         directory = Path(local_pattern(given))
         if directory.exists() and not directory.is_dir():
-            raise bad_option("errorsPath", given, "a directory: this is a file")
+            raise ERRORS_PATH.bad(given, "a directory: this is a file")
         for path in (path for path in paths_of(self.given) if not (is_object_url(path) or is_offered(path))):
             read = Path(local_pattern(path))
             if read == directory or (directory / "x.parquet").match(str(read)):
-                raise bad_option("errorsPath", given, "a directory that is not read itself")
+                raise ERRORS_PATH.bad(given, "a directory that is not read itself")
 
     @classmethod
     def name(cls) -> str:
@@ -115,9 +111,10 @@ class TidemillSource(DataSource):  # type: ignore[misc]  # PySpark has no types 
             TM4073 for a format whose columns cannot be inferred, TM4071 when there is no row, and what
             :func:`tidemill.formats.inference.infer.infer_columns` raises.
         """
-        name = self.given["format"].lower()
-        if "columns" in self.given:
-            return self._columns(parse_columns(self.given["columns"]))
+        name = self.given[FORMAT.key].lower()
+        columns = COLUMNS.of(self.given)
+        if columns is not None:
+            return self._columns(parse_columns(columns))
         if name not in INFERABLE:
             raise TidemillError(
                 "TM4073",
@@ -153,7 +150,7 @@ class TidemillSource(DataSource):  # type: ignore[misc]  # PySpark has no types 
     def _columns(self, found: Schema) -> str:
         """All columns, given those of the files."""
         rescued, _ = rescuing(found, self.given, inferred=False)
-        return with_metadata(rescued, self.given["format"].lower(), self.given).to_ddl()
+        return with_metadata(rescued, self.given[FORMAT.key].lower(), self.given).to_ddl()
 
     def reader(self, schema: StructType) -> TidemillReader:
         """Errors as :meth:`tidemill.formats.base.Format.validate`."""

@@ -26,11 +26,12 @@ from pyspark.sql.streaming.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from tidemill.formats.options import parse_size
+from tidemill.options.tables import LIMITS
 from tidemill.sources.file_info import FileInfo
 from tidemill.sources.packed_names import PackedNames
 from tidemill.spark_source.brief_errors import brief_errors
-from tidemill.spark_source.data_reader import LIMITS, Piece, TidemillReader
+from tidemill.spark_source.data_reader import Piece, TidemillReader
+from tidemill.spark_source.source_options import STATE_LOCATION
 from tidemill.spark_source.stream_files import StreamFiles
 from tidemill.spark_source.stream_history import BEGINNING, Offset, StreamHistory, unfinished
 
@@ -49,7 +50,7 @@ class Limits:
 
 def parse_limits(given: Mapping[str, str]) -> Limits:
     """What the options of a stream say; their names are in lower case. TM4003 for a bad value."""
-    return Limits(*(parse_size(name, given[name.lower()]) if name.lower() in given else None for name in LIMITS))
+    return Limits(*(option.of(given) for option in LIMITS))
 
 
 @brief_errors
@@ -70,7 +71,7 @@ class TidemillStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def __init__(self, given: Mapping[str, str], columns: StructType) -> None:
         self._reader = TidemillReader(given, columns)
-        self._history = StreamHistory(given.get("statelocation"))
+        self._history = StreamHistory(STATE_LOCATION.of(given))
         self._limits = parse_limits(given)
         self._at: Offset | None = None
         self._seen = PackedNames()

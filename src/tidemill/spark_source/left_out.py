@@ -22,9 +22,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tidemill.errors import FormatError, TidemillError
-from tidemill.formats.options import flag
-
-IGNORE_OPTIONS = ("ignoreMissingFiles", "ignoreCorruptFiles")
+from tidemill.spark_source.source_options import IGNORE_CORRUPT, IGNORE_MISSING
 
 _MISSING = frozenset({"TM4063", "TM5001", "TM5003"})
 _CORRUPT = frozenset({"TM4021", "TM4041", "TM4045"})
@@ -48,7 +46,7 @@ class Ignored:
 
 def parse_ignored(given: Mapping[str, str]) -> Ignored:
     """What the options say; their names are in lower case. TM4003 for a bad value."""
-    return Ignored(*(flag(given, name) for name in IGNORE_OPTIONS))
+    return Ignored(IGNORE_MISSING.of(given), IGNORE_CORRUPT.of(given))
 
 
 def damaged(how: str, behind: int) -> FormatError:

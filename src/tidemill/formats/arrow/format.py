@@ -29,7 +29,7 @@ class ArrowFormat:
     """
 
     name = "arrow"
-    option_names = COLUMNAR_OPTIONS
+    option_names = COLUMNAR_OPTIONS.keys
 
     def validate(self, schema: Schema, options: Mapping[str, str]) -> None:
         """See :meth:`tidemill.formats.base.Format.validate`."""

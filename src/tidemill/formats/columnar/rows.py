@@ -16,10 +16,11 @@ from tidemill.formats.base import RowError, Rows
 from tidemill.formats.columnar.lossless import Cast, lossless, matching
 from tidemill.formats.columnar.types import held_type
 from tidemill.formats.rows.checked_columns import make_batch
-from tidemill.formats.rows.malformed import Mode, fail_fast, parse_mode
+from tidemill.formats.rows.malformed import MODE, Mode, fail_fast
+from tidemill.options.option import OptionGroup, lowered
 from tidemill.schema import Field, Schema, type_to_ddl
 
-COLUMNAR_OPTIONS = frozenset({"mode"})
+COLUMNAR_OPTIONS = OptionGroup("Parquet and Arrow", "Tables `USING parquet` and `USING arrow`.", (MODE,))
 
 MOST_ROWS = 1 << 16
 MOST_BYTES = 1 << 25
@@ -169,12 +170,12 @@ class ColumnChoice:
 
 def column_choice(schema: Schema, options: Mapping[str, str], needed: Sequence[str]) -> ColumnChoice:
     """For a table. TM4003 for a bad option."""
-    return ColumnChoice(schema, tuple(needed), parse_mode({k.lower(): v for k, v in options.items()}))
+    return ColumnChoice(schema, tuple(needed), MODE.of(lowered(options)))
 
 
 def validate_columnar(schema: Schema, options: Mapping[str, str]) -> None:
     """Any type can be declared. TM4003 for a bad option."""
-    parse_mode({k.lower(): v for k, v in options.items()})
+    MODE.of(lowered(options))
 
 
 def _file_column(field: Field, file: pa.Schema) -> FileColumn:

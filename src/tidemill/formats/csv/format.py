@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from tidemill.errors import TidemillError
 from tidemill.formats.base import RowReader
 from tidemill.formats.changes import parse_delete_rule
-from tidemill.formats.csv.options import OPTION_NAMES, parse_options
+from tidemill.formats.csv.options import CSV_OPTIONS, MAX_COLUMNS, parse_options
 from tidemill.formats.csv.reader import CsvRowReader, check_types, checked_columns, parsers_of
 from tidemill.formats.csv.rescue import RescuingCsvReader
 from tidemill.formats.rescue.options import RESCUE_OPTIONS, parse_rules
@@ -53,18 +52,13 @@ class CsvFormat:
 
     name = "csv"
     is_text = True
-    option_names = OPTION_NAMES | RESCUE_OPTIONS
+    option_names = CSV_OPTIONS.keys | RESCUE_OPTIONS.keys
 
     def validate(self, schema: Schema, options: Mapping[str, str]) -> None:
         """See :meth:`tidemill.formats.base.Format.validate`."""
         parsed = parse_options(options)
         if len(schema) > parsed.max_columns:
-            raise TidemillError(
-                "TM4003",
-                "bad value of option maxColumns",
-                got=str(parsed.max_columns),
-                hint=f"the table has {len(schema)} columns",
-            )
+            raise MAX_COLUMNS.bad(str(parsed.max_columns), f"the table has {len(schema)} columns")
         check_types(schema, parsers_of(schema, options, parsed), self.name)
 
     def reader(self, schema: Schema, options: Mapping[str, str], needed: Sequence[str]) -> RowReader:

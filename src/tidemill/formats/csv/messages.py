@@ -8,8 +8,8 @@ import numpy as np
 
 from tidemill.errors import TidemillError
 from tidemill.formats.csv.options import parse_options
-from tidemill.formats.options import bad_option
 from tidemill.formats.text.line_ends import NO_BYTE, OPEN, LineRules, scan_row_ends
+from tidemill.options.option import bad_option
 
 _NEWLINE = b"\n"
 

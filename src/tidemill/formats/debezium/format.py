@@ -9,9 +9,10 @@ import pyarrow as pa
 
 from tidemill.errors import TidemillError
 from tidemill.formats.debezium.envelopes import EnvelopeBuilder, Layout
-from tidemill.formats.options import bad_option
-from tidemill.formats.rows.malformed import parse_mode
+from tidemill.formats.rows.malformed import MODE
 from tidemill.formats.text.line_split import LineSplitReader
+from tidemill.options.kinds import choice
+from tidemill.options.option import Option, OptionGroup
 from tidemill.schema import Schema, type_to_ddl
 
 KEY_OPTION = "__key"
@@ -21,6 +22,10 @@ OPERATION = "__op"
 """Name of the column that carries ``I`` or ``D``, last in the schema that the reader is given."""
 
 _UNITS = {"micros": 1, "millis": 1000}
+TIMESTAMP_UNIT = Option(
+    "timestampUnit", choice(*_UNITS), "micros", "what numbers count that are timestamps, since 1970"
+)
+DEBEZIUM_OPTIONS = OptionGroup("Debezium", "Tables `USING debezium`.", (MODE, TIMESTAMP_UNIT))
 
 
 class DebeziumFormat:
@@ -44,7 +49,7 @@ class DebeziumFormat:
 
     name = "debezium"
     is_text = True
-    option_names = frozenset({"mode", "timestampunit"})
+    option_names = DEBEZIUM_OPTIONS.keys
 
     def validate(self, schema: Schema, options: Mapping[str, str]) -> None:
         """See :meth:`tidemill.formats.base.Format.validate`."""
@@ -56,10 +61,7 @@ class DebeziumFormat:
 
 
 def _layout(schema: Schema, options: Mapping[str, str]) -> Layout:
-    unit = options.get("timestampunit", "micros").lower()
-    if unit not in _UNITS:
-        raise bad_option("timestampUnit", unit, "'micros' or 'millis'")
-    mode = parse_mode(options)
+    mode = MODE.of(options)
     fields = tuple(f for f in schema if f.name != OPERATION)
     for field in fields:
         if not _holds(field.type):
@@ -69,7 +71,7 @@ def _layout(schema: Schema, options: Mapping[str, str]) -> Layout:
                 got=type_to_ddl(field.type),
                 hint="use a number, string, date, timestamp or boolean",
             )
-    return Layout(fields, tuple(json.loads(options.get(KEY_OPTION, "[]"))), mode, _UNITS[unit])
+    return Layout(fields, tuple(json.loads(options.get(KEY_OPTION, "[]"))), mode, _UNITS[TIMESTAMP_UNIT.of(options)])
 
 
 def _holds(type_: pa.DataType) -> bool:

@@ -8,19 +8,26 @@ from tidemill.connectors.registry import options_of_all
 from tidemill.formats import registry
 from tidemill.formats.base import Format, RowReader
 from tidemill.formats.frames.rows import FrameBuilder
-from tidemill.formats.native.layout import is_big
-from tidemill.formats.options import bad_option, check_options, positive
+from tidemill.formats.json.options import MULTI_LINE
+from tidemill.formats.native.layout import ENDIANNESS
 from tidemill.formats.reading.codecs import CODEC_OPTIONS
 from tidemill.formats.reading.read_modes import READ_OPTIONS
 from tidemill.formats.records.sized_records import SizedSplitReader, SizeRules
-from tidemill.formats.rows.malformed import Mode, parse_mode
+from tidemill.formats.rows.malformed import MODE, Mode
 from tidemill.formats.text.delimiter_split import DelimiterSplitReader
 from tidemill.objectstore.connection import CONNECTION_OPTIONS
+from tidemill.options.kinds import TEXT, choice, number
+from tidemill.options.option import Option, OptionGroup, check_options, lowered
 from tidemill.schema import Schema
 
-_OWN = frozenset({"payload", "sizebytes", "endianness", "maxframebytes", "mode"})
 _WITHOUT_FRAMES = frozenset({"arrow", "debezium", "frames", "generator", "orderbook", "parquet"})
-DEFAULT_MOST = 16 << 20
+
+PAYLOAD = Option("payload", TEXT, "", "the format of the bytes of a frame, whose options stand beside these")
+SIZE_BYTES = Option("sizeBytes", choice("1", "2", "4", "8"), "4", "bytes of the size before each frame")
+MAX_FRAME_BYTES = Option("maxFrameBytes", number(1, (1 << 30) - 1), 16 << 20, "largest size of a frame")
+FRAME_OPTIONS = OptionGroup(
+    "Frames", "Tables `USING frames`.", (PAYLOAD, SIZE_BYTES, ENDIANNESS, MAX_FRAME_BYTES, MODE)
+)
 
 
 class FramesFormat:
@@ -47,18 +54,18 @@ class FramesFormat:
     @property
     def option_names(self) -> frozenset[str]:
         """Its own, and those of every format that can be in frames; :meth:`validate` rejects others than these."""
-        return _OWN.union(*(registry.lookup(name).option_names for name in payload_names()))
+        return FRAME_OPTIONS.keys.union(*(registry.lookup(name).option_names for name in payload_names()))
 
     def validate(self, schema: Schema, options: Mapping[str, str]) -> None:
         """See :meth:`tidemill.formats.base.Format.validate`. TM4005 for an option that the payload does not know."""
         parse_sizes(options)
         payload = _payload(options)
-        known = _OWN | payload.option_names | CODEC_OPTIONS | READ_OPTIONS
-        known |= CONNECTION_OPTIONS | options_of_all().keys()
+        known = FRAME_OPTIONS.keys | payload.option_names | CODEC_OPTIONS.keys | READ_OPTIONS.keys
+        known |= CONNECTION_OPTIONS.keys | options_of_all().keys()
         check_options(self.name, [n for n in options if not n.startswith("__")], known)
         inner = payload.reader(schema, _inner_options(options), ())
         if not isinstance(inner, RowReader) or inner.header_bytes_needed():
-            raise bad_option("payload", payload.name, "a format without a header, read as a stream of bytes")
+            raise PAYLOAD.bad(payload.name, "a format without a header, read as a stream of bytes")
 
     def reads_whole_files(self, schema: Schema, options: Mapping[str, str]) -> bool:
         """See :class:`tidemill.formats.base.WholeFiles`."""
@@ -74,7 +81,7 @@ class FramesFormat:
         payload = _payload(options)
         inner = payload.reader(schema, _inner_options(options), needed)
         assert isinstance(inner, RowReader), "validated before"
-        mode = parse_mode({k.lower(): v for k, v in options.items()})
+        mode = MODE.of(lowered(options))
         separator = b"" if payload.name == "native" else _line_end(inner)
         return FramesReader(parse_sizes(options), FrameBuilder(inner, separator, mode))
 
@@ -112,29 +119,23 @@ def payload_names() -> list[str]:
 
 def parse_sizes(options: Mapping[str, str]) -> SizeRules:
     """How sizes are written. TM4003 for a bad option."""
-    given = {name.lower(): value for name, value in options.items()}
-    width = given.get("sizebytes", "4")
-    if width not in ("1", "2", "4", "8"):
-        raise bad_option("sizeBytes", width, "1, 2, 4 or 8")
-    most = positive(given, "maxFrameBytes", DEFAULT_MOST)
-    if most >= 1 << 30:
-        raise bad_option("maxFrameBytes", str(most), "less than 1 GiB")
-    return SizeRules(int(width), is_big(given), 0, most)
+    given = lowered(options)
+    return SizeRules(int(SIZE_BYTES.of(given)), ENDIANNESS.of(given) == "big", 0, MAX_FRAME_BYTES.of(given))
 
 
 def _payload(options: Mapping[str, str]) -> Format:
-    given = {name.lower(): value for name, value in options.items()}
-    name = given.get("payload", "").lower()
+    name = PAYLOAD.of(lowered(options)).lower()
     if not name or name in _WITHOUT_FRAMES:
-        raise bad_option("payload", name, f"OPTIONS (payload '...'), one of {', '.join(payload_names())}")
+        raise PAYLOAD.bad(name, f"OPTIONS (payload '...'), one of {', '.join(payload_names())}")
     return registry.lookup(name)
 
 
 def _inner_options(options: Mapping[str, str]) -> dict[str, str]:
     """Options of the payload. FAILFAST is left to the frames, which know positions in the file."""
-    given = {name.lower(): value for name, value in options.items() if name.lower() not in CODEC_OPTIONS | READ_OPTIONS}
-    if parse_mode(given) is Mode.FAILFAST:
-        given["mode"] = Mode.DROPMALFORMED.value
-    if given["payload"].lower() == "json":
-        given.setdefault("multiline", "false")
-    return {n: v for n, v in given.items() if n not in ("payload", "sizebytes", "maxframebytes")}
+    outer = CODEC_OPTIONS.keys | READ_OPTIONS.keys
+    given = {name: value for name, value in lowered(options).items() if name not in outer}
+    if MODE.of(given) is Mode.FAILFAST:
+        given[MODE.key] = Mode.DROPMALFORMED.value
+    if given[PAYLOAD.key].lower() == "json":
+        given.setdefault(MULTI_LINE.key, "false")
+    return {n: v for n, v in given.items() if n not in (PAYLOAD.key, SIZE_BYTES.key, MAX_FRAME_BYTES.key)}

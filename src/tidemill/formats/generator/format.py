@@ -9,12 +9,26 @@ from typing import IO
 import numpy as np
 import pyarrow as pa
 
-from tidemill.connectors.generated import parse_pace
+from tidemill.connectors.generated import NUMBER_OF_ROWS, ROWS_PER_SECOND, parse_pace
 from tidemill.formats.base import Rows
 from tidemill.formats.generator.columns import column_of
-from tidemill.formats.generator.settings import Shape, shapes_of
-from tidemill.formats.options import bad_option
+from tidemill.formats.generator.settings import PREFIX, Shape, shapes_of
+from tidemill.options.kinds import TEXT
+from tidemill.options.option import Kind, Option, OptionGroup, lowered
 from tidemill.schema import Schema
+
+
+def _seed(text: str) -> int:
+    if not re.fullmatch(r"[+-]?\d{1,18}", text.strip()):
+        raise ValueError
+    return int(text)
+
+
+SEED = Option("seed", Kind("a whole number", _seed), 0, "decides, with its number and column, what a value is")
+SETTING = Option(PREFIX + "*", TEXT, None, "settings of columns: `fields.id.kind` `sequence`")
+GENERATOR_OPTIONS = OptionGroup(
+    "Generated rows", "Tables `USING generator`.", (ROWS_PER_SECOND, NUMBER_OF_ROWS, SEED, SETTING)
+)
 
 _BATCH_BYTES, _BATCH_ROWS = 4 << 20, 1 << 16
 
@@ -47,7 +61,7 @@ class GeneratorFormat:
     """
 
     name = "generator"
-    option_names = frozenset({"rowspersecond", "numberofrows", "seed", "fields.*"})
+    option_names = GENERATOR_OPTIONS.keys
 
     def validate(self, schema: Schema, options: Mapping[str, str]) -> None:
         """See :meth:`tidemill.formats.base.Format.validate`. TM4005 for a setting that a column does not have."""
@@ -55,15 +69,13 @@ class GeneratorFormat:
 
     def reader(self, schema: Schema, options: Mapping[str, str], needed: Sequence[str]) -> GeneratorReader:
         """See :meth:`tidemill.formats.base.Format.reader`."""
-        given = {name.lower(): value for name, value in options.items()}
-        text = given.get("seed", "0").strip()
-        if not re.fullmatch(r"[+-]?\d{1,18}", text):
-            raise bad_option("seed", text, "a whole number")
+        given = lowered(options)
+        seed = SEED.of(given)
         shapes = dict(zip(schema.names, shapes_of(schema, given), strict=True))
         fields = {f.name: f for f in schema}
         asked = pa.schema([pa.field(n, fields[n].type, fields[n].nullable) for n in needed])
         return GeneratorReader(
-            [shapes[n] for n in needed], int(text), asked, row_bytes(schema, given), parse_pace(given).rows
+            [shapes[n] for n in needed], seed, asked, row_bytes(schema, given), parse_pace(given).rows
         )
 
 
@@ -92,7 +104,7 @@ class GeneratorReader:
         """
         if file_size == 0:
             if self._all_rows is None:
-                raise bad_option("numberOfRows", "none", "how many rows are to be made")
+                raise NUMBER_OF_ROWS.bad("none", "how many rows are to be made")
             end = self._all_rows * self._width
         at, last = -(-start // self._width), -(-end // self._width)
         most = max(1, min(_BATCH_ROWS, _BATCH_BYTES // self._width))

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from tidemill.connectors.generated import MOST_ROWS, parse_pace
 from tidemill.errors import FormatError, TidemillError, nearest
-from tidemill.formats.options import bad_option
+from tidemill.options.option import bad_option
 from tidemill.schema import TIMESTAMP, Schema, type_to_ddl
 
 PREFIX = "fields."

@@ -58,7 +58,7 @@ def infer_columns(format_: str, sources: Sequence[Source], options: Mapping[str,
 
 def _of_format(options: Mapping[str, str], names: Collection[str]) -> dict[str, str]:
     """The options that say how files are read; a sample has whatever columns it has."""
-    return {k: v for k, v in options.items() if k in names and k not in RESCUE_OPTIONS}
+    return {k: v for k, v in options.items() if k in names and k not in RESCUE_OPTIONS.keys}
 
 
 def _infer_json(sources: Sequence[Source], options: Mapping[str, str], limits: InferenceOptions) -> Schema:

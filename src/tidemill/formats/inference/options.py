@@ -10,16 +10,12 @@ import pyarrow as pa
 
 from tidemill.ddl import parse_type
 from tidemill.errors import TidemillError
-from tidemill.formats.options import bad_option, flag, positive
+from tidemill.options.kinds import FLAG, POSITIVE, SIZE
+from tidemill.options.option import Kind, Option, OptionGroup
 from tidemill.schema import Field, Schema
 
-INFERENCE_OPTIONS = frozenset(
-    {"schemahints", "infercolumntypes", "infertimestamp", "schemainferencesamplefiles", "schemainferencesamplebytes"}
-)
-
-_FILES = 1000
-_BYTES = 4 << 20
 _HINT = re.compile(r"\s*((?:`(?:[^`]|``)+`|\w+)(?:\.(?:`(?:[^`]|``)+`|\w+))*)\s*:?\s*(.+)", re.DOTALL)
+_WANTED = "columns or fields with their types, such as: id BIGINT, address.zip STRING"
 _NAME = re.compile(r"`((?:[^`]|``)+)`|(\w+)")
 
 
@@ -53,17 +49,6 @@ class InferenceOptions:
     hints: tuple[Hint, ...]
 
 
-def parse_inference(given: Mapping[str, str]) -> InferenceOptions:
-    """Check the options; names of ``given`` are in lower case. TM4003 for a value that is wrong."""
-    return InferenceOptions(
-        files=positive(given, "schemaInferenceSampleFiles", _FILES),
-        bytes=positive(given, "schemaInferenceSampleBytes", _BYTES),
-        types=flag(given, "inferColumnTypes", True),
-        timestamps=flag(given, "inferTimestamp"),
-        hints=tuple(_hint(part) for part in _parts(given.get("schemahints", ""))),
-    )
-
-
 def _parts(text: str) -> list[str]:
     """The text cut at commas outside of brackets and back quotes."""
     parts = [""]
@@ -79,14 +64,44 @@ def _parts(text: str) -> list[str]:
 
 def _hint(text: str) -> Hint:
     match = _HINT.fullmatch(text)
-    wanted = "columns or fields with their types, such as: id BIGINT, address.zip STRING"
     if match is None:
-        raise bad_option("schemaHints", text.strip(), wanted)
+        raise ValueError
     path = tuple((m[1] or m[2]).replace("``", "`") for m in _NAME.finditer(match[1]))
     try:
         return Hint(path, parse_type(match[2].strip()))
     except TidemillError as error:
-        raise bad_option("schemaHints", text.strip(), f"{error.got}; {wanted}") from error
+        raise ValueError(f"{error.got}; {_WANTED}") from error
+
+
+SAMPLE_FILES = Option("schemaInferenceSampleFiles", POSITIVE, 1000, "at most so many files are looked at")
+SAMPLE_BYTES = Option(
+    "schemaInferenceSampleBytes", SIZE, 4 << 20, "at most so many bytes are looked at, of the beginning of files", "4m"
+)
+COLUMN_TYPES = Option("inferColumnTypes", FLAG, True, "with `false` all columns are STRING")
+TIMESTAMPS = Option("inferTimestamp", FLAG, False, "texts in JSON may be timestamps")
+SCHEMA_HINTS = Option(
+    "schemaHints",
+    Kind(_WANTED, lambda text: tuple(_hint(part) for part in _parts(text))),
+    (),
+    "columns and fields whose types are not inferred: `id DECIMAL(20,0)`",
+    shown="none",
+)
+INFERENCE_OPTIONS = OptionGroup(
+    "Schema inference",
+    "Tables of CSV, JSON, Parquet or Arrow files that are created without columns.",
+    (SCHEMA_HINTS, COLUMN_TYPES, TIMESTAMPS, SAMPLE_FILES, SAMPLE_BYTES),
+)
+
+
+def parse_inference(given: Mapping[str, str]) -> InferenceOptions:
+    """Check the options; names of ``given`` are in lower case. TM4003 for a value that is wrong."""
+    return InferenceOptions(
+        files=SAMPLE_FILES.of(given),
+        bytes=SAMPLE_BYTES.of(given),
+        types=COLUMN_TYPES.of(given),
+        timestamps=TIMESTAMPS.of(given),
+        hints=SCHEMA_HINTS.of(given),
+    )
 
 
 def with_hints(schema: Schema, hints: tuple[Hint, ...]) -> Schema:
@@ -125,7 +140,7 @@ def _hinted(before: pa.DataType | None, hint: Hint, depth: int) -> pa.DataType:
             return pa.map_(_hinted(key, hint, depth + 1), value)
         return pa.map_(key, _hinted(value, hint, depth + 1))
     if before is not None and not pa.types.is_struct(before):
-        raise bad_option("schemaHints", ".".join(hint.path), f"{'.'.join(hint.path[:depth])} has no part {name!r}")
+        raise SCHEMA_HINTS.bad(".".join(hint.path), f"{'.'.join(hint.path[:depth])} has no part {name!r}")
     parts = [] if before is None else list(before)
     place = next((i for i, f in enumerate(parts) if f.name.lower() == name.lower()), None)
     below = pa.field(name, _hinted(None if place is None else parts[place].type, hint, depth + 1))

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from tidemill.formats.changes import parse_delete_rule
 from tidemill.formats.json.array_split import begins_array
-from tidemill.formats.json.options import OPTION_NAMES, parse_options
+from tidemill.formats.json.options import JSON_OPTIONS, parse_options
 from tidemill.formats.json.reader import JsonReader, record_builder
 from tidemill.formats.json.rescue import RescuingJsonReader
 from tidemill.formats.rescue.options import RESCUE_OPTIONS, parse_rules
@@ -51,7 +51,7 @@ class JsonFormat:
 
     name = "json"
     is_text = True
-    option_names = OPTION_NAMES | RESCUE_OPTIONS
+    option_names = JSON_OPTIONS.keys | RESCUE_OPTIONS.keys
 
     def validate(self, schema: Schema, options: Mapping[str, str]) -> None:
         """See :meth:`tidemill.formats.base.Format.validate`."""

@@ -6,50 +6,63 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tidemill.errors import nearest
-from tidemill.formats.options import ZONE_OPTION, bad_option, flag, positive, time_patterns
-from tidemill.formats.rows.malformed import Mode, parse_mode
+from tidemill.formats.rows.malformed import MODE, Mode
 from tidemill.formats.values.columns.columns import TimePatterns
+from tidemill.formats.values.columns.time_options import TIME_OPTIONS, time_patterns
+from tidemill.options.kinds import FLAG, TEXT, number, only
+from tidemill.options.option import Option, OptionGroup, bad_option, lowered
 from tidemill.schema import Schema
 
 FIELD_PREFIX = "field."
-"""``field.<column>`` is the path of a column in a record."""
 
-_ONLY = {
-    "allowcomments": ("allowComments", False, "comments are malformed"),
-    "allowunquotedfieldnames": ("allowUnquotedFieldNames", False, "names need quotes"),
-    "allowsinglequotes": ("allowSingleQuotes", False, "texts and names need double quotes"),
-    "allownumericleadingzeros": ("allowNumericLeadingZeros", False, "numbers do not begin with 0"),
-    "allowbackslashescapinganycharacter": (
-        "allowBackslashEscapingAnyCharacter",
-        False,
-        "only the escapes of JSON are understood",
-    ),
-    "allowunquotedcontrolchars": ("allowUnquotedControlChars", False, "control characters in texts need an escape"),
-    "allownonnumericnumbers": ("allowNonNumericNumbers", True, "NaN and Infinity are always understood"),
-    "primitivesasstring": ("primitivesAsString", False, "declare the columns as STRING"),
-    "prefersdecimal": ("prefersDecimal", False, "declare the columns as DECIMAL"),
-}
-"""Options of Spark's with one value that is understood: their names, that value, what to do instead."""
 
-OPTION_NAMES = frozenset(
-    {
-        "mode",
-        "multiline",
-        "dateformat",
-        "timestampformat",
-        "timestampntzformat",
-        ZONE_OPTION,
-        "encoding",
-        "charset",
-        "linesep",
-        "maxnestingdepth",
-    }
-    | _ONLY.keys()
-    | {FIELD_PREFIX + "*"}
+def _unsupported(name: str, always: str, instead: str) -> Option[object]:
+    return Option(name, only(always, instead=instead), always == "true", f"of Spark's; {always} alone")
+
+
+_ONLY = (
+    _unsupported("allowComments", "false", "comments are malformed"),
+    _unsupported("allowUnquotedFieldNames", "false", "names need quotes"),
+    _unsupported("allowSingleQuotes", "false", "texts and names need double quotes"),
+    _unsupported("allowNumericLeadingZeros", "false", "numbers do not begin with 0"),
+    _unsupported("allowBackslashEscapingAnyCharacter", "false", "only the escapes of JSON are understood"),
+    _unsupported("allowUnquotedControlChars", "false", "control characters in texts need an escape"),
+    _unsupported("allowNonNumericNumbers", "true", "NaN and Infinity are always understood"),
+    _unsupported("primitivesAsString", "false", "declare the columns as STRING"),
+    _unsupported("prefersDecimal", "false", "declare the columns as DECIMAL"),
 )
+"""Options of Spark's with one value that is supported."""
 
-DEFAULT_MAX_DEPTH = 1000
-_MOST_DEPTH = 100_000
+_UTF8 = only("UTF-8", "utf8", instead="only UTF-8 is supported")
+_FIXED: tuple[Option[object], ...] = (
+    Option("encoding", _UTF8, "UTF-8", "UTF-8 alone"),
+    Option("charset", _UTF8, "UTF-8", "another name of `encoding`"),
+    Option(
+        "lineSep",
+        only("\n", "\\n", instead="only \\n is supported; a \\r before it is white space"),
+        "\n",
+        "what ends a record: a newline alone",
+        shown="`\\n`",
+    ),
+    *_ONLY,
+)
+MULTI_LINE = Option(
+    "multiLine",
+    FLAG,
+    None,
+    "records may span lines and lie in arrays",
+    shown="decided by the beginning of each file",
+)
+MAX_DEPTH = Option(
+    "maxNestingDepth", number(1, 100_000), 1000, "how deep objects and arrays may lie within one another"
+)
+FIELD = Option(FIELD_PREFIX + "*", TEXT, None, "the path of a column in a record: `field.city` `address/city`")
+
+JSON_OPTIONS = OptionGroup(
+    "JSON",
+    "Tables `USING json`. `mode`, `rescuedDataColumn` and `schemaEvolutionMode` are described below.",
+    (MODE, MULTI_LINE, *TIME_OPTIONS, MAX_DEPTH, FIELD, *_FIXED),
+)
 
 
 @dataclass(frozen=True)
@@ -83,23 +96,14 @@ def parse_options(schema: Schema, options: Mapping[str, str]) -> JsonOptions:
     TidemillError
         TM4003 for a value that is wrong or not supported.
     """
-    given = {name.lower(): value for name, value in options.items()}
-    for lowered, (name, wanted, hint) in _ONLY.items():
-        if flag(given, name, wanted) != wanted:
-            raise bad_option(name, given[lowered], f"not supported: {hint}")
-    for name in ("encoding", "charset"):
-        if given.get(name, "utf-8").lower() not in ("utf-8", "utf8"):
-            raise bad_option(name, given[name], "only UTF-8 is supported")
-    if given.get("linesep", "\n") not in ("\n", "\\n"):
-        raise bad_option("lineSep", given["linesep"], "only \\n is supported; a \\r before it is white space")
-    depth = positive(given, "maxNestingDepth", DEFAULT_MAX_DEPTH)
-    if depth > _MOST_DEPTH:
-        raise bad_option("maxNestingDepth", str(depth), f"at most {_MOST_DEPTH}")
+    given = lowered(options)
+    for option in _FIXED:
+        option.of(given)
     return JsonOptions(
-        multi_line=flag(given, "multiLine") if "multiline" in given else None,
-        mode=parse_mode(given),
+        multi_line=MULTI_LINE.of(given),
+        mode=MODE.of(given),
         patterns=time_patterns(given),
-        max_depth=depth,
+        max_depth=MAX_DEPTH.of(given),
         paths=_paths(schema, given),
     )
 

@@ -15,9 +15,9 @@ from tidemill.formats.json.long_line import LongLineReader
 from tidemill.formats.json.options import JsonOptions
 from tidemill.formats.json.rows import JsonColumn, RecordBuilder
 from tidemill.formats.json.tree import Node, build_tree, number_nodes
-from tidemill.formats.options import bad_option
 from tidemill.formats.rows.malformed import Mode
 from tidemill.formats.text.line_split import LineSplitReader
+from tidemill.options.option import bad_option
 from tidemill.schema import Schema, type_to_ddl
 
 

@@ -22,7 +22,7 @@ from tidemill.formats.json.tree import Node
 from tidemill.formats.rescue.new_columns import NewColumnsError, new_names
 from tidemill.formats.rescue.options import RescueRules
 from tidemill.formats.rescue.parting import Rescue
-from tidemill.formats.rows.malformed import Flaws, Mode, parse_mode
+from tidemill.formats.rows.malformed import MODE, Flaws, Mode
 from tidemill.formats.text.line_ends import BYTE_ORDER_MARK
 from tidemill.formats.types.json_shapes import seen_of
 from tidemill.schema import Schema
@@ -38,7 +38,7 @@ class RescuingJsonReader(JsonReader):
         given = {k.lower(): v for k, v in options.items()}
         inner = rules.without_column(schema)
         whole = rules.column in needed
-        read = inner.names if whole or parse_mode(given) is not Mode.PERMISSIVE else needed
+        read = inner.names if whole or MODE.of(given) is not Mode.PERMISSIVE else needed
         parsed = parse_options(inner, given)
         places = {f.name: parsed.paths.get(i, (f.name,)) for i, f in enumerate(inner)}
         columns = tuple(path[0] for path in places.values()) if rules.strict else ()

@@ -45,7 +45,7 @@ class NativeFormat:
     """
 
     name = "native"
-    option_names = NATIVE_OPTIONS
+    option_names = NATIVE_OPTIONS.keys
 
     def validate(self, schema: Schema, options: Mapping[str, str]) -> None:
         """See :meth:`tidemill.formats.base.Format.validate`."""

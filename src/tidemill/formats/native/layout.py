@@ -8,12 +8,16 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from tidemill.errors import TidemillError, nearest
-from tidemill.formats.options import bad_option, flag, positive
-from tidemill.formats.rows.malformed import Mode, parse_mode
+from tidemill.formats.rows.malformed import MODE, Mode
+from tidemill.options.kinds import FLAG, TEXT, choice, number
+from tidemill.options.option import Option, OptionGroup, lowered
 from tidemill.schema import TIMESTAMP, TIMESTAMP_NTZ, Field, Schema, type_to_ddl
 
-NATIVE_OPTIONS = frozenset({"mode", "endianness", "nullbitmap", "widths", "maxrowbytes"})
-DEFAULT_MOST = 16 << 20
+ENDIANNESS = Option("endianness", choice("little", "big"), "little", "order of the bytes of numbers")
+NULL_BITMAP = Option("nullBitmap", FLAG, True, "rows begin with a bitmap of NULLs")
+WIDTHS = Option("widths", TEXT, "", "STRING and BINARY columns of fixed width: `code:4, city:20`")
+MAX_ROW_BYTES = Option("maxRowBytes", number(1, (1 << 30) - 1), 16 << 20, "largest size of a row")
+NATIVE_OPTIONS = OptionGroup("Native", "Tables `USING native`.", (MODE, ENDIANNESS, NULL_BITMAP, WIDTHS, MAX_ROW_BYTES))
 SIZE_BYTES = 4
 
 _WIDTHS = {
@@ -76,14 +80,6 @@ class Layout:
     mode: Mode
 
 
-def is_big(given: Mapping[str, str]) -> bool:
-    """The option ``endianness``; names of ``given`` are in lower case. TM4003 for a bad value."""
-    text = given.get("endianness", "little")
-    if text.lower() not in ("little", "big"):
-        raise bad_option("endianness", text, "little or big")
-    return text.lower() == "big"
-
-
 def layout_of(schema: Schema, options: Mapping[str, str]) -> Layout:
     """The layout of a table.
 
@@ -92,20 +88,20 @@ def layout_of(schema: Schema, options: Mapping[str, str]) -> Layout:
     TidemillError
         TM4003 for a bad option, TM4004 for a column that native rows cannot hold.
     """
-    given = {name.lower(): value for name, value in options.items()}
-    bitmap = flag(given, "nullBitmap", True)
-    widths = _declared_widths(schema, given.get("widths", ""))
+    given = lowered(options)
+    bitmap = NULL_BITMAP.of(given)
+    widths = _declared_widths(schema, WIDTHS.of(given))
     offset = (len(schema) + 7) // 8 if bitmap else 0
     places = []
     for ordinal, field in enumerate(schema):
         width, variable = _width(field, widths.get(ordinal))
         places.append(Place(ordinal, field, offset, width, variable))
         offset += width
-    most = positive(given, "maxRowBytes", DEFAULT_MOST)
-    if most >= 1 << 30 or offset > most:
-        raise bad_option("maxRowBytes", str(most), f"at least the {offset} bytes of a row's fields, less than 1 GiB")
+    most = MAX_ROW_BYTES.of(given)
+    if offset > most:
+        raise MAX_ROW_BYTES.bad(str(most), f"at least the {offset} bytes of a row's fields, less than 1 GiB")
     sized = any(place.variable for place in places)
-    return Layout(tuple(places), offset, bitmap, is_big(given), sized, most, parse_mode(given))
+    return Layout(tuple(places), offset, bitmap, ENDIANNESS.of(given) == "big", sized, most, MODE.of(given))
 
 
 def _width(field: Field, declared: int | None) -> tuple[int, bool]:
@@ -130,10 +126,10 @@ def _declared_widths(schema: Schema, text: str) -> dict[int, int]:
     for part in filter(None, (p.strip() for p in text.split(","))):
         name, _, digits = (p.strip() for p in part.rpartition(":"))
         if name.lower() not in names:
-            raise bad_option("widths", text, nearest(name, schema.names))
+            raise WIDTHS.bad(text, nearest(name, schema.names))
         ordinal = names.index(name.lower())
         valid = digits.isascii() and digits.isdigit() and 0 < int(digits) < 1 << 20
         if not valid or ordinal in found or schema.types[ordinal] not in (pa.string(), pa.binary()):
-            raise bad_option("widths", text, "name:bytes, of string and binary columns, each once: 'code:4, city:20'")
+            raise WIDTHS.bad(text, "name:bytes, of string and binary columns, each once: 'code:4, city:20'")
         found[ordinal] = int(digits)
     return found

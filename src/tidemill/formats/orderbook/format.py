@@ -10,21 +10,41 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidemill.errors import TidemillError, nearest
+from tidemill.errors import TidemillError
 from tidemill.formats.base import RowError, Rows
 from tidemill.formats.csv.header import layout_by_position
 from tidemill.formats.csv.options import parse_options
 from tidemill.formats.csv.rows import RowBuilder
-from tidemill.formats.options import bad_option
 from tidemill.formats.orderbook.rules import INSERT_LETTERS, LETTERS, MESSAGES, ROWS, BookRules
 from tidemill.formats.rows.checked_columns import CheckedColumn, make_batch
-from tidemill.formats.rows.malformed import fail_fast
+from tidemill.formats.rows.malformed import MODE, fail_fast
 from tidemill.formats.text.line_ends import Bytes
 from tidemill.formats.text.line_split import LineSplitReader
 from tidemill.formats.values.columns.columns import parser_for
+from tidemill.options.kinds import choice, number
+from tidemill.options.option import Kind, Option, OptionGroup
 from tidemill.schema import Schema, type_to_ddl
 
-_YES = {"true": True, "yes": True, "false": False, "no": False}
+
+def _yes(text: str) -> bool:
+    answers = {"true": True, "yes": True, "false": False, "no": False}
+    if text.lower() not in answers:
+        raise ValueError
+    return answers[text.lower()]
+
+
+YES_NO = Kind("true or false", _yes)
+
+
+BOOK = Option(
+    "book", choice(*INSERT_LETTERS), None, "which side of the book the table holds", shown="none: it must be given"
+)
+BROKERS = Option("brokers", number(1, 2**31 - 1), 10, "how many brokers there are")
+DETERMINISTIC = Option("deterministic", YES_NO, True, "brokers follow from order ids")
+INSERT_ONLY = Option("insertOnly", YES_NO, False, "orders are never taken out")
+BOOK_OPTIONS = OptionGroup(
+    "Order books", "Tables `USING orderbook`.", (BOOK, BROKERS, DETERMINISTIC, INSERT_ONLY, MODE)
+)
 
 
 class OrderBookFormat:
@@ -39,7 +59,7 @@ class OrderBookFormat:
 
     name = "orderbook"
     is_text = True
-    option_names = frozenset({"book", "brokers", "deterministic", "insertonly", "mode"})
+    option_names = BOOK_OPTIONS.keys
 
     def validate(self, schema: Schema, options: Mapping[str, str]) -> None:
         """See :meth:`tidemill.formats.base.Format.validate`. The columns are checked by :func:`row_order`."""
@@ -53,26 +73,10 @@ class OrderBookFormat:
 
 def parse_rules(options: Mapping[str, str]) -> BookRules:
     """The rules that a table's options ask for. TM4003 for a bad value."""
-    book = options.get("book", "").lower()
-    if book not in INSERT_LETTERS:
-        hint = nearest(book, INSERT_LETTERS) if book else "OPTIONS (book 'bids') or OPTIONS (book 'asks')"
-        raise bad_option("book", options.get("book", ""), hint)
-    brokers = options.get("brokers", "10")
-    if not (brokers.isascii() and brokers.isdigit() and 0 < int(brokers) < 2**31):
-        raise bad_option("brokers", brokers, "a positive integer")
-    return BookRules(
-        INSERT_LETTERS[book],
-        int(brokers),
-        _flag(options, "deterministic", "true"),
-        _flag(options, "insertOnly", "false"),
-    )
-
-
-def _flag(options: Mapping[str, str], name: str, default: str) -> bool:
-    text = options.get(name.lower(), default)
-    if text.lower() not in _YES:
-        raise bad_option(name, text, "true or false")
-    return _YES[text.lower()]
+    book = BOOK.of(options)
+    if book is None:
+        raise BOOK.bad("", BOOK.kind.wanted)
+    return BookRules(INSERT_LETTERS[book], BROKERS.of(options), DETERMINISTIC.of(options), INSERT_ONLY.of(options))
 
 
 def row_order(declared: Schema) -> tuple[int, ...]:
@@ -99,7 +103,7 @@ def row_order(declared: Schema) -> tuple[int, ...]:
 
 
 def _csv_options(options: Mapping[str, str]) -> dict[str, str]:
-    given = {"quote": "", **{k: v for k, v in options.items() if k == "mode"}}
+    given = {"quote": "", **{k: v for k, v in options.items() if k == MODE.key}}
     parse_options(given)
     return given
 

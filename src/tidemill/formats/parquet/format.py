@@ -43,7 +43,7 @@ class ParquetFormat:
     """
 
     name = "parquet"
-    option_names = COLUMNAR_OPTIONS
+    option_names = COLUMNAR_OPTIONS.keys
 
     def validate(self, schema: Schema, options: Mapping[str, str]) -> None:
         """See :meth:`tidemill.formats.base.Format.validate`."""

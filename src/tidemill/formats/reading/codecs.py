@@ -17,16 +17,14 @@ from typing import Protocol
 import lz4.frame
 from isal import isal_zlib
 
-from tidemill.errors import FormatError, nearest
-from tidemill.formats.options import bad_option, positive
+from tidemill.errors import FormatError
+from tidemill.options.kinds import POSITIVE, choice
+from tidemill.options.option import Option, OptionGroup, lowered
 
 if sys.version_info >= (3, 14):
     from compression.zstd import ZstdDecompressor, ZstdError
 else:
     from backports.zstd import ZstdDecompressor, ZstdError
-
-CODEC_OPTIONS = frozenset({"compression", "maxdecompressedratio"})
-"""Options of any table whose format reads a stream of bytes."""
 
 BUFFER_BYTES = 1 << 20
 """How many decoded bytes :meth:`Decoded.fill` gives at most."""
@@ -159,6 +157,19 @@ _MEMBERS: Mapping[str, Callable[[], _Member]] = {
 }
 
 
+COMPRESSION = Option("compression", choice(_AUTO, *_NAMES), _AUTO, "how files are compressed", shown="by their suffix")
+MAX_RATIO = Option(
+    "maxDecompressedRatio",
+    POSITIVE,
+    None,
+    "most decoded bytes for each byte of a file, from 64 MiB on",
+    shown="100000, and 1000 where 64 MiB have no newline",
+)
+CODEC_OPTIONS = OptionGroup(
+    "Compressed files", "Tables over files of a format that reads a stream of bytes.", (COMPRESSION, MAX_RATIO)
+)
+
+
 @dataclass(frozen=True)
 class CodecOptions:
     """How the files of a table are compressed.
@@ -208,13 +219,9 @@ def parse_codec_options(options: Mapping[str, str]) -> CodecOptions:
     TidemillError
         TM4003 for a value that is wrong.
     """
-    given = {name.lower(): value for name, value in options.items()}
-    text = given.get("compression", _AUTO).lower()
-    if text not in (_AUTO, *_NAMES):
-        raise bad_option("compression", given["compression"], nearest(text, (_AUTO, *_NAMES)))
-    codec = _AUTO if text == _AUTO else _NAMES[text]
-    name = "maxDecompressedRatio"
-    return CodecOptions(codec, positive(given, name, DEFAULT_RATIO) if name.lower() in given else None)
+    given = lowered(options)
+    name = COMPRESSION.of(given)
+    return CodecOptions(_AUTO if name == _AUTO else _NAMES[name], MAX_RATIO.of(given))
 
 
 class Decoded:

@@ -7,16 +7,24 @@ from dataclasses import dataclass
 
 from tidemill.errors import FormatError
 from tidemill.formats.base import FileRowReader, RowReader
-from tidemill.formats.options import bad_option, parse_size, positive
-
-READ_OPTIONS = frozenset({"readmode", "maxconcurrentreads", "buffersize"})
-"""Options of any table whose format reads a stream of bytes."""
+from tidemill.options.kinds import choice, number, size
+from tidemill.options.option import Option, OptionGroup, lowered
 
 DEFAULT_BUFFER = 1 << 20
 DEFAULT_READS = 8
 MOST_BUFFER = 256 << 20
-_MOST_READS = 64
 _AHEAD = 2
+
+READ_MODE = Option("readMode", choice("sync", "async"), "sync", "one read after the other, or several at once")
+MAX_READS = Option(
+    "maxConcurrentReads", number(1, 64), DEFAULT_READS, "reads of a split that are under way with `readMode 'async'`"
+)
+BUFFER_SIZE = Option("bufferSize", size(most="256m"), DEFAULT_BUFFER, "most bytes of one read", shown="1m")
+READ_OPTIONS = OptionGroup(
+    "How files are read",
+    "Tables over files of a format that reads a stream of bytes.",
+    (READ_MODE, MAX_READS, BUFFER_SIZE),
+)
 
 
 @dataclass(frozen=True)
@@ -49,21 +57,13 @@ def parse_read_mode(options: Mapping[str, str]) -> ReadMode:
     TidemillError
         TM4003 for a value that is wrong, and for ``maxConcurrentReads`` without the mode it is about.
     """
-    given = {name.lower(): value for name, value in options.items()}
-    mode = given.get("readmode", "sync")
-    if mode.lower() not in ("sync", "async"):
-        raise bad_option("readMode", mode, "'sync' or 'async'")
-    size = parse_size("bufferSize", given.get("buffersize", str(DEFAULT_BUFFER)))
-    if size > MOST_BUFFER:
-        raise bad_option("bufferSize", given["buffersize"], "at most 256m")
-    reads = positive(given, "maxConcurrentReads", DEFAULT_READS)
-    if reads > _MOST_READS:
-        raise bad_option("maxConcurrentReads", str(reads), f"at most {_MOST_READS}")
-    if mode.lower() == "sync":
-        if "maxconcurrentreads" in given:
-            raise bad_option("maxConcurrentReads", str(reads), "it needs readMode 'async'")
+    given = lowered(options)
+    reads = MAX_READS.of(given)
+    if READ_MODE.of(given) == "sync":
+        if MAX_READS.key in given:
+            raise MAX_READS.bad(str(reads), "it needs readMode 'async'")
         reads = 0
-    return ReadMode(reads, size)
+    return ReadMode(reads, BUFFER_SIZE.of(given))
 
 
 def check_read_mode(name: str, reader: RowReader | FileRowReader, options: Mapping[str, str]) -> None:
@@ -77,7 +77,7 @@ def check_read_mode(name: str, reader: RowReader | FileRowReader, options: Mappi
         As :func:`parse_read_mode`.
     """
     parse_read_mode(options)
-    given = [option for option in options if option.lower() in READ_OPTIONS]
+    given = READ_OPTIONS.given(options)
     if given and isinstance(reader, FileRowReader):
         raise FormatError(
             "TM4065",

@@ -10,9 +10,9 @@ from typing import IO, cast
 
 from tidemill.connectors.connected_file import ConnectedFile, find_file
 from tidemill.connectors.registry import is_offered, lookup
-from tidemill.formats.options import bad_option
 from tidemill.objectstore.connection import is_object_url, parse_connection
 from tidemill.objectstore.object_file import ObjectIO, find_object
+from tidemill.options.option import bad_option
 
 Source = bytes | bytearray | memoryview | str | Path
 """The bytes themselves, or where the file is."""

@@ -13,7 +13,7 @@ from typing import Protocol, runtime_checkable
 
 from tidemill.formats.base import FileRowReader, Format, RowReader, Rows, SplitReader
 from tidemill.formats.records.sized_records import SizeRules
-from tidemill.formats.rows.malformed import Mode, fail_fast, parse_mode
+from tidemill.formats.rows.malformed import MODE, Mode, fail_fast
 from tidemill.schema import Schema
 
 
@@ -52,7 +52,7 @@ def spool_reader(
     records = records_of(format_, schema, options)
     if records is None:
         return format_.reader(schema, options, needed)
-    mode = parse_mode(options)
+    mode = MODE.of(options)
     if mode is Mode.FAILFAST:  # who raises has to know positions in the segment
         options = {**options, "mode": Mode.DROPMALFORMED.value}
     inner = format_.reader(schema, options, needed)

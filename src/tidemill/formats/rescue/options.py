@@ -8,11 +8,9 @@ from enum import Enum
 
 import pyarrow as pa
 
-from tidemill.errors import nearest
-from tidemill.formats.options import bad_option
+from tidemill.options.kinds import TEXT, member
+from tidemill.options.option import Option, OptionGroup, lowered
 from tidemill.schema import Field, Schema
-
-RESCUE_OPTIONS = frozenset({"rescueddatacolumn", "schemaevolutionmode"})
 
 DEFAULT_COLUMN = "_rescued_data"
 RESCUED_FORMATS = frozenset({"csv", "json"})
@@ -28,20 +26,26 @@ class Evolution(Enum):
     NONE = "none"
 
 
-def parse_evolution(given: Mapping[str, str]) -> Evolution | None:
-    """The option ``schemaEvolutionMode``, None when it is not given. TM4003 for another value."""
-    text = given.get("schemaevolutionmode")
-    if text is None:
-        return None
-    modes = {mode.value.lower(): mode for mode in Evolution}
-    if text.lower() not in modes:
-        raise bad_option("schemaEvolutionMode", text, nearest(text, [mode.value for mode in Evolution]))
-    return modes[text.lower()]
+RESCUED_DATA_COLUMN = Option(
+    "rescuedDataColumn",
+    TEXT,
+    None,
+    "a column of JSON that receives what of a row fits no column",
+    shown="`_rescued_data` if columns are inferred, else none",
+)
+EVOLUTION = Option(
+    "schemaEvolutionMode",
+    member(Evolution),
+    None,
+    "what becomes of columns that come later",
+    shown="they go to the rescued data",
+)
+RESCUE_OPTIONS = OptionGroup("Rescued data", "Tables `USING csv` and `USING json`.", (RESCUED_DATA_COLUMN, EVOLUTION))
 
 
 def rescue_column(given: Mapping[str, str]) -> str | None:
-    """The column that holds what does not fit, if there is one."""
-    return given.get("rescueddatacolumn") or None
+    """The column that holds what does not fit, if there is one; names of ``given`` are in lower case."""
+    return RESCUED_DATA_COLUMN.of(given) or None
 
 
 def rescuing(columns: Schema, options: Mapping[str, str], inferred: bool) -> tuple[Schema, dict[str, str]]:
@@ -60,19 +64,19 @@ def rescuing(columns: Schema, options: Mapping[str, str], inferred: bool) -> tup
         TM4003 for a bad value, or a column of that name and another type than STRING.
     """
     found = dict(options)
-    mode = parse_evolution(options)
-    if inferred and mode is not Evolution.NONE and "rescueddatacolumn" not in found:
-        found["rescueddatacolumn"] = DEFAULT_COLUMN
+    mode = EVOLUTION.of(options)
+    if inferred and mode is not Evolution.NONE and RESCUED_DATA_COLUMN.key not in found:
+        found[RESCUED_DATA_COLUMN.key] = DEFAULT_COLUMN
     name = rescue_column(found)
     if name is None:
-        found.pop("rescueddatacolumn", None)
+        found.pop(RESCUED_DATA_COLUMN.key, None)
         return columns, found
     present = next((f for f in columns if f.name.lower() == name.lower()), None)
     if present is None:
         return Schema((*columns, Field(name, pa.string()))), found
     if present.type != pa.string() or not present.nullable or inferred:
-        raise bad_option("rescuedDataColumn", name, "there is another column of this name: give another one")
-    found["rescueddatacolumn"] = present.name
+        raise RESCUED_DATA_COLUMN.bad(name, "there is another column of this name: give another one")
+    found[RESCUED_DATA_COLUMN.key] = present.name
     return columns, found
 
 
@@ -98,8 +102,8 @@ class RescueRules:
 
 def parse_rules(schema: Schema, options: Mapping[str, str]) -> RescueRules | None:
     """The rules of a table; None when it neither rescues nor refuses anything. TM4003 for a bad value."""
-    given = {k.lower(): v for k, v in options.items()}
+    given = lowered(options)
     name = rescue_column(given)
     column = None if name is None else next((f.name for f in schema if f.name.lower() == name.lower()), None)
-    strict = parse_evolution(given) in (Evolution.ADD, Evolution.FAIL)
+    strict = EVOLUTION.of(given) in (Evolution.ADD, Evolution.FAIL)
     return RescueRules(column, strict) if column is not None or strict else None

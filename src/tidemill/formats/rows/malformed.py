@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 
 import numpy as np
 import numpy.typing as npt
 
-from tidemill.errors import FormatError, nearest
+from tidemill.errors import FormatError
 from tidemill.formats.base import RowError
-from tidemill.formats.options import bad_option
+from tidemill.options.kinds import member
+from tidemill.options.option import Option
 
 _MOST_BYTES = 2**31 - 1
 
@@ -75,12 +76,13 @@ class MalformedRowError(FormatError):
         return MalformedRowError, (self.position, self.got, self.hint)
 
 
-def parse_mode(given: Mapping[str, str]) -> Mode:
-    """The option ``mode``, PERMISSIVE unless given; names of ``given`` are in lower case. TM4003 for another value."""
-    text = given.get("mode", Mode.PERMISSIVE.value)
-    if text.upper() not in Mode.__members__:
-        raise bad_option("mode", text, nearest(text, Mode.__members__))
-    return Mode[text.upper()]
+MODE = Option(
+    "mode",
+    member(Mode),
+    Mode.PERMISSIVE,
+    "what becomes of malformed rows: fields are NULL, rows are left out, or the epoch fails",
+    shown="PERMISSIVE",
+)
 
 
 def check_size(size: int, position: int) -> None:

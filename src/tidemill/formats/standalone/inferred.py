@@ -7,19 +7,15 @@ from typing import Any
 
 import pyarrow as pa
 
-from tidemill.connectors.registry import options_of_all
 from tidemill.errors import TidemillError
 from tidemill.formats.base import RowError, Rows
 from tidemill.formats.inference.infer import INFERABLE, infer_columns
 from tidemill.formats.inference.options import INFERENCE_OPTIONS, parse_inference
-from tidemill.formats.options import check_own_options
-from tidemill.formats.reading.codecs import CODEC_OPTIONS
-from tidemill.formats.reading.read_modes import READ_OPTIONS, parse_read_mode
+from tidemill.formats.reading.read_modes import parse_read_mode
 from tidemill.formats.reading.whole_source import Source
 from tidemill.formats.registry import lookup
 from tidemill.formats.rescue.options import RESCUED_FORMATS, rescuing
-from tidemill.formats.standalone.standalone import OpenFormat, given_options
-from tidemill.objectstore.connection import CONNECTION_OPTIONS
+from tidemill.formats.standalone.standalone import OpenFormat, check_own_options, given_options
 from tidemill.schema import Schema
 
 
@@ -34,7 +30,7 @@ class InferringFormat:
         """The format with the columns of some sources. Errors as :func:`infer_schema`."""
         columns = infer_columns(self._name, sources, self.options)
         schema, options = rescuing(columns, self.options, inferred=self._name in RESCUED_FORMATS)
-        known = {k: v for k, v in options.items() if k not in INFERENCE_OPTIONS}
+        known = {k: v for k, v in options.items() if k not in INFERENCE_OPTIONS.keys}
         return OpenFormat(lookup(self._name), schema, known)
 
     def read(
@@ -62,9 +58,7 @@ def open_inferring(name: str, options: dict[str, Any]) -> InferringFormat:
             got=name,
             hint=f"give a schema; inferred are {', '.join(INFERABLE)}",
         )
-    known = format_.option_names | CODEC_OPTIONS | READ_OPTIONS | INFERENCE_OPTIONS | CONNECTION_OPTIONS
-    known |= options_of_all().keys()
-    check_own_options(name, given, known)
+    check_own_options(name, given, format_.option_names | INFERENCE_OPTIONS.keys)
     parse_inference(given)
     parse_read_mode(given)
     return InferringFormat(lowered, given)

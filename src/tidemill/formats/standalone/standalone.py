@@ -16,7 +16,6 @@ from tidemill.ddl import parse_columns
 from tidemill.errors import TidemillError, nearest
 from tidemill.formats.base import FileRowReader, Format, RowError, RowReader, Rows, has_lines
 from tidemill.formats.inference.options import INFERENCE_OPTIONS
-from tidemill.formats.options import bad_option, check_own_options
 from tidemill.formats.reading.codecs import CODEC_OPTIONS, parse_codec_options
 from tidemill.formats.reading.feeding import FileBytes, feed, file_bytes, open_split
 from tidemill.formats.reading.read_modes import (
@@ -29,9 +28,12 @@ from tidemill.formats.reading.read_modes import (
 from tidemill.formats.reading.whole_source import Source, WholeSource, seekable
 from tidemill.formats.registry import lookup
 from tidemill.formats.rescue.options import rescuing
-from tidemill.formats.rows.malformed import MalformedRowError, parse_mode
+from tidemill.formats.rows.malformed import MODE, MalformedRowError
 from tidemill.formats.text.line_numbers import LineNumbers
 from tidemill.objectstore.connection import CONNECTION_OPTIONS
+from tidemill.objectstore.queue_options import NOTIFICATION_OPTIONS
+from tidemill.options.option import bad_option, check_options, spelt
+from tidemill.options.tables import TABLE_OPTIONS
 from tidemill.schema import Field, Schema, nullable_type
 
 BUFFER_BYTES = DEFAULT_BUFFER
@@ -119,7 +121,7 @@ class OpenFormat:
             whole = file_bytes(raw, path, raw.size, raw.size, self.options, mode)
             stack.callback(whole.close)
             split = open_split(reader, whole, start=0, end=raw.size, size=raw.size, in_quotes=False, part=False)
-            parts = feed(split, whole, parse_mode(self.options))
+            parts = feed(split, whole, MODE.of(self.options))
             yield from self._numbered(parts, source, path) if has_lines(self._format) else parts
 
     def _numbered(self, parts: Iterator[Rows], source: Source, path: str) -> Iterator[Rows]:
@@ -186,13 +188,10 @@ def open_format(name: str | Format, schema: Schema | pa.Schema | str, **options:
     """
     format_ = lookup(name) if isinstance(name, str) else name
     given = given_options(options)
-    for option in given:
-        if option in INFERENCE_OPTIONS:
-            raise bad_option(
-                option, given[option], "it is about columns that are inferred: leave out the schema, or it"
-            )
-    common = CODEC_OPTIONS | READ_OPTIONS | CONNECTION_OPTIONS | options_of_all().keys()
-    check_own_options(format_.name, given, format_.option_names | common)
+    for option in INFERENCE_OPTIONS.given(given):
+        hint = "it is about columns that are inferred: leave out the schema, or it"
+        raise bad_option(option, given[option.lower()], hint)
+    check_own_options(format_.name, given, format_.option_names)
     return OpenFormat(format_, *rescuing(_schema(schema), given, inferred=False))
 
 
@@ -208,6 +207,16 @@ def _schema(schema: Schema | pa.Schema | str) -> Schema:
             "schema", ", ".join(found.names), "each column needs a name of its own, in any case of letters"
         )
     return found
+
+
+def check_own_options(name: str, given: Mapping[str, str], of_format: frozenset[str]) -> None:
+    """TM4005 for an option that the format, the files and their stores do not have; also for those of tables."""
+    known = of_format | CODEC_OPTIONS.keys | READ_OPTIONS.keys | CONNECTION_OPTIONS.keys | options_of_all().keys()
+    for option in given:
+        if option in (TABLE_OPTIONS.keys | NOTIFICATION_OPTIONS.keys) - known:
+            hint = f"{spelt(option)} is for the tables of a mill; leave it out"
+            raise TidemillError("TM4005", f"unknown option for a table USING {name}", got=option, hint=hint)
+    check_options(name, given, known)
 
 
 def given_options(options: Mapping[str, Any]) -> dict[str, str]:

@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from tidemill.formats.options import time_patterns
 from tidemill.formats.text.line_ends import NO_BYTE
 from tidemill.formats.types.naming import spelling
 from tidemill.formats.values.columns.columns import parser_for
+from tidemill.formats.values.columns.time_options import time_patterns
 from tidemill.formats.values.field_text import VALID, TextRules
 from tidemill.schema import TIMESTAMP
 

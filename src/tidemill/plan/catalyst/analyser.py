@@ -405,7 +405,7 @@ def _options(pairs: Any) -> dict[str, str]:
         if inner is None:
             raise TidemillError(
                 "TM4003",
-                f"bad value for option {pair._1()}",
+                f"bad value of option {pair._1()}",
                 got=value.sql(),
                 hint="write the value in quotes",
             )

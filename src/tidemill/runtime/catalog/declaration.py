@@ -25,7 +25,7 @@ from tidemill.runtime.catalog import replacements
 from tidemill.runtime.catalog.catalog import Catalog, View, check_properties
 from tidemill.runtime.catalog.datasets import Dataset, Resolver, add_dataset
 from tidemill.runtime.catalog.view_root import view_root
-from tidemill.runtime.tables.table import changeable
+from tidemill.runtime.tables.table_options import alterable
 from tidemill.sources.locations.allowed_paths import Within
 
 
@@ -173,7 +173,7 @@ class Declaration:
         present = self.catalog.tables.get(statement.name)
         options = {k.lower(): v for k, v in statement.options.items()}
         if present is not None and present.same_but_for_limits(statement):
-            names = changeable({**options, **present.options})
+            names = alterable({**options, **present.options})
             limits = {k: options.get(k) for k in names if options.get(k) != present.options.get(k)}
             if limits:
                 self._alter(AlterTable(statement.name, limits))

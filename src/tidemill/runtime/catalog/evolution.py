@@ -18,7 +18,7 @@ from tidemill.formats.columnar.types import common_type
 from tidemill.formats.inference.infer import INFERABLE, infer_columns
 from tidemill.formats.inference.options import parse_inference, with_hints
 from tidemill.formats.rescue.new_columns import NewColumnsError, new_names
-from tidemill.formats.rescue.options import Evolution, parse_evolution
+from tidemill.formats.rescue.options import EVOLUTION, Evolution
 from tidemill.runtime.catalog.catalog import Catalog
 from tidemill.runtime.tables.error_budget import malformed_rows
 from tidemill.runtime.tables.table import Table
@@ -54,7 +54,7 @@ def with_new_columns(catalog: Catalog, error: NewColumnsError) -> tuple[Catalog,
         The same, when the table takes none.
     """
     table = catalog.tables[error.table]
-    if parse_evolution(table.options) is not Evolution.ADD:
+    if EVOLUTION.of(table.options) is not Evolution.ADD:
         raise error
     fields = _new_fields(table, error)
     if not fields:  # the name is that of a column which files do not have

@@ -9,13 +9,14 @@ from dataclasses import replace
 from functools import partial
 from itertools import islice
 
+from tidemill.options.tables import RETAIN_BYTES
 from tidemill.runtime.catalog.catalog import Catalog
 from tidemill.runtime.files.file_progress import FileProgress
 from tidemill.runtime.ingest.cleaning import Removal
 from tidemill.runtime.ingest.log import INGESTED, Batch, IngestLog, name_of, remove_all, tried, unreadable
 from tidemill.runtime.intake.intake import Intake
-from tidemill.runtime.tables.ingest_tables import parse_waiting
-from tidemill.runtime.tables.socket_tables import history_wanted, parse_retained
+from tidemill.runtime.tables.ingest_tables import INGEST_SPOOL
+from tidemill.runtime.tables.socket_tables import history_wanted
 from tidemill.runtime.tables.table import Table
 from tidemill.sources.file_info import FileInfo
 from tidemill.state.versions.objects import Objects
@@ -55,7 +56,7 @@ class IngestedTable:
     @property
     def most_waiting(self) -> int:
         """How many bytes may wait to be read."""
-        return parse_waiting(self.table.options)
+        return INGEST_SPOOL.of(self.table.options)
 
     def begin(self, intake: Intake) -> None:
         """Tell an intake of all files that are there. TM5065 when one has gone before it was read to its end."""
@@ -111,7 +112,7 @@ class IngestedTable:
             if not self._removal.ended:
                 return
             self._removal = None
-        retained = parse_retained(self.table.options)
+        retained = RETAIN_BYTES.of(self.table.options)
         if retained is None:
             return
         count, newer = 0, self._read_bytes

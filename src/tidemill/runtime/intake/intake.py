@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from tidemill.errors import TidemillError
+from tidemill.options.tables import MAX_BYTES, MAX_ROWS
 from tidemill.runtime.catalog.catalog import Catalog
 from tidemill.runtime.durability.sealed_tables import SealedTables
 from tidemill.runtime.files import file_warnings
@@ -373,9 +374,9 @@ class Intake:
     def _most_bytes(self, table: Table, share: int) -> int:
         """How many bytes a table may have of an epoch. What rows have is taken from those read so far."""
         limits = [share]
-        if (most := table.limit("maxBytesPerTrigger")) is not None:
+        if (most := MAX_BYTES.of(table.options)) is not None:
             limits.append(most)
-        if (rows := table.limit("maxRowsPerTrigger")) is not None:
+        if (rows := MAX_ROWS.of(table.options)) is not None:
             read, admitted = self.counts(table.name).read, self.totals(table.name).admitted
             limits.append(max(1, rows * admitted // read if read else rows * _ROW_BYTES))
         return min(limits)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tidemill.formats.reading.codecs import MOST_DECODED
+from tidemill.options.tables import MAX_FILES
 from tidemill.runtime.tables.table import Table
 from tidemill.sources.split import Split
 
@@ -27,7 +28,7 @@ def placed(splits: list[Split], table: Table) -> list[Split]:
 
 def most_files(table: Table) -> int | None:
     """How many files of a table an epoch may have; None for any number."""
-    most = table.limit("maxFilesPerTrigger")
+    most = MAX_FILES.of(table.options)
     if table.keyed:
         return _MOST_ORDERED if most is None else min(most, _MOST_ORDERED)
     return most

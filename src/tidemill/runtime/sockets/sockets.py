@@ -12,10 +12,11 @@ from pathlib import Path
 import pyarrow as pa
 
 from tidemill.errors import TidemillError
+from tidemill.options.tables import RETAIN_BYTES
 from tidemill.runtime.catalog.catalog import Catalog
 from tidemill.runtime.intake.intake import Intake
 from tidemill.runtime.sockets.socket_status import SPOOLS, folder_of, number_of, status_table, write_status
-from tidemill.runtime.tables.socket_tables import history_wanted, parse_inlet, parse_retained
+from tidemill.runtime.tables.socket_tables import history_wanted, parse_inlet
 from tidemill.runtime.tables.table import Table
 from tidemill.sources.file_info import FileInfo
 from tidemill.sources.sockets.endpoints import parse_endpoints
@@ -166,7 +167,7 @@ class PushedStreams:
                 inlet.spool.delete(gone)
 
     def _not_retained(self, name: str, read: Collection[Segment]) -> list[Segment]:
-        most = parse_retained(self._tables[name].options)
+        most = RETAIN_BYTES.of(self._tables[name].options)
         if most is None:
             return []
         found, kept = [], 0

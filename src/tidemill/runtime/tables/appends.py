@@ -6,14 +6,9 @@ from collections.abc import Mapping
 
 from tidemill.errors import TidemillError
 from tidemill.formats.base import has_lines
-from tidemill.formats.options import flag
 from tidemill.formats.reading.codecs import parse_codec_options
 from tidemill.formats.registry import lookup
-
-
-def parse_appends(options: Mapping[str, str]) -> bool:
-    """Whether files of a table may grow; ``options`` have lower-case names. TM4003 for a bad value."""
-    return flag(options, "allowAppends")
+from tidemill.options.tables import ALLOW_APPENDS, ALLOW_OVERWRITES, STATIC
 
 
 def check_appends(format_name: str, options: Mapping[str, str], local: bool) -> None:
@@ -22,9 +17,9 @@ def check_appends(format_name: str, options: Mapping[str, str], local: bool) -> 
     Raises
     ------
     TidemillError
-        TM4003 as :func:`parse_appends`, TM2038 for another table.
+        TM4003 for a value that is neither true nor false, TM2038 for another table.
     """
-    if not parse_appends(options):
+    if not ALLOW_APPENDS.of(options):
         return
     for present, what, hint in (
         (
@@ -33,10 +28,10 @@ def check_appends(format_name: str, options: Mapping[str, str], local: bool) -> 
             "an object is written whole: allowOverwrites",
         ),
         (not has_lines(lookup(format_name)), f"USING {format_name}", "csv, json or another format of lines"),
-        (flag(options, "multiLine"), "multiLine 'true'", "rows that are lines"),
+        (options.get("multiline", "").lower() == "true", "multiLine 'true'", "rows that are lines"),
         ("linesep" in options, "lineSep", "lines that end with a newline"),
-        (flag(options, "allowOverwrites"), "allowOverwrites 'true'", "one of the two"),
-        (flag(options, "static"), "static 'true'", "a static table is complete before anything that is joined with it"),
+        (ALLOW_OVERWRITES.of(options), "allowOverwrites 'true'", "one of the two"),
+        (STATIC.of(options), "static 'true'", "a static table is complete before anything that is joined with it"),
         (parse_codec_options(options).of("x.csv") is not None, "compression", "files that are not compressed"),
     ):
         if present:

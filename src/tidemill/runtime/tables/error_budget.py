@@ -13,12 +13,11 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from tidemill.errors import TidemillError
+from tidemill.options.tables import MAX_ERROR_RATIO, MAX_ERRORS
 from tidemill.sources.split import SplitResult
 
 LEAST_ROWS = 1000
 """``maxErrorRatio`` is not looked at before so many rows of the table have been read."""
-
-BUDGET_OPTIONS = ("maxErrors", "maxErrorRatio")
 
 
 @dataclass(frozen=True)
@@ -64,22 +63,7 @@ def parse_budget(options: Mapping[str, str]) -> ErrorBudget:
     TidemillError
         TM4003 for a ``maxErrors`` that is no integer from 0 on, or a ``maxErrorRatio`` that is no number from 0 to 1.
     """
-    most, ratio = options.get("maxerrors"), options.get("maxerrorratio")
-    if most is not None and not (most.isascii() and most.isdigit()):
-        raise _bad_value("maxErrors", most, "an integer from 0 on: how many malformed rows are tolerated in all")
-    share = None
-    if ratio is not None:
-        try:
-            share = Fraction(ratio) if ratio.isascii() and "/" not in ratio else None
-        except ValueError:
-            share = None
-        if share is None or not 0 <= share <= 1:
-            raise _bad_value("maxErrorRatio", ratio, "a number from 0 to 1, such as 0.01: malformed rows by rows read")
-    return ErrorBudget(None if most is None else int(most), share)
-
-
-def _bad_value(name: str, text: str, hint: str) -> TidemillError:
-    return TidemillError("TM4003", f"bad value for option {name}", got=repr(text), hint=hint)
+    return ErrorBudget(MAX_ERRORS.of(options), MAX_ERROR_RATIO.of(options))
 
 
 def counted(results: Iterable[SplitResult]) -> dict[str, RowCounts]:

@@ -9,20 +9,36 @@ from collections.abc import Mapping
 
 from tidemill.errors import TidemillError
 from tidemill.formats.inference.options import INFERENCE_OPTIONS
-from tidemill.formats.options import flag, parse_size
 from tidemill.formats.reading.codecs import CODEC_OPTIONS
-from tidemill.runtime.tables.socket_tables import parse_retained
+from tidemill.options.kinds import SIZE
+from tidemill.options.option import Option, OptionGroup
+from tidemill.options.tables import ALLOW_APPENDS, ALLOW_OVERWRITES, FILE_ATTEMPTS, PATH, RETAIN_BYTES, STATIC
 from tidemill.schema import Schema
 from tidemill.sources.filters import FILTER_OPTIONS
 
 INGEST = "ingest://"
 """The path of such a table."""
 
-INGEST_OPTIONS = frozenset({"maxspoolbytes", "retainbytes"})
-"""Options that they share with pushed streams, in lower case."""
+INGEST_SPOOL = Option("maxSpoolBytes", SIZE, 1 << 30, "how much may wait to be read, before a batch waits", shown="1g")
+INGEST_OPTIONS = OptionGroup(
+    "Spark streams",
+    "Tables with `path 'ingest://'`, which Spark streams are written into.",
+    (INGEST_SPOOL, RETAIN_BYTES),
+)
 
 _FORMATS = ("arrow", "parquet")
-_OF_FILES = CODEC_OPTIONS | INFERENCE_OPTIONS | FILTER_OPTIONS | {"allowoverwrites", "allowappends", "fileattempts"}
+_OF_FILES = OptionGroup(
+    "",
+    "",
+    (
+        *CODEC_OPTIONS.options,
+        *INFERENCE_OPTIONS.options,
+        *FILTER_OPTIONS.options,
+        ALLOW_OVERWRITES,
+        ALLOW_APPENDS,
+        FILE_ATTEMPTS,
+    ),
+)
 
 
 def is_ingested(path: str) -> bool:
@@ -38,23 +54,18 @@ def check_ingested(format_name: str, schema: Schema, options: Mapping[str, str])
     TidemillError
         TM5064 for a format, or a kind of table, that cannot be written into; TM4003 for values of options.
     """
-    if options["path"].strip().lower() != INGEST:
+    if options[PATH.key].strip().lower() != INGEST:
         raise _cannot(f"path '{options['path']}'", f"path '{INGEST}', with nothing behind it")
     if format_name not in _FORMATS:
         raise _cannot(f"USING {format_name}", f"USING {' or '.join(_FORMATS)}: in this rows wait to be read")
     if not len(schema):
         raise _cannot("its columns are not declared", "declare them: there are no rows yet that they could come from")
-    if flag(options, "static"):
+    if STATIC.of(options):
         raise _cannot("static 'true'", "leave it out: a stream has no end")
-    for name in sorted(options.keys() & _OF_FILES):
+    for name in _OF_FILES.given(options):
         raise _cannot(f"option {name}", "leave it out: it is for files that somebody else writes")
-    parse_waiting(options)
-    parse_retained(options)
-
-
-def parse_waiting(options: Mapping[str, str]) -> int:
-    """How many bytes of batches may wait to be read. TM4003 for a bad value."""
-    return parse_size("maxSpoolBytes", options.get("maxspoolbytes", "1g"))
+    for option in INGEST_OPTIONS.options:
+        option.of(options)
 
 
 def not_ingested(path: str) -> TidemillError:

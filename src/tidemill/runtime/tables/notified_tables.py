@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tidemill.errors import TidemillError
-from tidemill.formats.options import bad_option, flag
 from tidemill.objectstore.queue_client import check_queue
-from tidemill.objectstore.queue_options import parse_queue
-from tidemill.runtime.tables.watermark import parse_delay
+from tidemill.objectstore.queue_options import BACKFILL_INTERVAL, parse_queue
+from tidemill.options.tables import STATIC
 
 _LEAST_SECONDS = 1.0
 
@@ -21,10 +20,10 @@ def parse_backfill(options: Mapping[str, str]) -> float:
     TidemillError
         TM4003 for what is no interval, or less than a second.
     """
-    text = options.get("backfillinterval", "1 day")
-    seconds = parse_delay(text, "backfillInterval") / 1e6
+    seconds = BACKFILL_INTERVAL.of(options) / 1e6
     if seconds < _LEAST_SECONDS:
-        raise bad_option("backfillInterval", text, "'1 day', and not less than '1 second': all names are listed then")
+        hint = "'1 day', and not less than '1 second': all names are listed then"
+        raise BACKFILL_INTERVAL.bad(options[BACKFILL_INTERVAL.key], hint)
     return seconds
 
 
@@ -41,7 +40,7 @@ def check_notifications(options: Mapping[str, str], path: str, keyed: bool) -> N
     queue = parse_queue(options, path)
     for present, what, hint in (
         (keyed, "a PRIMARY KEY, or a format that needs one", "its files are read in their order, and events have none"),
-        (flag(options, "static"), "static 'true'", "its files are listed once, and no others are read"),
+        (STATIC.of(options), "static 'true'", "its files are listed once, and no others are read"),
     ):
         if queue is not None and present:
             raise TidemillError(

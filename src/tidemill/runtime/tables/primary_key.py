@@ -7,6 +7,8 @@ from dataclasses import replace
 from tidemill.errors import TidemillError, nearest
 from tidemill.formats.orderbook.format import row_order
 from tidemill.formats.orderbook.rules import ROWS
+from tidemill.options.option import lowered
+from tidemill.options.tables import OP_COLUMN
 from tidemill.plan.sql.statements import CreateTable
 from tidemill.schema import Schema
 
@@ -25,7 +27,7 @@ def with_primary_key(statement: CreateTable) -> CreateTable:
         format that has its own operations, TM2034 and TM4030 for an order book.
     """
     statement = _order_book(statement) if statement.format == ORDER_BOOK else statement
-    op_column = next((v for k, v in statement.options.items() if k.lower() == "opcolumn"), None)
+    op_column = OP_COLUMN.of(lowered(statement.options))
     if op_column is not None and statement.format in CHANGE_FORMATS:
         raise TidemillError(
             "TM2032",

@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from tidemill.errors import TidemillError
 from tidemill.kernels.columns import column
+from tidemill.options.tables import STATIC, WATERMARK
 from tidemill.sources.file_info import FileInfo
 from tidemill.state.keys.keys import encode
 from tidemill.state.merge.merge import Rows, consolidate
@@ -31,17 +32,15 @@ def parse_static(options: Mapping[str, str], keyed: bool) -> bool:
     TidemillError
         TM4003 for a value that is neither true nor false, TM2035 beside a primary key or a watermark.
     """
-    text = options.get("static", "false").lower()
-    if text not in ("true", "false"):
-        raise TidemillError("TM4003", "bad value for option static", got=options["static"], hint="true or false")
-    if text == "true" and (keyed or "watermark" in options):
+    static = STATIC.of(options)
+    if static and (keyed or WATERMARK.key in options):
         raise TidemillError(
             "TM2035",
             "a static table has neither a PRIMARY KEY nor a watermark",
-            got="a PRIMARY KEY, or a format that needs one" if keyed else f"watermark '{options['watermark']}'",
+            got="a PRIMARY KEY, or a format that needs one" if keyed else f"watermark '{WATERMARK.of(options)}'",
             hint="leave it out: the files of a static table are all read before any other, and once",
         )
-    return text == "true"
+    return static
 
 
 def without_files(table: str, path: str) -> TidemillError:

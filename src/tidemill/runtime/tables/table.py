@@ -4,48 +4,58 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
 
 from tidemill.connectors.generated import GeneratedPlace, parse_pace
-from tidemill.connectors.registry import is_offered, know_secrets, options_of
+from tidemill.connectors.registry import is_offered, know_secrets
 from tidemill.errors import SECRET_OPTIONS, TidemillError, nearest
 from tidemill.formats.base import BEGINNING_BYTES, WholeByBeginning, WholeFiles
 from tidemill.formats.changes import DELETES_OPTION
 from tidemill.formats.debezium.format import KEY_OPTION, OPERATION
 from tidemill.formats.generator.format import row_bytes
 from tidemill.formats.inference.infer import INFERABLE
-from tidemill.formats.inference.options import INFERENCE_OPTIONS
-from tidemill.formats.options import TABLE_OPTIONS, ZONE_OPTION, bad_option, check_options, flag, parse_size
 from tidemill.formats.orderbook.format import parse_rules
 from tidemill.formats.orderbook.rules import MESSAGES
-from tidemill.formats.reading.codecs import CODEC_OPTIONS, parse_codec_options
-from tidemill.formats.reading.read_modes import READ_OPTIONS, check_read_mode
+from tidemill.formats.reading.codecs import parse_codec_options
+from tidemill.formats.reading.read_modes import check_read_mode
 from tidemill.formats.registry import lookup
-from tidemill.formats.rescue.options import RESCUE_OPTIONS
-from tidemill.objectstore.connection import CONNECTION_OPTIONS, SPELT_CONNECTION
-from tidemill.objectstore.queue_options import NOTIFICATION_OPTIONS, SPELT_NOTIFICATIONS
+from tidemill.formats.values.columns.time_options import TIME_ZONE
+from tidemill.objectstore.queue_options import NOTIFICATION_OPTIONS
+from tidemill.options.option import check_options, lowered
+from tidemill.options.tables import (
+    ALLOW_APPENDS,
+    ALLOW_OVERWRITES,
+    BROADCAST,
+    FILE_ATTEMPTS,
+    OP_COLUMN,
+    OP_DELETE,
+    OP_INSERT,
+    PATH,
+    STATIC,
+    TABLE_OPTIONS,
+)
 from tidemill.plan.algebra import codec
 from tidemill.plan.sql.statements import CreateTable
 from tidemill.runtime.files.file_progress import clean_queue, cleaned_table, cursor_table, fetch_table, list_table
 from tidemill.runtime.files.listed_files import FilePolicy
-from tidemill.runtime.tables.appends import check_appends, parse_appends
-from tidemill.runtime.tables.error_budget import BUDGET_OPTIONS, ErrorBudget, parse_budget
+from tidemill.runtime.tables.appends import check_appends
+from tidemill.runtime.tables.error_budget import ErrorBudget, parse_budget
 from tidemill.runtime.tables.inferred_tables import format_options, with_columns
-from tidemill.runtime.tables.ingest_tables import INGEST, INGEST_OPTIONS, check_ingested, is_ingested
+from tidemill.runtime.tables.ingest_tables import INGEST, check_ingested, is_ingested
 from tidemill.runtime.tables.notified_tables import check_its_queue, check_notifications, parse_backfill
-from tidemill.runtime.tables.overwrites import check_overwrites, parse_overwrites
+from tidemill.runtime.tables.overwrites import check_overwrites
 from tidemill.runtime.tables.primary_key import DEBEZIUM, ORDER_BOOK, with_primary_key
-from tidemill.runtime.tables.socket_tables import STREAM_OPTIONS, check_stream, is_sized, parse_inlet
+from tidemill.runtime.tables.socket_tables import check_stream, is_sized, parse_inlet
 from tidemill.runtime.tables.static_tables import parse_static
+from tidemill.runtime.tables.table_options import alterable, alterable_names, is_for_format, known_options
 from tidemill.runtime.tables.watermark import Watermark, parse_watermark
 from tidemill.schema import Field, Schema
-from tidemill.sources.cleaning.options import CLEAN_OPTIONS, SPELT_CLEAN, CleanSource, check_clean, parse_clean
+from tidemill.sources.cleaning.options import CleanSource, check_clean, parse_clean
 from tidemill.sources.file_metadata import metadata_name
-from tidemill.sources.filters import FILTER_OPTIONS
 from tidemill.sources.locations.location import Place, pattern_of, place_of
 from tidemill.sources.sockets.endpoints import is_stream
 from tidemill.task.expressions import Literal, Ref
@@ -60,27 +70,7 @@ from tidemill.task.program import (
 )
 from tidemill.zones import UTC
 
-_OWN_OPTIONS = TABLE_OPTIONS | INFERENCE_OPTIONS | FILTER_OPTIONS | STREAM_OPTIONS | CLEAN_OPTIONS
-"""Options of any table that its format is not told of; those of codecs and of how to read it is."""
-
-LIMIT_OPTIONS = ("maxFilesPerTrigger", "maxBytesPerTrigger", "maxRowsPerTrigger")
-
-_PLACE_OPTIONS = (*SPELT_CONNECTION, *SPELT_NOTIFICATIONS, *SPELT_CLEAN)
-CHANGEABLE = {name.lower(): name for name in (*BUDGET_OPTIONS, *LIMIT_OPTIONS, "fileAttempts", *_PLACE_OPTIONS)}
-"""Options of a table that can be changed: they say when its rows are admitted, how its store is reached, how its files
-are found or what becomes of them, and nothing about what rows are. Secrets of connectors of packages can be, too.
-"""
-
-
-def changeable(options: Iterable[str]) -> set[str]:
-    """Those of some options that can be changed, in lower case."""
-    return {n.lower() for n in options if n.lower() in CHANGEABLE or n.lower() in SECRET_OPTIONS}
-
-
 GENERATOR = "generator"
-_WITHOUT_FILES = {"path", "opcolumn", "opinsert", "opdelete", "allowoverwrites", "allowappends", "fileattempts"}
-"""Options that generated tables do not have."""
-
 ERRORS_SUFFIX = "__errors"
 """``<table>__errors`` reads as a view with one row per malformed field or row."""
 
@@ -159,8 +149,8 @@ class Table:
 
     @property
     def overwritable(self) -> bool:
-        """Whether its files may be overwritten. Errors as :func:`parse_overwrites`."""
-        return parse_overwrites(self.options)
+        """Whether its files may be overwritten."""
+        return ALLOW_OVERWRITES.of(self.options)
 
     @property
     def kept(self) -> bool:
@@ -179,7 +169,7 @@ class Table:
     @property
     def op_column(self) -> str | None:
         """The column that says insert or delete; it is not a column of the table."""
-        name = self.options.get("opcolumn")
+        name = OP_COLUMN.of(self.options)
         if name is None:
             return None
         return next((f.name for f in self.declared if f.name.lower() == name.lower()), name)
@@ -211,19 +201,8 @@ class Table:
 
     @property
     def broadcast(self) -> bool | None:
-        """Whether it may be the small side of a join, whatever its size; None leaves that to its size.
-
-        Raises
-        ------
-        TidemillError
-            TM4003 for a value that is neither true nor false.
-        """
-        text = self.options.get("broadcast")
-        if text is None:
-            return None
-        if text.lower() not in ("true", "false"):
-            raise TidemillError("TM4003", "bad value for option broadcast", got=text, hint="true or false")
-        return text.lower() == "true"
+        """Whether it may be the small side of a join, whatever its size; None leaves that to its size."""
+        return BROADCAST.of(self.options)
 
     @property
     def budget(self) -> ErrorBudget:
@@ -235,10 +214,8 @@ class Table:
 
         Columns that were inferred or added later do not count.
         """
-        given = {k.lower(): v for k, v in statement.options.items()}
-        fixed = [
-            {k: v for k, v in options.items() if k not in changeable(options)} for options in (self.options, given)
-        ]
+        given = lowered(statement.options)
+        fixed = [{k: v for k, v in options.items() if k not in alterable(options)} for options in (self.options, given)]
         if fixed[0] != fixed[1] or self.format != statement.format:
             return False
         if self.inferred and not len(statement.schema):
@@ -246,11 +223,6 @@ class Table:
         made = with_primary_key(with_columns(statement))
         first = Schema(tuple(f for f in self.declared if f.name not in self.added))
         return not self.inferred and (first, self.primary_key) == (made.schema, made.primary_key)
-
-    def limit(self, name: str) -> int | None:
-        """One of ``LIMIT_OPTIONS``; None where it is not given. TM4003 for a bad value."""
-        text = self.options.get(name.lower())
-        return None if text is None else parse_size(name, text)
 
     def codec(self, path: str) -> str | None:
         """How a file of the table is compressed, if it is."""
@@ -278,14 +250,11 @@ class Table:
     @property
     def file_policy(self) -> FilePolicy:
         """What becomes of files that change or cannot be read. TM4003 for bad values of options."""
-        attempts = self.options.get("fileattempts", "5")
-        if not (attempts.isascii() and attempts.isdigit() and 0 < int(attempts) <= 1000):
-            raise bad_option("fileAttempts", attempts, "an integer from 1 to 1000")
-        changes = self.overwritable, parse_appends(self.options)
+        changes = self.overwritable, ALLOW_APPENDS.of(self.options)
         rule = self.clean_source
         return FilePolicy(
             *changes,
-            int(attempts),
+            FILE_ATTEMPTS.of(self.options),
             self.keyed,
             self.static,
             lambda path: not self.compressed(path),
@@ -304,10 +273,10 @@ class Table:
         if self.op_column is not None and self.op_column not in self.declared.names:
             fields = (*fields, Field(self.op_column, pa.string()))
         given = format_options(self.format, self.options, self.inferred)
-        if self.time_zone != UTC and ZONE_OPTION in lookup(self.format).option_names:
-            given = {ZONE_OPTION: self.time_zone, **given}
-        options = tuple(sorted((k, v) for k, v in given.items() if k not in _OWN_OPTIONS))
-        values = (self.options.get("opinsert", "I"), self.options.get("opdelete", "D"))
+        if self.time_zone != UTC and TIME_ZONE.key in lookup(self.format).option_names:
+            given = {TIME_ZONE.key: self.time_zone, **given}
+        options = tuple(sorted((k, v) for k, v in given.items() if is_for_format(k)))
+        values = (OP_INSERT.of(self.options), OP_DELETE.of(self.options))
         errors = multiset_table(f"errors:{self.uid}", STORED_ERRORS.types, 2)
         schema, op_column = Schema(fields), self.op_column
         if self.format == DEBEZIUM:
@@ -345,20 +314,20 @@ class Table:
             be cleaned so.
         """
         for option in options:
-            if not changeable([option]):
+            if not alterable([option]):
                 raise TidemillError(
                     "TM2023",
                     "this option of a table cannot be changed",
                     got=option,
-                    hint=f"{nearest(option, CHANGEABLE.values())}; others decide what the rows are, so that they need "
+                    hint=f"{nearest(option, alterable_names())}; others decide what the rows are, so that they need "
                     "a new table",
                 )
-        changed = {k.lower(): v for k, v in options.items()}
+        changed = {name.lower(): value for name, value in options.items()}
         kept = {k: v for k, v in self.options.items() if k not in changed}
         given = {k: v for k, v in changed.items() if v is not None}
         table = replace(self, options={**kept, **given})
         _check_limits(table)
-        if NOTIFICATION_OPTIONS & changed.keys():
+        if NOTIFICATION_OPTIONS.keys & changed.keys():
             check_its_queue(table.options, table.path)
         return table
 
@@ -384,18 +353,17 @@ def new_table(statement: CreateTable, uid: str, born: int, time_zone: str = UTC)
         for the queue; as :func:`with_primary_key` for the key.
     """
     inferred = not len(statement.schema) and statement.format in INFERABLE
-    options = {k.lower(): v for k, v in statement.options.items()}
-    pushed = is_stream(options.get("path", ""))
-    given = is_ingested(options.get("path", ""))
+    options = lowered(statement.options)
+    path = PATH.of(options) or ""
+    pushed, given = is_stream(path), is_ingested(path)
     if pushed:
         check_stream(statement.format, statement.schema, options)
     elif given:
         check_ingested(statement.format, statement.schema, options)
     statement = with_primary_key(with_columns(statement))
-    path = options.get("path", "")
     if given:
         path = INGEST + uid
-    elif "path" in options and not pushed:
+    elif PATH.key in options and not pushed:
         path = pattern_of(path)
     if statement.format == GENERATOR:
         path = _generated_path(statement.schema, options)
@@ -407,11 +375,11 @@ def new_table(statement: CreateTable, uid: str, born: int, time_zone: str = UTC)
 
 def _generated_path(schema: Schema, options: Mapping[str, str]) -> str:
     """The path of a table that is created now. TM4003 for options that only tables with files or sockets have."""
-    for name in ("path", "opColumn"):
-        if name.lower() in options:
-            raise bad_option(name, options[name.lower()], "leave it out: rows are generated")
-    if parse_pace(options).rate is not None and flag(options, "static"):
-        raise bad_option("static", options["static"], "leave it or rowsPerSecond out: a static table does not grow")
+    for option in (PATH, OP_COLUMN):
+        if option.key in options:
+            raise option.bad(options[option.key], "leave it out: rows are generated")
+    if parse_pace(options).rate is not None and STATIC.of(options):
+        raise STATIC.bad("true", "leave it or rowsPerSecond out: a static table does not grow")
     return GeneratedPlace(time.time_ns() // 1000, row_bytes(schema, options)).path
 
 
@@ -424,17 +392,9 @@ def table_from_json(data: Mapping[str, Any]) -> Table:
 
 def _check_table(table: Table, statement: CreateTable) -> None:
     format_ = lookup(table.format)
-    known = TABLE_OPTIONS | INFERENCE_OPTIONS | CODEC_OPTIONS | READ_OPTIONS | format_.option_names | RESCUE_OPTIONS
-    if table.generated:
-        known = TABLE_OPTIONS - _WITHOUT_FILES - NOTIFICATION_OPTIONS | format_.option_names
-    elif table.pushed:
-        known |= STREAM_OPTIONS
-    elif table.ingested:
-        known |= CONNECTION_OPTIONS | INGEST_OPTIONS
-    elif is_offered(table.path):
-        known |= FILTER_OPTIONS | options_of([table.path]).keys()
-    else:
-        known |= CONNECTION_OPTIONS | FILTER_OPTIONS | CLEAN_OPTIONS
+    offered = table.listed and is_offered(table.path)
+    kind = {"generated": table.generated, "pushed": table.pushed, "ingested": table.ingested, "offered": offered}
+    known = known_options(format_, table.path, **kind)
     check_options(table.format, statement.options, known)
     if table.keyed and table.watermark is not None:
         raise TidemillError(
@@ -454,13 +414,13 @@ def _check_table(table: Table, statement: CreateTable) -> None:
     if len(set(lowered)) < len(lowered):
         twice = next(n for n in lowered if lowered.count(n) > 1)
         raise TidemillError("TM2005", "two columns have the same name", got=twice, hint="rename one of them")
-    if not table.options.get("path", "").strip() and not table.generated:
+    if not (PATH.of(table.options) or "").strip() and not table.generated:
         raise TidemillError(
             "TM5005", "a table needs a path", got=table.name, hint="OPTIONS (path 'directory, file or glob')"
         )
     source = table.source()
     if (
-        "opcolumn" in table.options
+        OP_COLUMN.key in table.options
         and source.schema.fields[source.schema.names.index(str(source.op_column))].type != pa.string()
     ):
         raise TidemillError(
@@ -474,7 +434,6 @@ def _check_table(table: Table, statement: CreateTable) -> None:
         parse_inlet(table.format, source.file_schema, table.options)
     parse_codec_options(table.options)
     check_read_mode(table.format, format_.reader(source.file_schema, dict(source.options), ()), table.options)
-    _ = table.broadcast  # raises for a bad value
     check_overwrites(table.options, table.keyed, table.pushed)
     check_appends(table.format, table.options, table.listed and table.place.local)
     _check_limits(table)
@@ -485,9 +444,8 @@ def _check_table(table: Table, statement: CreateTable) -> None:
 
 def _check_limits(table: Table) -> None:
     """TM4003 for a bad value of an option that can be changed; TM5080 and TM5081 as :func:`check_clean`."""
-    for name in LIMIT_OPTIONS:
-        table.limit(name)
-    _ = table.budget, table.file_policy
+    for option in TABLE_OPTIONS.options:
+        option.of(table.options)
     check_notifications(table.options, table.path, table.keyed)
     if table.listed:
         _ = table.place

@@ -3,24 +3,31 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from tidemill.errors import TidemillError
 from tidemill.objectstore.connection import is_object_url, split_url
+from tidemill.options.kinds import INTERVAL, TEXT, choice
+from tidemill.options.option import Option, OptionGroup
+from tidemill.options.tables import ALLOW_APPENDS, STATIC
 from tidemill.sources.files import local_pattern
 from tidemill.sources.locations.extent import Extent
 from tidemill.sources.locations.location import Place
 
-SPELT_CLEAN = ("cleanSource", "cleanSource.retentionDuration", "sourceArchiveDir")
-CLEAN_OPTIONS = frozenset(name.lower() for name in SPELT_CLEAN)
-"""Options of tables that read files, in lower case."""
-
-_MODES = ("off", "delete", "archive")
-_UNITS = {"ms": 1, "millisecond": 1, "s": 1000, "second": 1000, "m": 60_000, "minute": 60_000}
-_UNITS |= {"h": 3_600_000, "hour": 3_600_000, "d": 86_400_000, "day": 86_400_000, "w": 604_800_000, "week": 604_800_000}
+CLEAN_SOURCE = Option(
+    "cleanSource", choice("off", "delete", "archive"), "off", "what becomes of files that were read", alterable=True
+)
+RETENTION = Option(
+    "cleanSource.retentionDuration", INTERVAL, 0, "how long files stay before that", shown="0 seconds", alterable=True
+)
+ARCHIVE_DIR = Option("sourceArchiveDir", TEXT, None, "where `cleanSource 'archive'` moves files to", alterable=True)
+CLEAN_OPTIONS = OptionGroup(
+    "Cleaning up source files",
+    "Tables over local files and objects of S3.",
+    (CLEAN_SOURCE, RETENTION, ARCHIVE_DIR),
+)
 
 
 @dataclass(frozen=True)
@@ -47,24 +54,19 @@ def parse_clean(options: Mapping[str, str]) -> CleanSource | None:
     TidemillError
         TM4003 for bad values.
     """
-    mode = options.get("cleansource", "off")
-    retention, archive = options.get("cleansource.retentionduration"), options.get("sourcearchivedir")
-    if mode.lower() not in _MODES:
-        raise _bad("cleanSource", mode, f"one of {', '.join(_MODES)}")
-    kept = 0 if retention is None else _milliseconds(retention)
-    if kept is None:
-        raise _bad("cleanSource.retentionDuration", retention or "", "a time such as '30 days', '12 hours' or '90s'")
-    if mode.lower() == "archive" and not archive:
-        raise _bad("sourceArchiveDir", archive or "", "cleanSource 'archive' needs the directory to move files to")
-    if archive and mode.lower() == "delete":
-        raise _bad("sourceArchiveDir", archive, "it goes with cleanSource 'archive'")
-    if mode.lower() == "off":
+    mode, archive = CLEAN_SOURCE.of(options), ARCHIVE_DIR.of(options)
+    kept = RETENTION.of(options) // 1000
+    if mode == "archive" and not archive:
+        raise ARCHIVE_DIR.bad(archive or "", "cleanSource 'archive' needs the directory to move files to")
+    if archive and mode == "delete":
+        raise ARCHIVE_DIR.bad(archive, "it goes with cleanSource 'archive'")
+    if mode == "off":
         return None
     if archive is None:
         return CleanSource("", kept)
     if not is_object_url(archive):
         if not archive.startswith(("/", "~", "file:")):
-            raise _bad("sourceArchiveDir", archive, "an absolute path, or a URL")
+            raise ARCHIVE_DIR.bad(archive, "an absolute path, or a URL")
         return CleanSource(local_pattern(archive).rstrip("/") or "/", kept)
     store, key = split_url(archive)
     return CleanSource(f"{store}/{key}".rstrip("/"), kept)
@@ -83,13 +85,12 @@ def check_clean(options: Mapping[str, str], place: Place | None) -> None:
         return
     if place is None or not (place.local or place.objects):
         raise _cannot("a table without files of a disk or of S3", "leave cleanSource out")
-    for name, hint in (
-        ("static", "the files of a static table are all it will ever have; views created later read them"),
-        ("allowappends", "a file that may grow is never known to be read to its end"),
+    for option, hint in (
+        (STATIC, "the files of a static table are all it will ever have; views created later read them"),
+        (ALLOW_APPENDS, "a file that may grow is never known to be read to its end"),
     ):
-        if options.get(name, "false").lower() == "true":
-            spelt = {"allowappends": "allowAppends"}.get(name, name)
-            raise _cannot(f"{spelt} 'true'", f"leave one of the two out: {hint}")
+        if option.of(options):
+            raise _cannot(f"{option.name} 'true'", f"leave one of the two out: {hint}")
     if not clean.archive:
         return
     extent = Extent(place)
@@ -116,17 +117,6 @@ def _unfit(directory: Path) -> str | None:
     if not os.access(there, os.W_OK | os.X_OK):
         return f"a directory that this process may write to; it may not write to {there}"
     return None
-
-
-def _milliseconds(text: str) -> int | None:
-    """Of a time such as ``30 days``; None when it is none."""
-    match = re.fullmatch(r"(?:interval\s+)?(\d+(?:\.\d+)?)\s*([a-z]+)", text.strip().lower())
-    unit = _UNITS.get(match[2], _UNITS.get(match[2].removesuffix("s"))) if match else None
-    return None if match is None or unit is None else int(float(match[1]) * unit)
-
-
-def _bad(name: str, value: str, hint: str) -> TidemillError:
-    return TidemillError("TM4003", f"bad value of option {name}", got=repr(value), hint=hint)
 
 
 def _cannot(got: str, hint: str) -> TidemillError:

@@ -16,7 +16,7 @@ from tidemill.objectstore.object_file import find_object
 from tidemill.objectstore.queue_options import Queue, parse_queue
 from tidemill.sources import files
 from tidemill.sources.file_info import FileInfo
-from tidemill.sources.filters import Filters, bad_filter, parse_filters
+from tidemill.sources.filters import FAIL_ON_MISSING, RECURSIVE, Filters, parse_filters
 from tidemill.sources.generated import NoFile, generated_file
 from tidemill.sources.globs import parse_glob
 from tidemill.sources.objects.listing import meant_keys, missing_prefix, object_pages
@@ -215,9 +215,9 @@ def place_of(path: str, options: Mapping[str, str]) -> Place:
         return Place(path, pace=parse_pace(options))
     pattern = pattern_of(path)
     if is_offered(pattern):
-        for name in ("recursiveFileLookup", "failOnMissing"):
-            if name.lower() in options:
-                raise bad_filter(name, options[name.lower()], "leave it out: the connector has no directories")
+        for option in (RECURSIVE, FAIL_ON_MISSING):
+            if option.key in options:
+                raise option.bad(options[option.key], "leave it out: the connector has no directories")
         return Place(pattern, parse_filters(options), offered=lookup(pattern, options))
     connection, queue = parse_connection(options, pattern), parse_queue(options, pattern)
     return Place(pattern, parse_filters(options), connection, queue=queue)

@@ -7,7 +7,6 @@ Bytes come in pieces of any length; what is open at the end of one is kept until
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
@@ -290,13 +289,3 @@ class SizedRecords(_Kept):
         elif end < len(data):
             self._tail = bytearray(data[end:])
         return data[:end]
-
-
-_UNITS = {"ms": 0.001, "millisecond": 0.001, "s": 1.0, "second": 1.0, "m": 60.0, "minute": 60.0, "h": 3600.0}
-
-
-def parse_seconds(text: str) -> float | None:
-    """Seconds of a time such as ``30s``, ``500 ms`` or ``1 minute``; None when it is none."""
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([a-z]+)", text.strip().lower())
-    unit = _UNITS.get(match[2], _UNITS.get(match[2].removesuffix("s"))) if match else None
-    return None if match is None or unit is None else float(match[1]) * unit

@@ -21,7 +21,7 @@ from tidemill.formats.reading.read_modes import parse_read_mode
 from tidemill.formats.records.spooled_records import spool_reader
 from tidemill.formats.registry import lookup
 from tidemill.formats.rescue.new_columns import NewColumnsError
-from tidemill.formats.rows.malformed import MalformedRowError, Mode, parse_mode
+from tidemill.formats.rows.malformed import MODE, MalformedRowError, Mode
 from tidemill.formats.rows.row_filter import FilteringReader, RowFilter
 from tidemill.formats.text.line_numbers import LineNumbers
 from tidemill.kernels.columns import column
@@ -78,7 +78,7 @@ class ScanOperator(SourceOperator):
         self._errors: list[tuple[Split, RowError]] = []
         self._replaced: list[str] = []
         self._unreadable: list[tuple[Split, TidemillError]] = []
-        self._must_read = parse_mode(self._options) is Mode.FAILFAST
+        self._must_read = MODE.of(self._options) is Mode.FAILFAST
 
     def add_split(self, split: Split) -> None:
         """Queue a split."""
@@ -315,7 +315,7 @@ class _OpenSplit:
             part = split.encoded is not None
             with _naming(split):
                 self._reader = open_split(reader, self._file, **place, in_quotes=split.in_quotes, part=part)
-            self._parts = feed(self._reader, self._file, parse_mode(options))
+            self._parts = feed(self._reader, self._file, MODE.of(options))
 
     def read(self) -> Rows | None:
         """Rows of the next buffer (perhaps none), or None after the last."""

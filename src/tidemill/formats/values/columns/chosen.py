@@ -22,7 +22,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidemill.errors import TidemillError, nearest
-from tidemill.formats.options import bad_option, time_pattern
 from tidemill.formats.values.columns.columns import (
     Bytes,
     ColumnParser,
@@ -34,19 +33,28 @@ from tidemill.formats.values.columns.columns import (
     finish,
     parser_for,
 )
+from tidemill.formats.values.columns.time_options import PATTERN
 from tidemill.formats.values.field_text import BAD_VALUE, VALID, TextRules
 from tidemill.formats.values.numbers.written_numbers import PERCENT_BYTES, parse_words, rewrite_numbers
 from tidemill.formats.values.texts.encoded import decode_base64, decode_hex, parse_hex_integers
 from tidemill.formats.values.texts.texts import SLACK, copy_texts
 from tidemill.formats.values.times.epochs import parse_epochs
 from tidemill.formats.values.times.times import FIRST_MICROS, LAST_MICROS, MICROS_PER_DAY
+from tidemill.options.kinds import TEXT
+from tidemill.options.option import Option, bad_option, read_value
 from tidemill.schema import Field, Schema
 
 ENTRY_POINT_GROUP = "tidemill.parsers"
 
 PARSER_PREFIX = "parser."
-OVERRIDE_OPTIONS = frozenset({PARSER_PREFIX + "*", "dateformat.*", "timestampformat.*"})
+COLUMN_OPTIONS: tuple[Option[object], ...] = (
+    Option(PARSER_PREFIX + "*", TEXT, None, "the parser of a column: `parser.at` `epoch_millis`"),
+    Option("dateFormat.*", PATTERN, None, "the pattern of one DATE column"),
+    Option("timestampFormat.*", PATTERN, None, "the pattern of one TIMESTAMP column"),
+)
 """The options for single columns, each a family."""
+
+_FAMILIES = frozenset(option.key.removesuffix(".*") for option in COLUMN_OPTIONS)
 
 ParserFactory = Callable[[pa.DataType], ColumnParser | None]
 """Takes the type of a column; None when the parser has no values of it."""
@@ -78,7 +86,7 @@ def _by_column(schema: Schema, given: Mapping[str, str]) -> dict[int, dict[str, 
     chosen: dict[int, dict[str, str]] = {}
     for option, value in given.items():
         family, point, column = option.partition(".")
-        if not point or f"{family}.*" not in OVERRIDE_OPTIONS:
+        if not point or family not in _FAMILIES:
             continue
         if column not in names:
             raise bad_option(option, value, f"there is no such column; {nearest(column, schema.names)}")
@@ -95,7 +103,7 @@ def _parser(field: Field, chosen: Mapping[str, str], patterns: TimePatterns) -> 
                 raise bad_option(option, chosen[family], f"the column is not a {family.removesuffix('format')}")
             if "parser" in chosen:
                 raise bad_option(option, chosen[family], f"the column has {PARSER_PREFIX}{field.name} already")
-            pattern = time_pattern({option.lower(): chosen[family]}, option)
+            pattern = read_value(option, PATTERN, chosen[family])
             patterns = TimePatterns(pattern, pattern, zone=patterns.zone)
     if "parser" not in chosen:
         return parser_for(field.type, patterns)

@@ -1,0 +1,39 @@
+"""Writes ``docs/options.md``: ``python -m tidemill.cli.options_page > docs/options.md``."""
+
+from __future__ import annotations
+
+from tidemill.options.option import Option, OptionGroup
+from tidemill.runtime.tables.table_options import GROUPS
+from tidemill.spark_source.source_options import SOURCE_OPTIONS
+
+_INTRODUCTION = """\
+# Options
+
+<!-- Written by `python -m tidemill.cli.options_page`; a test compares it with the declarations. -->
+
+Options of tables, and of `spark.read.format("tidemill")`. Names are found in any case, values are texts. An option that
+does not exist is an error with the nearest name (TM4005); so is a value that an option does not take (TM4003), and one
+that does not belong to a table of this kind. The last column says whether `ALTER TABLE name SET OPTIONS` may change it.
+Secrets are neither shown nor stored: the script or the environment gives them again.
+"""
+
+
+def page() -> str:
+    """The reference, in Markdown."""
+    return "\n".join([_INTRODUCTION, *(_section(group) for group in (*GROUPS, SOURCE_OPTIONS))])
+
+
+def _section(group: OptionGroup) -> str:
+    head = "| option | values | default | what it is for | ALTER |\n|---|---|---|---|---|\n"
+    return f"## {group.title}\n\n{group.about}\n\n{head}" + "".join(map(_row, group.options))
+
+
+def _row(option: Option[object]) -> str:
+    summary = f"{option.summary} (secret)" if option.secret else option.summary
+    alterable = "yes" if option.alterable else ""
+    cells = (f"`{option.name}`", option.kind.wanted, option.shown_default, summary, alterable)
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |\n"
+
+
+if __name__ == "__main__":
+    print(page(), end="")

@@ -1,0 +1,117 @@
+"""Which options a table takes, of all that are declared: by its format, and by where its rows come from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from tidemill.connectors.registry import options_of
+from tidemill.errors import SECRET_OPTIONS
+from tidemill.formats.base import Format
+from tidemill.formats.columnar.rows import COLUMNAR_OPTIONS
+from tidemill.formats.csv.options import CSV_OPTIONS
+from tidemill.formats.debezium.format import DEBEZIUM_OPTIONS
+from tidemill.formats.frames.format import FRAME_OPTIONS
+from tidemill.formats.generator.format import GENERATOR_OPTIONS
+from tidemill.formats.inference.options import INFERENCE_OPTIONS
+from tidemill.formats.json.options import JSON_OPTIONS
+from tidemill.formats.native.layout import NATIVE_OPTIONS
+from tidemill.formats.orderbook.format import BOOK_OPTIONS
+from tidemill.formats.reading.codecs import CODEC_OPTIONS
+from tidemill.formats.reading.read_modes import READ_OPTIONS
+from tidemill.formats.rescue.options import RESCUE_OPTIONS
+from tidemill.objectstore.connection import CONNECTION_OPTIONS
+from tidemill.objectstore.queue_options import NOTIFICATION_OPTIONS
+from tidemill.options.tables import (
+    ALLOW_APPENDS,
+    ALLOW_OVERWRITES,
+    FILE_ATTEMPTS,
+    OP_COLUMN,
+    OP_DELETE,
+    OP_INSERT,
+    PATH,
+    TABLE_OPTIONS,
+)
+from tidemill.runtime.tables.ingest_tables import INGEST_OPTIONS
+from tidemill.runtime.tables.socket_tables import SOCKET_OPTIONS
+from tidemill.sources.cleaning.options import CLEAN_OPTIONS
+from tidemill.sources.filters import FILTER_OPTIONS
+
+GROUPS = (
+    TABLE_OPTIONS,
+    CSV_OPTIONS,
+    JSON_OPTIONS,
+    COLUMNAR_OPTIONS,
+    NATIVE_OPTIONS,
+    FRAME_OPTIONS,
+    DEBEZIUM_OPTIONS,
+    BOOK_OPTIONS,
+    GENERATOR_OPTIONS,
+    RESCUE_OPTIONS,
+    INFERENCE_OPTIONS,
+    FILTER_OPTIONS,
+    CODEC_OPTIONS,
+    READ_OPTIONS,
+    CLEAN_OPTIONS,
+    CONNECTION_OPTIONS,
+    NOTIFICATION_OPTIONS,
+    SOCKET_OPTIONS,
+    INGEST_OPTIONS,
+)
+"""All options of tables, in the order of the reference."""
+
+_ALTERABLE = {option.key: option.name for group in GROUPS for option in group.options if option.alterable}
+
+_OF_MILLS = (
+    TABLE_OPTIONS.keys
+    | NOTIFICATION_OPTIONS.keys
+    | INFERENCE_OPTIONS.keys
+    | FILTER_OPTIONS.keys
+    | SOCKET_OPTIONS.keys
+    | CLEAN_OPTIONS.keys
+)
+_OF_FILES = {
+    option.key for option in (PATH, OP_COLUMN, OP_INSERT, OP_DELETE, ALLOW_OVERWRITES, ALLOW_APPENDS, FILE_ATTEMPTS)
+}
+
+
+def is_for_format(option: str) -> bool:
+    """Whether a format is told of an option, by its name in lower case; those of how bytes are read count, too."""
+    return option not in _OF_MILLS
+
+
+def alterable(options: Iterable[str]) -> set[str]:
+    """Those of some options, in lower case, that ALTER TABLE may change.
+
+    They say when rows are admitted, how a store is reached, how files are found or what becomes of them, and nothing
+    about what the rows are. Secrets of connectors of packages can be changed, too.
+    """
+    return {n.lower() for n in options if n.lower() in _ALTERABLE or n.lower() in SECRET_OPTIONS}
+
+
+def alterable_names() -> list[str]:
+    """All that ALTER TABLE may change of tables without connectors of packages, as they are spelt."""
+    return list(_ALTERABLE.values())
+
+
+def known_options(
+    format_: Format, path: str, *, generated: bool, pushed: bool, ingested: bool, offered: bool
+) -> frozenset[str]:
+    """The options that a table takes, in lower case. Errors as :func:`options_of`.
+
+    Parameters
+    ----------
+    generated, pushed, ingested, offered : bool
+        Whether its rows are generated, come over sockets, come from Spark streams, or from a connector of a package;
+        else they are in files or objects.
+    """
+    if generated:
+        return TABLE_OPTIONS.keys - _OF_FILES | format_.option_names
+    known = TABLE_OPTIONS.keys | NOTIFICATION_OPTIONS.keys | INFERENCE_OPTIONS.keys | CODEC_OPTIONS.keys
+    known |= READ_OPTIONS.keys | format_.option_names | RESCUE_OPTIONS.keys
+    if pushed:
+        return known | SOCKET_OPTIONS.keys
+    if ingested:
+        return known | CONNECTION_OPTIONS.keys | INGEST_OPTIONS.keys
+    if offered:
+        return known | FILTER_OPTIONS.keys | options_of([path]).keys()
+    return known | CONNECTION_OPTIONS.keys | FILTER_OPTIONS.keys | CLEAN_OPTIONS.keys
