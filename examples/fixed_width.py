@@ -21,11 +21,11 @@ from tidemill.formats.csv.format import check_types, checked_columns
 from tidemill.formats.csv.header import layout_by_position
 from tidemill.formats.csv.options import parse_options
 from tidemill.formats.csv.rows import RowBuilder
-from tidemill.formats.options import bad_option
 from tidemill.formats.rows.field_index import FieldOffsets
 from tidemill.formats.text.line_ends import Bytes
 from tidemill.formats.text.line_split import LineSplitReader
 from tidemill.formats.values.columns.columns import parser_for
+from tidemill.options.option import bad_option
 from tidemill.schema import Schema
 
 _WIDEST = 1 << 20

@@ -15,13 +15,13 @@ import pyarrow.compute as pc
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
-from tidemill.formats.options import time_patterns
 
 from local_jobs import local
 from tidemill.cli import output
 from tidemill.cli.querying import answer, follow
 from tidemill.config import Settings
 from tidemill.errors import TidemillError
+from tidemill.formats.values.columns.time_options import time_patterns
 from tidemill.mill import Mill
 from tidemill.runtime.root import Root
 from tidemill.testing import assert_same_rows

@@ -122,8 +122,8 @@ def test_keys_static_tables_and_watermarks(mill_factory: MillFactory) -> None:
     assert mill.read("w")["n"].to_pylist() == [10] * 10
 
 
-def test_the_example_of_the_readme(mill_factory: MillFactory) -> None:
-    text = (Path(__file__).parents[2] / "README.md").read_text()
+def test_the_example_of_the_documentation(mill_factory: MillFactory) -> None:
+    text = (Path(__file__).parents[2] / "docs" / "sources.md").read_text()
     begin = text.index("CREATE TABLE orders (id BIGINT, price DECIMAL(9,2), name STRING")
     mill = local(mill_factory())
     mill.sql(text[begin : text.index(";", begin)])
