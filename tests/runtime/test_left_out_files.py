@@ -189,6 +189,6 @@ def test_other_errors_are_not_left_out(tmp_path: Path) -> None:
             ids(reader, reader.partitions())
     with pytest.raises(TidemillError, match="TM5001"):
         list(source(tmp_path / "nothing", **BOTH)[0].reader(STRUCT).listing())
-    for name in left_out.IGNORE_OPTIONS:
+    for name in ("ignoreMissingFiles", "ignoreCorruptFiles"):
         with pytest.raises(TidemillError, match="TM4003"):
             source(tmp_path, **{name: "perhaps"})

@@ -11,6 +11,7 @@ from importlib.metadata import EntryPoint, entry_points
 from tidemill.connectors.connector import Connector
 from tidemill.errors import SECRET_OPTIONS, TidemillError, keep_secret, nearest
 from tidemill.objectstore.connection import SCHEMES as OBJECT_SCHEMES
+from tidemill.options.option import spell
 
 ENTRY_POINT_GROUP = "tidemill.connectors"
 """Group in which a package names its connectors by scheme; each entry is a class or function that makes one."""
@@ -136,6 +137,7 @@ def _load(scheme: str) -> Connector:
         for part in ("check", "files", "open"):
             getattr(made, part)
         keep_secret(tuple(made.secret_names))
+        spell(made.option_names)
         for name in made.secret_names:
             if name not in made.option_names:
                 raise ValueError(f"{name} is secret, but no option: {nearest(name, made.option_names)}")

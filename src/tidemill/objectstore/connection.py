@@ -22,7 +22,7 @@ S3_SCHEMES = ("s3", "s3a")
 def _endpoint(text: str) -> str:
     url = urlparse(text)
     if url.scheme not in ("http", "https") or not url.hostname or url.username or url.query:
-        raise ValueError
+        raise ENDPOINT.bad(f"{url.scheme}://{url.hostname or ''}", ENDPOINT.kind.wanted)  # a user may be a secret
     return text
 
 

@@ -13,9 +13,9 @@ from typing import TypeAlias
 import pyarrow as pa
 
 from tidemill.errors import TidemillError
-from tidemill.schema import Field, Schema, type_to_ddl
+from tidemill.schema import Field, Schema
 from tidemill.task.accumulators import Option
-from tidemill.task.expressions import Expression, Ref, walk
+from tidemill.task.expressions import Expression, Ref, references
 from tidemill.task.program import Calculate, Comparison, Explode
 from tidemill.task.windows.calls import WindowCall
 
@@ -23,26 +23,15 @@ LATER = {"later": True}
 """Marks a field that came later: at its default it is not written, so that older plans keep their names."""
 
 
-def _check_references(node: str, expressions: tuple[Expression, ...], inputs: Schema) -> None:
-    """TM2900 for a column that is not there, TM2103 for one that Spark's plan takes for one of another type.
-
-    Types within types are not compared: they differ in whether they may be NULL. A position has the type ``null``.
-    """
-    for read in (e for expression in expressions for e in walk(expression) if isinstance(e, Ref)):
-        if not 0 <= read.index < len(inputs):
+def _check_references(node: str, expressions: tuple[Expression, ...], width: int) -> None:
+    for expression in expressions:
+        beyond = [i for i in references(expression) if not 0 <= i < width]
+        if beyond:
             raise TidemillError(
                 "TM2900",
                 f"{node} refers to a column that its input does not have",
-                got=f"column {read.index} of {len(inputs)}",
+                got=f"column {beyond[0]} of {width}",
                 hint="this is a bug in Tidemill's planner: please report the query",
-            )
-        field = inputs.fields[read.index]
-        if read.type != field.type and not pa.types.is_null(read.type) and not pa.types.is_nested(read.type):
-            raise TidemillError(
-                "TM2103",
-                "Spark's plan reads a column as another type than it has",
-                got=f"{field.name} of type {type_to_ddl(field.type)}, read as {type_to_ddl(read.type)}",
-                hint="Spark gives wrong values here: convert the arguments to one type, such as CAST(0 AS FLOAT)",
             )
 
 
@@ -71,7 +60,7 @@ class Project:
     names: tuple[str, ...]
 
     def __post_init__(self) -> None:
-        _check_references("Project", self.expressions, self.child.schema)
+        _check_references("Project", self.expressions, len(self.child.schema))
 
     @cached_property
     def schema(self) -> Schema:
@@ -87,7 +76,7 @@ class Filter:
     condition: Expression
 
     def __post_init__(self) -> None:
-        _check_references("Filter", (self.condition,), self.child.schema)
+        _check_references("Filter", (self.condition,), len(self.child.schema))
 
     @property
     def schema(self) -> Schema:
@@ -128,7 +117,7 @@ class Join:
 
     def __post_init__(self) -> None:
         if self.residual is not None:
-            _check_references("Join", (self.residual,), self.schema)
+            _check_references("Join", (self.residual,), len(self.schema))
 
     @cached_property
     def schema(self) -> Schema:
@@ -203,7 +192,8 @@ class Generate:
     names: tuple[str, ...]
 
     def __post_init__(self) -> None:
-        _check_references("Generate", (self.argument, *(Ref(k, pa.null()) for k in self.kept)), self.child.schema)
+        width = len(self.child.schema)
+        _check_references("Generate", (self.argument, *(Ref(k, pa.null()) for k in self.kept)), width)
 
     @cached_property
     def schema(self) -> Schema:
@@ -226,7 +216,7 @@ class Repeat:
     count: int
 
     def __post_init__(self) -> None:
-        _check_references("Repeat", (Ref(self.count, pa.int64()),), self.child.schema)
+        _check_references("Repeat", (Ref(self.count, pa.int64()),), len(self.child.schema))
 
     @cached_property
     def schema(self) -> Schema:
@@ -306,8 +296,9 @@ class Aggregate:
     parts: tuple[Aggregate, ...] = field(default=(), metadata=LATER)
 
     def __post_init__(self) -> None:
+        width = len(self.child.schema)
         used = (*self.keys, *(a for c in self.calls if c.argument is not None for a in (c.argument, *c.others)))
-        _check_references("Aggregate", tuple(Ref(k, pa.null()) for k in used), self.child.schema)
+        _check_references("Aggregate", tuple(Ref(k, pa.null()) for k in used), width)
 
     @cached_property
     def schema(self) -> Schema:
@@ -336,11 +327,12 @@ class Window:
     limited: str = field(default="row_number", metadata=LATER)
 
     def __post_init__(self) -> None:
+        width = len(self.child.schema)
         columns = tuple(Ref(c, pa.null()) for c in (*self.partition, *(k.column for k in self.order)))
         bounds = (b for c in self.calls for b in (c.frame.lower, c.frame.upper))
         frames = tuple(b for b in bounds if b is not None and not isinstance(b, int))
         arguments = tuple(a for c in self.calls for a in c.arguments)
-        _check_references("Window", (*columns, *frames, *arguments), self.child.schema)
+        _check_references("Window", (*columns, *frames, *arguments), width)
 
     @cached_property
     def schema(self) -> Schema:

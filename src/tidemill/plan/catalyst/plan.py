@@ -28,6 +28,7 @@ from tidemill.plan.catalyst.aggregates.aggregates import aggregate
 from tidemill.plan.catalyst.aggregates.reader import AggregateReader
 from tidemill.plan.catalyst.aggregates.rows_of_groups import rows_of_groups
 from tidemill.plan.catalyst.expressions.expressions import translate
+from tidemill.plan.catalyst.input_types import check_input_types
 from tidemill.plan.catalyst.relations import values as catalyst_values
 from tidemill.plan.catalyst.relations.generate import generate
 from tidemill.plan.catalyst.relations.joins import build_join, projection
@@ -109,7 +110,9 @@ def read_plan(
     leaf = catalyst_values.base_of(nodes)
     if leaf is not None:
         reader.base = catalyst_values.narrow(reader.relation(read_tree([leaf])))
-    return reader.read(read_tree(nodes)).exact().node
+    root = reader.read(read_tree(nodes)).exact().node
+    check_input_types(root)
+    return root
 
 
 def _id(tree: JsonTree) -> int:
