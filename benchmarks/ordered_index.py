@@ -63,7 +63,7 @@ def tidemill(work: str, size: int, changes: int, count: int) -> dict[str, Any]:
     from tidemill.state.keys.keys import KeyColumn, encode
     from tidemill.state.merge.merge import Rows, consolidate
     from tidemill.state.store.store import RunStore
-    from tidemill.task.accumulators import Accumulator, AggregateLayout
+    from tidemill.task.aggregates.accumulators import Accumulator, AggregateLayout
     from tidemill.task.build import build
     from tidemill.task.program import Comparison, GroupPartial, PairSums, StateTable, Term
     from tidemill.task.streams import Keyed

@@ -8,7 +8,7 @@ import pytest
 from tidemill.plan.explain.costs import cost
 from tidemill.plan.explain.texts import describe
 from tidemill.state.keys.keys import KeyColumn
-from tidemill.task.accumulators import Accumulator, AggregateLayout
+from tidemill.task.aggregates.accumulators import Accumulator, AggregateLayout
 from tidemill.task.program import Comparison, GroupPartial, PairSums, StateTable, Term
 
 FAR = (Comparison("value_minus_bound", "gt", 1, 1000.0), Comparison("bound_minus_value", "gt", 1, 1000.0))

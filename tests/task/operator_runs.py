@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from tidemill.state.keys.keys import KeyColumn
 from tidemill.state.merge.merge import merge
-from tidemill.task.accumulators import Accumulator, AggregateLayout, Result
+from tidemill.task.aggregates.accumulators import Accumulator, AggregateLayout, Result
 from tidemill.task.build import build
 from tidemill.task.operator import Operator, Output
 from tidemill.task.program import Arrange, GroupPartial, Operation, StateTable, multiset_table

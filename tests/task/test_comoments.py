@@ -15,8 +15,8 @@ from tidemill.kernels.columns import column
 from tidemill.state.folds.comoments import sum_products
 from tidemill.state.keys.keys import Keys
 from tidemill.state.merge.merge import Rows, merge
-from tidemill.task.accumulators import COMOMENTS, Accumulator
-from tidemill.task.comoments import COMOMENT_FUNCTIONS, finish_comoments
+from tidemill.task.aggregates.accumulators import Accumulator
+from tidemill.task.aggregates.comoments import COMOMENT_FUNCTIONS, COMOMENTS, finish_comoments
 
 OPS = Accumulator(COMOMENTS, 0, others=(1,)).merge_ops()
 

@@ -8,7 +8,7 @@ from operator_runs import INT, grouping, keyed, pairs
 
 from tidemill.errors import EvaluationError
 from tidemill.schema import Field, Schema
-from tidemill.task.accumulators import Accumulator, Result
+from tidemill.task.aggregates.accumulators import Accumulator, Result
 from tidemill.task.build import build
 from tidemill.task.expressions import Call, Ref
 from tidemill.task.failing_row import MOST_FAILING, with_row

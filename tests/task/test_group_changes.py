@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from operator_runs import INT, changes, grouping, keyed, merged, pairs, run
 
-from tidemill.task.accumulators import Accumulator, Result
+from tidemill.task.aggregates.accumulators import Accumulator, Result
 from tidemill.task.build import build
 from tidemill.task.functions.columns import sizes
 from tidemill.task.program import GroupChanges

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from operator_runs import grouping, pairs, run
 
-from tidemill.task.accumulators import Accumulator
+from tidemill.task.aggregates.accumulators import Accumulator
 from tidemill.task.build import build
 from tidemill.task.streams import Keyed
 from tidemill.testing import MemoryContext, keyed_rows

@@ -11,12 +11,12 @@ from functools import partial
 import numpy as np
 import pyarrow as pa
 import pytest
+from group_values_reference import scalar
 
 from tidemill.errors import EvaluationError
-from tidemill.task.accumulators import Accumulator
+from tidemill.task.aggregates.accumulators import Accumulator, Part
+from tidemill.task.aggregates.group_values import of_group, of_large_group
 from tidemill.task.functions.columns import sizes
-from tidemill.task.group_values import of_group, scalar
-from tidemill.task.large_groups import Part, of_large_group
 
 _ASCENDING = (("descending", False),)
 _DESCENDING = (("descending", True),)

@@ -39,7 +39,7 @@ from tidemill.state.merge.merge import Rows, merge
 from tidemill.state.runs.sst import Part
 from tidemill.state.store.store import RunStore
 from tidemill.state.versions.objects import Objects
-from tidemill.task.accumulators import Accumulator, Result
+from tidemill.task.aggregates.accumulators import Accumulator, Result
 from tidemill.task.build import build
 from tidemill.task.expressions import Call, Expression, Literal, Ref
 from tidemill.task.functions.columns import sizes

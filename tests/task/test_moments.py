@@ -11,7 +11,7 @@ import pytest
 from operator_runs import changes, keyed, run
 
 from tidemill.state.keys.keys import KeyColumn
-from tidemill.task.accumulators import Accumulator, AggregateLayout, Result
+from tidemill.task.aggregates.accumulators import Accumulator, AggregateLayout, Result
 from tidemill.task.build import build
 from tidemill.task.program import GroupChanges, GroupPartial, StateTable
 from tidemill.testing import MemoryContext, delta

@@ -21,7 +21,7 @@ from tidemill.state.merge.merge import Rows
 from tidemill.state.runs import derived
 from tidemill.state.store.store import RunStore, partition_vnodes
 from tidemill.state.versions.objects import Objects
-from tidemill.task.accumulators import Accumulator, AggregateLayout
+from tidemill.task.aggregates.accumulators import Accumulator, AggregateLayout
 from tidemill.task.operators.pair_sums import PairSumsOperator
 from tidemill.task.program import Comparison, GroupPartial, PairSums, StateTable, Term, changes_probe_left
 from tidemill.task.streams import Delta, Keyed, batch_of

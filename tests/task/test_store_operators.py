@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from operator_runs import INT, grouping, keyed, merged, pairs, run
 
-from tidemill.task.accumulators import Accumulator
+from tidemill.task.aggregates.accumulators import Accumulator
 from tidemill.task.build import build
 from tidemill.task.program import StoreKeyed, StoreRows, multiset_table
 from tidemill.testing import MemoryContext

@@ -12,7 +12,7 @@ from tidemill.errors import TidemillError
 from tidemill.runtime.tables.table import STORED_ERRORS
 from tidemill.schema import Field, Schema
 from tidemill.sources.split import Split
-from tidemill.task.accumulators import Accumulator, Result
+from tidemill.task.aggregates.accumulators import Accumulator, Result
 from tidemill.task.expressions import Call, Literal, Ref
 from tidemill.task.operator import Output
 from tidemill.task.program import (

@@ -7,7 +7,7 @@ from operator_runs import INT, changes, grouping, keyed, pairs, run
 
 from tidemill.schema import Field, Schema
 from tidemill.sources.split import Split
-from tidemill.task.accumulators import Accumulator, Result
+from tidemill.task.aggregates.accumulators import Accumulator, Result
 from tidemill.task.build import build
 from tidemill.task.operator import Output, SourceOperator
 from tidemill.task.program import ReadPlan, StoreKeyed, StoreRows, ViewSnapshot, multiset_table

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from group_values_reference import scalar
 
-from tidemill.task.accumulators import Accumulator
-from tidemill.task.group_values import scalar
+from tidemill.task.aggregates.accumulators import Accumulator
 from tidemill.task.windows.groups import of_frames
 
 PERCENTAGES = (("descending", False), ("many", False), ("percentages", (0.4,)))

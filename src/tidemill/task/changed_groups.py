@@ -17,9 +17,9 @@ from tidemill.state.keys.nested import is_nested
 from tidemill.state.keys.ordering import compare_rows
 from tidemill.state.lookup.reader import TableReader
 from tidemill.state.merge.merge import Rows, merge
-from tidemill.task.accumulators import AggregateLayout
+from tidemill.task.aggregates.accumulators import AggregateLayout
+from tidemill.task.aggregates.functions import finish
 from tidemill.task.failing_row import failing_rows
-from tidemill.task.finish import finish
 from tidemill.task.program import StateTable
 from tidemill.task.streams import Delta, batch_of
 
@@ -57,7 +57,7 @@ def changed_groups(
     Raises
     ------
     EvaluationError
-        As :func:`~tidemill.task.finish.finish`.
+        As :func:`~tidemill.task.aggregates.functions.finish`.
     """
     _, old_values = before.get(changed.keys, drop_zero=False)
     found = numbers(old_values[0]) > 0

@@ -19,7 +19,7 @@ from tidemill.formats.orderbook.rules import BookRules
 from tidemill.schema import Schema
 from tidemill.state.keys.keys import KeyColumn
 from tidemill.state.merge.merge import MergeOp
-from tidemill.task.accumulators import LISTS, AggregateLayout
+from tidemill.task.aggregates.accumulators import AggregateLayout
 from tidemill.task.expressions import Expression
 from tidemill.task.windows.calls import WindowCall
 
@@ -250,7 +250,7 @@ class GroupChanges:
     @property
     def compares(self) -> bool:
         """Whether groups are compared with what they were: lists that are too large are always reported."""
-        return self.emit or any(a.kind in LISTS for a in self.partial.layout.accumulators)
+        return self.emit or any(a.declared.is_list for a in self.partial.layout.accumulators)
 
 
 @dataclass(frozen=True)

@@ -13,9 +13,9 @@ from tidemill.kernels.columns import column, numbers
 from tidemill.state.keys.keys import Keys, decode
 from tidemill.state.lookup.reader import TableReader
 from tidemill.state.merge.merge import Rows
-from tidemill.task.accumulators import AggregateLayout
+from tidemill.task.aggregates.accumulators import AggregateLayout
+from tidemill.task.aggregates.functions import finish
 from tidemill.task.failing_row import with_row
-from tidemill.task.finish import finish
 from tidemill.task.operators.calculate import calculate
 from tidemill.task.program import ReadPlan, StateTable
 from tidemill.task.streams import Delta, batch_of

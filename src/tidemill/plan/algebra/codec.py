@@ -20,7 +20,8 @@ from tidemill.plan.algebra import nodes as algebra
 from tidemill.schema import Field, Schema, type_from_spark, type_to_ddl
 from tidemill.state.keys.keys import KeyColumn
 from tidemill.state.merge.combining import MergeOp
-from tidemill.task import accumulators, expressions, program
+from tidemill.task import expressions, program
+from tidemill.task.aggregates import accumulators
 from tidemill.task.windows import calls as window_calls
 
 _CLASSES: dict[str, type] = {

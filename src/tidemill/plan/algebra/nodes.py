@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from tidemill.errors import TidemillError
 from tidemill.schema import Field, Schema
-from tidemill.task.accumulators import Option
+from tidemill.task.aggregates.accumulators import Option
 from tidemill.task.expressions import Expression, Ref, references
 from tidemill.task.program import Calculate, Comparison, Explode
 from tidemill.task.windows.calls import WindowCall

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import IntEnum
 
-from tidemill.task.accumulators import OF_GROUP
 from tidemill.task.program import (
     ApplyBook,
     ApplyChangelog,
@@ -52,7 +51,7 @@ def cost(operation: Operation) -> Cost:
     match operation:
         case GroupChanges():
             kept = operation.partial.layout.accumulators
-            if any(a.kind in OF_GROUP for a in kept):
+            if any(a.of_group for a in kept):
                 return Cost(CostClass.GROUPS, "reads all values of an affected group")
             extremes = any(a.recomputed for a in kept)
             return Cost(CostClass.LOOKUPS, "looks for the extreme of an affected group" if extremes else "")

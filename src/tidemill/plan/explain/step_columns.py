@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tidemill.task.accumulators import AggregateLayout
+from tidemill.task.aggregates.accumulators import AggregateLayout
 from tidemill.task.expressions import Call, Expression, Literal, Ref, Variable
 from tidemill.task.program import (
     ApplyBook,

@@ -53,7 +53,7 @@ from tidemill.plan.lowering.static_sides import StaticSides
 from tidemill.plan.lowering.windows import window_changes
 from tidemill.state.keys.keys import KeyColumn
 from tidemill.state.merge.merge import MergeOp
-from tidemill.task.accumulators import Multiset
+from tidemill.task.aggregates.accumulators import Multiset
 from tidemill.task.expressions import Ref, remap
 from tidemill.task.program import (
     Arrange,

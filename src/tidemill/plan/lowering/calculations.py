@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tidemill.plan.algebra.nodes import Aggregate, Filter, Node, Project
-from tidemill.task.accumulators import ONLY
+from tidemill.task.aggregates.functions import lookup
 from tidemill.task.functions.evaluate import can_fail
 from tidemill.task.program import Calculate
 
@@ -39,4 +39,4 @@ def finishing_can_fail(root: Node) -> bool:
     if not isinstance(top, Aggregate):
         return False
     expressions = [e for s in steps for e in (s.condition, *(s.expressions or ())) if e is not None]
-    return any(map(can_fail, expressions)) or any(c.function == ONLY for c in top.calls)
+    return any(map(can_fail, expressions)) or any(lookup(c.function).can_fail for c in top.calls)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tidemill.plan.algebra.nodes import Pairs, PairTerm
-from tidemill.task.accumulators import AggregateLayout
+from tidemill.task.aggregates.accumulators import AggregateLayout
 from tidemill.task.program import Term
 
 

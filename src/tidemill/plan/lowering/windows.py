@@ -11,13 +11,10 @@ from tidemill.plan.algebra.nodes import Aggregate, AggregateCall, Project, Windo
 from tidemill.plan.algebra.window_names import partition_and_keys
 from tidemill.state.keys.keys import KeyColumn
 from tidemill.state.merge.merge import MergeOp
-from tidemill.task.accumulators import AggregateLayout
-from tidemill.task.comoments import COMOMENT_FUNCTIONS
+from tidemill.task.aggregates.accumulators import AggregateLayout
+from tidemill.task.aggregates.functions import lookup
 from tidemill.task.program import Arrange, StateTable, WindowChanges
 from tidemill.task.windows.calls import WindowCall
-
-OF_TWO = frozenset({"min_by", "max_by", *COMOMENT_FUNCTIONS})
-"""Aggregate functions of two columns: the second one is the last argument."""
 
 
 def window_changes(node: Window, names: tuple[str, str], born: int) -> WindowChanges:
@@ -64,7 +61,7 @@ def window_changes(node: Window, names: tuple[str, str], born: int) -> WindowCha
 
 
 def window_layout(node: Window, call: WindowCall) -> AggregateLayout:
-    """The accumulators of an aggregate function; its argument, if any, is column 0, that of ``min_by`` the ordering.
+    """The accumulators of an aggregate function; its argument, if any, is column 0, the second one the last.
 
     Raises
     ------
@@ -74,6 +71,6 @@ def window_layout(node: Window, call: WindowCall) -> AggregateLayout:
     argument = 0 if call.arguments else None
     names = tuple(f"argument{i}" for i in range(len(call.arguments)))
     values = Project(node.child, call.arguments, names)
-    others = (len(call.arguments) - 1,) if call.function in OF_TWO else ()
+    others = (len(call.arguments) - 1,) if lookup(call.function).of_two else ()
     plain = AggregateCall(call.function, argument, call.type, call.nullable, False, others, call.options)
     return layout(Aggregate(values, (), (plain,), (call.function,)), append_only=False)

@@ -28,12 +28,12 @@ from math import isfinite
 
 import pyarrow as pa
 
-from tidemill.plan.algebra.aggregates import is_wide
 from tidemill.plan.algebra.nodes import Aggregate, AggregateCall, Join, Node, Pairs, PairTerm, Project, Union
 from tidemill.plan.algebra.traverse import map_children
 from tidemill.plan.rules.filters_into_joins import conjunction, conjuncts, filtered, filters_into_joins
 from tidemill.plan.rules.merge_projections import merge_projections
 from tidemill.plan.rules.prune_columns import prune_columns
+from tidemill.task.aggregates.sums import is_wide
 from tidemill.task.expressions import Call, Expression, Literal, Ref, references, remap, substitute
 from tidemill.task.functions.evaluate import can_fail
 from tidemill.task.program import Comparison

@@ -12,14 +12,12 @@ from tidemill.kernels.columns import column, numbers
 from tidemill.state.keys.keys import KeyColumn, Keys, decode
 from tidemill.state.lookup.reader import TableReader, TableState
 from tidemill.state.merge.merge import Rows, merge
-from tidemill.task.accumulators import OF_GROUP, Accumulator
+from tidemill.task.aggregates.accumulators import Accumulator, Part
+from tidemill.task.aggregates.group_values import of_group, of_large_group
 from tidemill.task.changed_groups import changed_groups
 from tidemill.task.functions.columns.sizes import TooLargeError
-from tidemill.task.group_values import of_group
-from tidemill.task.large_groups import Part, of_large_group
 from tidemill.task.matching import SLICE_ROWS, counts_with, matches, slice_rows
 from tidemill.task.operator import HeldOutput, Operator, Output
-from tidemill.task.operators.group_partial import fold
 from tidemill.task.operators.join import slices
 from tidemill.task.program import GroupChanges, StateTable
 from tidemill.task.read_view import zero_row
@@ -76,7 +74,7 @@ class GroupChangesOperator(Operator):
 
     def _slices(self, groups: Keys) -> list[tuple[int, int]]:
         """The groups cut so that the values of all in a slice can be in memory; one with more is alone in its slice."""
-        whole = {a.multiset for a in self.partial.layout.accumulators if a.kind in OF_GROUP}
+        whole = {a.multiset for a in self.partial.layout.accumulators if a.of_group}
         tables = zip(self.partial.multisets, self.partial.layout.multisets, strict=True)
         parts = [self.context.state(table).now.parts() for table, multiset in tables if multiset in whole]
         if not any(sum(map(len, runs)) > slice_rows(runs) for runs in parts):
@@ -122,11 +120,10 @@ class GroupChangesOperator(Operator):
         for accumulator, at in zip(layout.accumulators, offsets, strict=True):
             if accumulator.multiset != multiset:
                 continue
-            if accumulator.kind in OF_GROUP:
+            if accumulator.of_group:
                 whole.append((accumulator, at))
             elif accumulator.recomputed:
-                reverse = accumulator.kind in ("max", "max_by")
-                values[at] = _extremes(state.now, groups, table.key, reverse)
+                values[at] = _extremes(state.now, groups, table.key, accumulator.declared.greatest)
             else:
                 entering.append((accumulator, at))
         if whole:
@@ -152,7 +149,7 @@ class GroupChangesOperator(Operator):
             sign = (before + numbers(delta.values[0]) > 0).astype(np.int64) - (before > 0).astype(np.int64)
             elements = decode(delta.keys, table.key)[-1]
             for parts, (accumulator, _) in zip(filled, accumulators, strict=True):
-                folded = fold(accumulator, elements, found, sign, stop - start)
+                folded = accumulator.fold(found, elements, None, sign, stop - start)
                 parts.append(Rows(groups.slice(start, stop), tuple(folded)))
         for parts, (accumulator, at) in zip(filled, accumulators, strict=True):
             width = len(accumulator.columns(self.partial.input_types))

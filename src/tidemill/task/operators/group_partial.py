@@ -10,80 +10,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidemill.kernels.columns import column
-from tidemill.state.folds import accumulate
-from tidemill.state.folds.comoments import sum_products
-from tidemill.state.folds.expansions import sum_powers
 from tidemill.state.keys.keys import Keys, encode, group
 from tidemill.state.lookup.reader import TableState
-from tidemill.task.accumulators import COMOMENTS, POWERS, Accumulator
 from tidemill.task.operator import HeldOutput, Operator, Output
 from tidemill.task.program import GroupPartial
 from tidemill.task.streams import Delta, Item, Keyed, concat
 
 _FOLD_ROWS = 1 << 17
 """Rows folded at once. More rows meet more of their group before it is sorted; fewer stay in the cache."""
-
-Weights = npt.NDArray[np.int64] | None
-
-
-def fold(
-    accumulator: Accumulator,
-    values: pa.Array | None,
-    ids: npt.NDArray[np.int64],
-    weights: Weights,
-    groups: int,
-    other: pa.Array | None = None,
-) -> list[pa.Array]:
-    """One accumulator over one batch.
-
-    Parameters
-    ----------
-    values : Arrow array or None
-        The argument column; None for ``rows``.
-    ids : int64 array
-        Group of each row, dense from 0.
-    other : Arrow array or None
-        The second column of comoments.
-
-    Returns
-    -------
-    list of Arrow arrays
-        ``groups`` rows each, one array per column of the accumulator.
-    """
-    kind = accumulator.kind
-    if kind in ("rows", "count"):
-        return [column(accumulate.count_nonnull(ids, values, weights, groups))]
-    if kind == "sum_i64":
-        return [column(accumulate.sum_int64(ids, values, weights, groups))]
-    if kind == "sum_i128":
-        return [column(part) for part in accumulate.sum_i128(ids, values, weights, groups)]
-    if kind == "sum_wide":
-        words = accumulate.sum_i128(ids, values, weights, groups)
-        return [column(part) for part in (*words, accumulate.sum_tops(ids, values, weights, groups))]
-    if kind == "sum_f64":
-        return [column(accumulate.sum_float(ids, values, weights, groups))]
-    if kind == "sum_exact":
-        parts = (
-            *accumulate.sum_dd(ids, values, weights, groups),
-            *accumulate.count_special(ids, values, weights, groups),
-        )
-        return [column(part) for part in parts]
-    if kind in POWERS:
-        assert values is not None
-        sums, special, huge = sum_powers(ids, values, weights, groups, POWERS[kind])
-        return [column(part) for part in (*sums, special, huge)]
-    if kind == COMOMENTS:
-        assert values is not None and other is not None
-        products, counted = sum_products(ids, values, other, weights, groups)
-        return [column(part) for part in (*products, *counted)]
-    return [accumulate.extreme(ids, values, groups, kind == "max")]
-
-
-def neutral(accumulator: Accumulator, input_types: tuple[pa.DataType, ...], groups: int) -> list[pa.Array]:
-    """The columns of an accumulator that is computed later, from a multiset."""
-    if accumulator.recomputed:
-        return [pa.nulls(groups, t) for t in accumulator.columns(input_types)]
-    return [column(np.zeros(groups, t.to_pandas_dtype())) for t in accumulator.columns(input_types)]
 
 
 class GroupPartialOperator(Operator):
@@ -136,12 +70,12 @@ class GroupPartialOperator(Operator):
         columns: list[pa.Array] = []
         for accumulator in self.operation.layout.accumulators:
             if accumulator.multiset is not None:
-                columns += neutral(accumulator, self.operation.input_types, groups)
+                columns += accumulator.neutral(self.operation.input_types, groups)
             else:
                 at = accumulator.argument
                 values = None if at is None else item.batch.column(at)
-                other = item.batch.column(accumulator.others[0]) if accumulator.kind == COMOMENTS else None
-                columns += fold(accumulator, values, ids, item.weights, groups, other)
+                other = item.batch.column(accumulator.others[0]) if accumulator.others else None
+                columns += accumulator.fold(ids, values, other, item.weights, groups)
         return columns
 
     def start_drain(self) -> bool:

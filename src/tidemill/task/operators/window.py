@@ -20,7 +20,7 @@ from tidemill.state.folds.sliding import runs_of_equal
 from tidemill.state.keys.keys import KeyColumn, Keys, decode, encode, group
 from tidemill.state.lookup.reader import TableState
 from tidemill.state.merge.merge import Rows
-from tidemill.task.accumulators import AggregateLayout
+from tidemill.task.aggregates.accumulators import AggregateLayout
 from tidemill.task.expressions import Expression, references
 from tidemill.task.failing_row import MOST_FAILING, with_row
 from tidemill.task.functions.columns.sizes import TooLargeError, out_of_memory, partition_too_large
@@ -28,7 +28,6 @@ from tidemill.task.functions.evaluate import evaluate
 from tidemill.task.matching import counts_with, slice_rows
 from tidemill.task.operator import Context, HeldOutput, Operator, Output
 from tidemill.task.operators.arrange import key_prefixes
-from tidemill.task.operators.group_partial import fold
 from tidemill.task.operators.join import restore, slices
 from tidemill.task.program import WindowChanges
 from tidemill.task.streams import Delta, Item, Keyed, batch_of
@@ -361,13 +360,12 @@ def _accumulated(layout: AggregateLayout, values: list[pa.Array], rows: int) -> 
     return [
         []
         if a.recomputed
-        else fold(
-            a,
-            None if a.argument is None else values[a.argument],
+        else a.fold(
             alone,
+            None if a.argument is None else values[a.argument],
+            values[a.others[0]] if a.others else None,
             None,
             rows,
-            values[a.others[0]] if a.others else None,
         )
         for a in layout.accumulators
     ]

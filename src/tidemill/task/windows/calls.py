@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 import pyarrow as pa
 
-from tidemill.task.accumulators import Option
+from tidemill.task.aggregates.accumulators import Option
 from tidemill.task.expressions import Expression
 
 RANKINGS = frozenset({"row_number", "rank", "dense_rank", "percent_rank", "cume_dist", "ntile"})

@@ -12,8 +12,8 @@ from tidemill.state.folds.extremes import take_or_null
 from tidemill.state.folds.sliding import slide_double_doubles, slide_extremes, slide_ints, slide_wide
 from tidemill.state.folds.sliding_quads import slide_quads
 from tidemill.state.merge.merge import MergeOp
-from tidemill.task.accumulators import OF_GROUP, Accumulator, AggregateLayout
-from tidemill.task.finish import finish
+from tidemill.task.aggregates.accumulators import Accumulator, AggregateLayout
+from tidemill.task.aggregates.functions import finish
 from tidemill.task.windows.calls import WindowCall
 from tidemill.task.windows.frames import OrderedRows
 from tidemill.task.windows.groups import of_frames
@@ -160,10 +160,10 @@ def totals(
 def _recomputed(accumulator: Accumulator, values: list[pa.Array], starts: Ints, ends: Ints) -> pa.Array:
     assert accumulator.argument is not None
     argument = values[accumulator.argument]
-    if accumulator.kind in OF_GROUP:
+    if accumulator.of_group:
         return of_frames(accumulator, argument, starts, ends)
     # As in Spark the last of several rows with the least ordering gives the value of min_by.
-    extremes = slide_extremes(argument, starts, ends, accumulator.kind.startswith("max"), bool(accumulator.others))
+    extremes = slide_extremes(argument, starts, ends, accumulator.declared.greatest, bool(accumulator.others))
     return take_or_null(values[accumulator.others[0]] if accumulator.others else argument, extremes)
 
 

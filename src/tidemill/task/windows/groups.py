@@ -16,9 +16,9 @@ import pyarrow.compute as pc
 from tidemill.kernels.columns import column
 from tidemill.state.folds.sliding import order_words
 from tidemill.state.runs.searching import expand
-from tidemill.task.accumulators import Accumulator
+from tidemill.task.aggregates.accumulators import Accumulator
+from tidemill.task.aggregates.group_values import of_group
 from tidemill.task.functions.columns.sizes import check_size
-from tidemill.task.group_values import of_group
 
 Ints = npt.NDArray[np.int64]
 
@@ -27,7 +27,7 @@ _PAIRS = 1 << 20
 
 
 def of_frames(accumulator: Accumulator, values: pa.Array, starts: Ints, ends: Ints, pairs: int = _PAIRS) -> pa.Array:
-    """An accumulator of one of the kinds in :data:`~tidemill.task.accumulators.OF_GROUP`, for each frame.
+    """An accumulator that is made of all values of a group, for each frame.
 
     Parameters
     ----------
@@ -57,7 +57,7 @@ def of_frames(accumulator: Accumulator, values: pa.Array, starts: Ints, ends: In
     starts, ends = starts[changes], ends[changes]
     batches = np.cumsum(ends - starts) // pairs
     cuts = [0, *(np.flatnonzero(np.diff(batches)) + 1).tolist(), len(starts)]
-    ranks, samples = _ranks(values) if accumulator.kind != "collect_list" else (None, None)
+    ranks, samples = _ranks(values) if not accumulator.declared.in_order else (None, None)
     parts = []
     size = 0
     for first, last in itertools.pairwise(cuts):

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from tidemill.task.accumulators import AggregateLayout
+from tidemill.task.aggregates.accumulators import AggregateLayout
 from tidemill.task.program import WindowChanges
 from tidemill.task.windows.calls import WindowCall
 from tidemill.task.windows.functions import totals

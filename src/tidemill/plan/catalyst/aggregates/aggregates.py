@@ -1,6 +1,6 @@
 """Catalyst's aggregate expressions as calls of :class:`~tidemill.plan.algebra.nodes.AggregateCall`.
 
-Every aggregate function is declared in :data:`AGGREGATES`: its names in SQL, the rule that reads it, and what a view
+Every aggregate function has a declaration: its names in SQL, the rule that reads it, and what a view
 means by it where Spark leaves the value open. A rule gives an expression over the results of calls, so that a
 function may be made of others: ``approx_count_distinct`` is a count of distinct values, ``listagg`` joins a list.
 
@@ -24,9 +24,10 @@ from tidemill.plan.catalyst.aggregates.reader import AggregateReader, Function, 
 from tidemill.plan.catalyst.aggregates.rows_of_groups import by, by_several, first_or_last, listagg
 from tidemill.plan.catalyst.expressions.expressions import JsonTree
 from tidemill.schema import DAY_TIME, YEAR_MONTH, type_to_ddl
+from tidemill.task.aggregates.functions import AggregateFunction, Catalyst, declared_functions
 from tidemill.task.expressions import Call, Expression, Literal
 
-__all__ = ["AGGREGATES", "aggregate"]
+__all__ = ["aggregate", "declarations"]
 
 Rule: TypeAlias = Callable[[Function], Expression]
 
@@ -49,7 +50,7 @@ def aggregate(node: JsonTree, reader: AggregateReader) -> Expression:
         TM2102 for a function, or a type or option of one, that is not supported.
     """
     tree = node.children[0]
-    declared = AGGREGATES.get(tree.name)
+    declared = declarations().get(tree.name)
     if declared is None:
         raise TidemillError(
             "TM2102",
@@ -98,13 +99,16 @@ def _count_of_distinct(function: Function) -> Expression:
     return Call("cast", (size,), pa.int64(), False, (("mode", "ansi"),))
 
 
-def _plain(name: str, *, keeps_distinct: bool = False) -> Rule:
-    """A function of one argument whose result is of its type."""
+def _declared(function: AggregateFunction, read: Catalyst) -> Rule:
+    """A function of one column, as it is declared with what it keeps."""
 
-    def rule(function: Function) -> Expression:
-        value = function.argument()
-        distinct = function.distinct and keeps_distinct
-        return function.result(AggregateCall(name, function.place(value), value.type, True, distinct))
+    def rule(found: Function) -> Expression:
+        value = found.argument()
+        if read.takes is not None and value.type != read.takes:
+            raise _type_unsupported(function.name, value.type)
+        type_ = value.type if read.type is None else read.type
+        distinct = found.distinct and read.keeps_distinct
+        return found.result(AggregateCall(function.name, found.place(value), type_, True, distinct))
 
     return rule
 
@@ -122,17 +126,6 @@ def _collected(name: str) -> Rule:
         value = function.argument()
         kind = "collect_set" if function.distinct else name
         return function.result(AggregateCall(kind, function.place(value), pa.list_(value.type), False))
-
-    return rule
-
-
-def _moments(name: str) -> Rule:
-    def rule(function: Function) -> Expression:
-        value = function.argument()
-        if not pa.types.is_float64(value.type):
-            raise _type_unsupported(name, value.type)
-        call = AggregateCall(name, function.place(value), pa.float64(), True, function.distinct)
-        return function.result(call)
 
     return rule
 
@@ -161,12 +154,6 @@ def _both(first: Expression, second: Expression) -> Expression | None:
 
 def _only(condition: Expression | None, value: Expression) -> Expression:
     return value if condition is None else Call("case", (condition, value, Literal(None, value.type)), value.type, True)
-
-
-def _product(function: Function) -> Expression:
-    value = function.argument()
-    call = AggregateCall("product", function.place(value), pa.float64(), True, function.distinct)
-    return function.result(call)
 
 
 def _total(name: str) -> Rule:
@@ -224,19 +211,10 @@ _ROW_OF = (
 )
 _EXACT = "exact, so within the error bound of any accuracy"
 
-AGGREGATES: dict[str, Declaration] = {
+_RULES: dict[str, Declaration] = {
     "Count": Declaration(("count", "count_if", "regr_count"), _count),
     "Sum": Declaration(("sum", "try_sum"), _total("sum")),
     "Average": Declaration(("avg", "mean", "try_avg", "regr_avgx", "regr_avgy"), _total("avg")),
-    "Min": Declaration(("min", "bool_and", "every"), _plain("min")),
-    "Max": Declaration(("max", "bool_or", "some", "any"), _plain("max")),
-    "VarianceSamp": Declaration(("var_samp", "variance"), _moments("var_samp")),
-    "VariancePop": Declaration(("var_pop",), _moments("var_pop")),
-    "StddevSamp": Declaration(("stddev_samp", "stddev", "std"), _moments("stddev_samp")),
-    "StddevPop": Declaration(("stddev_pop",), _moments("stddev_pop")),
-    "Skewness": Declaration(("skewness",), _moments("skewness")),
-    "Kurtosis": Declaration(("kurtosis",), _moments("kurtosis")),
-    "RegrReplacement": Declaration(("regr_sxx", "regr_syy"), _moments("regr_sxx")),
     "Corr": Declaration(("corr",), _of_two("corr")),
     "CovPopulation": Declaration(("covar_pop",), _of_two("covar_pop")),
     "CovSample": Declaration(("covar_samp",), _of_two("covar_samp")),
@@ -261,9 +239,15 @@ AGGREGATES: dict[str, Declaration] = {
     "ApproximatePercentile": Declaration(("percentile_approx", "approx_percentile"), percentile_approx, _EXACT),
     "HyperLogLogPlusPlus": Declaration(("approx_count_distinct",), _count_of_distinct, _EXACT),
     "Mode": Declaration(("mode",), _mode, "of several most frequent values the smallest, unless an order says else"),
-    "BitAndAgg": Declaration(("bit_and",), _plain("bit_and")),
-    "BitOrAgg": Declaration(("bit_or",), _plain("bit_or")),
-    "BitXorAgg": Declaration(("bit_xor",), _plain("bit_xor", keeps_distinct=True)),
     "HistogramNumeric": Declaration(("histogram_numeric",), histogram, IN_ORDER),
-    "Product": Declaration(("product (DataFrames)",), _product, "values are multiplied in ascending order"),
 }
+
+
+def declarations() -> dict[str, Declaration]:
+    """All aggregate functions by Catalyst's class: those with a rule here, and those declared with what they keep."""
+    found = {
+        f.catalyst.name: Declaration(f.catalyst.sql, _declared(f, f.catalyst), f.catalyst.meaning)
+        for f in declared_functions()
+        if f.catalyst is not None
+    }
+    return {**_RULES, **found}

@@ -8,7 +8,7 @@ from tidemill.errors import TidemillError
 from tidemill.plan.algebra.nodes import AggregateCall
 from tidemill.plan.catalyst.aggregates.reader import Function, unsupported
 from tidemill.schema import DAY_TIME, YEAR_MONTH, type_to_ddl
-from tidemill.task.accumulators import Option
+from tidemill.task.aggregates.accumulators import Option
 from tidemill.task.expressions import Call, Expression, Literal
 
 _Options = tuple[tuple[str, Option], ...]

@@ -10,7 +10,7 @@ from tidemill.plan.algebra.nodes import AggregateCall
 from tidemill.plan.catalyst.aggregates.reader import Function, unsupported
 from tidemill.plan.catalyst.expressions.expressions import JsonTree, translate
 from tidemill.schema import type_to_ddl
-from tidemill.task.accumulators import Option
+from tidemill.task.aggregates.accumulators import Option
 from tidemill.task.expressions import Call, Expression, Literal
 
 

@@ -32,7 +32,7 @@ from tidemill.plan.catalyst.relations.joins import build_join, projection
 from tidemill.plan.catalyst.trees.places import passing
 from tidemill.plan.catalyst.trees.tree import JsonTree
 from tidemill.plan.catalyst.trees.tree import tree as read_tree
-from tidemill.task.accumulators import ONLY
+from tidemill.task.aggregates.extremes import ONLY
 from tidemill.task.expressions import Expression, Literal, Ref
 
 ONE_ROW = Scan("", ())

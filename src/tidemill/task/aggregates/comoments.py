@@ -10,13 +10,30 @@ import pyarrow as pa
 
 from tidemill.errors import EvaluationError
 from tidemill.kernels.columns import column, numbers
-from tidemill.state.folds.comoments import SUMS, central_products
+from tidemill.state.folds.comoments import SUMS, central_products, sum_products
 from tidemill.state.folds.expansions import TERMS
+from tidemill.state.merge.merge import MergeOp
+from tidemill.task.aggregates.accumulators import Accumulator, Ints, Kind, Result, Weights, declare_kinds
+from tidemill.task.aggregates.functions import AggregateFunction, Keep, Need, declare_functions
+
+COMOMENTS = "comoments"
+"""The kind that sums two columns, their squares and their products: ``argument`` is x, ``others`` has y."""
 
 COMOMENT_FUNCTIONS = frozenset(
     {"covar_pop", "covar_samp", "corr", "regr_sxy", "regr_slope", "regr_intercept", "regr_r2"}
 )
 """Functions of two columns. x is the first argument here, which of ``regr_`` functions is the second one in SQL."""
+
+
+def _fold(ids: Ints, values: pa.Array, other: pa.Array, weights: Weights, groups: int) -> list[pa.Array]:
+    products, counted = sum_products(ids, values, other, weights, groups)
+    return [column(part) for part in (*products, *counted)]
+
+
+def _keep(need: Need, keep: Keep) -> Result:
+    present = keep(Accumulator("count", need.argument)) if need.nullable else 0
+    both = keep(Accumulator(COMOMENTS, need.argument, others=need.others))
+    return need.result(both, present)
 
 
 def finish_comoments(function: str, values: Sequence[pa.Array], counts: npt.NDArray[np.int64]) -> pa.Array:
@@ -83,3 +100,18 @@ def _mean(
 ) -> npt.NDArray[np.float64]:
     found: npt.NDArray[np.float64] = np.where(odd, np.nan, (terms[0] + terms[1]) / counts)
     return found
+
+
+def _finish(result: Result, kind: str, values: Sequence[pa.Array], counts: Ints) -> pa.Array:
+    return finish_comoments(result.function, values, counts)
+
+
+declare_kinds(
+    Kind(
+        COMOMENTS,
+        lambda _, types: (pa.float64(),) * (TERMS * SUMS) + (pa.int64(),) * 3,
+        lambda _: (MergeOp.SUM_QD,) * SUMS + (MergeOp.SUM,) * 3,
+        _fold,
+    )
+)
+declare_functions(*(AggregateFunction(name, _keep, _finish, of_two=True) for name in sorted(COMOMENT_FUNCTIONS)))

@@ -1,4 +1,4 @@
-"""From accumulators to the results of aggregate functions."""
+"""SUM and AVG, over integers, decimals and doubles, exact under deletion."""
 
 from __future__ import annotations
 
@@ -10,74 +10,74 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidemill.errors import EvaluationError
+from tidemill.errors import EvaluationError, TidemillError
 from tidemill.kernels.columns import column, numbers
 from tidemill.kernels.words import HUGE_UNIT
-from tidemill.task.accumulators import COMOMENTS, LISTS, ONLY, POWERS, AggregateLayout, Result
-from tidemill.task.comoments import finish_comoments
-from tidemill.task.functions.columns.failures import several_rows
-from tidemill.task.functions.columns.sizes import list_too_large
-from tidemill.task.moments import finish_moments
+from tidemill.state.folds import accumulate
+from tidemill.state.merge.merge import MergeOp
+from tidemill.task.aggregates.accumulators import Accumulator, Ints, Kind, Result, Weights, declare_kinds
+from tidemill.task.aggregates.functions import AggregateFunction, Keep, Need, count_of, declare_functions
 
 _TWO64 = 2.0**64
+
 _HIGH, _LOW = np.int64(10**38 >> 64), np.uint64(10**38 % 2**64)
+
 _MINUS_HIGH, _MINUS_LOW = np.int64(-(10**38) >> 64), np.uint64(-(10**38) % 2**64)
 """The words of the least number with more than 38 digits, and of its negative."""
 
 
-def finish(layout: AggregateLayout, input_types: tuple[pa.DataType, ...], values: Sequence[pa.Array]) -> list[pa.Array]:
-    """One column per aggregate call.
-
-    Parameters
-    ----------
-    values : arrays
-        The value columns of the state table, as ``layout.value_types(input_types)``.
-
-    Raises
-    ------
-    EvaluationError
-        TM3002 when a sum does not fit its type, as Spark's ANSI mode does; TM3015 for a second row of a subquery;
-        TM3020 for the list of a group that was too large.
-    """
-    offsets = layout.offsets(input_types)
-    columns = []
-    for result in layout.results:
-        at = offsets[result.value]
-        accumulator = layout.accumulators[result.value]
-        width = len(accumulator.columns(input_types))
-        counts = numbers(values[offsets[result.count]])
-        column = _finish_one(result, accumulator.kind, values[at : at + width], counts)
-        assert column.type == result.type, f"{result.function}: {column.type} is not {result.type}"
-        columns.append(column)
-    return columns
+def is_wide(type_: pa.DataType) -> bool:
+    """Whether sums of a type may be beyond 128 bits: those of decimals with more digits than Spark adds ten to."""
+    return bool(pa.types.is_decimal(type_)) and type_.precision > 28
 
 
-def _finish_one(result: Result, kind: str, values: Sequence[pa.Array], counts: npt.NDArray[np.int64]) -> pa.Array:
-    if result.function == ONLY and (counts > 1).any():
-        raise several_rows(int(counts.max()))
-    if (
-        kind in LISTS
-        and values[0].null_count
-        and (values[0].is_null().to_numpy(zero_copy_only=False) & (counts > 0)).any()
-    ):
-        raise list_too_large()
-    if kind in ("collect_list", "collect_set"):
-        return _empty_for_null(values[0])
-    if kind == "ordered_list":
-        return _null_for_empty(values[0])
-    if result.function == "count" or (len(values) == 1 and not kind.startswith("sum")):
-        return values[0]
-    if kind in POWERS:
-        return finish_moments(result.function, kind, values, counts)
-    if kind == COMOMENTS:
-        return finish_comoments(result.function, values, counts)
+def _kind(need: Need) -> str:
+    type_ = need.argument_type
+    if pa.types.is_floating(type_):
+        return "sum_f64" if need.append_only else "sum_exact"
+    if is_wide(type_):
+        return "sum_wide"
+    if pa.types.is_decimal(type_) or pa.types.is_int64(type_):
+        return "sum_i128"
+    if pa.types.is_integer(type_):
+        return "sum_i64"
+    raise TidemillError(
+        "TM2102",
+        "this aggregate is not supported yet for this type",
+        got=f"{need.function}({type_})",
+        hint="cast the argument to a number",
+    )
+
+
+def _keep(need: Need, keep: Keep) -> Result:
+    count = count_of(need, keep)
+    return need.result(keep(Accumulator(_kind(need), need.argument, need.distinct)), count)
+
+
+def _fold_i64(ids: Ints, values: pa.Array, other: pa.Array, weights: Weights, groups: int) -> list[pa.Array]:
+    return [column(accumulate.sum_int64(ids, values, weights, groups))]
+
+
+def _fold_i128(ids: Ints, values: pa.Array, other: pa.Array, weights: Weights, groups: int) -> list[pa.Array]:
+    return [column(part) for part in accumulate.sum_i128(ids, values, weights, groups)]
+
+
+def _fold_wide(ids: Ints, values: pa.Array, other: pa.Array, weights: Weights, groups: int) -> list[pa.Array]:
+    words = accumulate.sum_i128(ids, values, weights, groups)
+    return [column(part) for part in (*words, accumulate.sum_tops(ids, values, weights, groups))]
+
+
+def _fold_f64(ids: Ints, values: pa.Array, other: pa.Array, weights: Weights, groups: int) -> list[pa.Array]:
+    return [column(accumulate.sum_float(ids, values, weights, groups))]
+
+
+def _fold_exact(ids: Ints, values: pa.Array, other: pa.Array, weights: Weights, groups: int) -> list[pa.Array]:
+    sums = accumulate.sum_dd(ids, values, weights, groups)
+    return [column(part) for part in (*sums, *accumulate.count_special(ids, values, weights, groups))]
+
+
+def _sum(result: Result, kind: str, values: Sequence[pa.Array], counts: Ints) -> pa.Array:
     empty = counts == 0
-    if result.function == "avg":
-        if pa.types.is_decimal(result.argument):
-            return _decimal_average(result, values[:2], counts, _beyond(values))
-        total = _as_float(kind, values)
-        with np.errstate(invalid="ignore", divide="ignore"):
-            return column(total / counts, empty)
     if kind in ("sum_f64", "sum_exact"):
         return column(_as_float(kind, values), empty)
     if kind == "sum_i64":
@@ -87,6 +87,14 @@ def _finish_one(result: Result, kind: str, values: Sequence[pa.Array], counts: n
         beyond = high != (low >> 63)
         return column(low, _fitting(result, empty, beyond))
     return _decimal(result, low, high, empty, _beyond(values))
+
+
+def _average(result: Result, kind: str, values: Sequence[pa.Array], counts: Ints) -> pa.Array:
+    if pa.types.is_decimal(result.argument):
+        return _decimal_average(result, values[:2], counts, _beyond(values))
+    total = _as_float(kind, values)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return column(total / counts, counts == 0)
 
 
 def _as_float(kind: str, values: Sequence[pa.Array]) -> npt.NDArray[np.float64]:
@@ -175,21 +183,6 @@ def _decimal_average(
     return kept.cast(result.type)
 
 
-def _empty_for_null(lists: pa.Array) -> pa.Array:
-    """A group that no run has written (the one of an aggregate without GROUP BY) has an empty list."""
-    if not lists.null_count:
-        return lists
-    lengths = pc.fill_null(pc.list_value_length(lists), 0).to_numpy()
-    offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
-    return pa.ListArray.from_arrays(column(offsets).cast(pa.int32()), lists.flatten())
-
-
-def _null_for_empty(lists: pa.Array) -> pa.Array:
-    """The ordered list of a group without values is NULL."""
-    empty = pc.fill_null(pc.equal(pc.list_value_length(lists), 0), True).to_numpy(zero_copy_only=False)
-    return lists.take(column(np.arange(len(lists)), empty)) if empty.any() else lists
-
-
 def _fitting(result: Result, empty: npt.NDArray[np.bool_], beyond: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
     """Which sums are NULL, given which are too large: an error, but for ``try_sum``."""
     if not result.lenient and beyond.any():
@@ -204,3 +197,20 @@ def _overflow(result: Result) -> EvaluationError:
         got=f"{result.function} of type {result.type}",
         hint="cast the argument to a wider type, e.g. DECIMAL(38, s)",
     )
+
+
+_INT64, _FLOAT64 = pa.int64(), pa.float64()
+
+declare_kinds(
+    Kind("sum_i64", lambda _, types: (_INT64,), lambda _: (MergeOp.SUM,), _fold_i64),
+    Kind("sum_i128", lambda _, types: (_INT64,) * 2, lambda _: (MergeOp.SUM_I128,), _fold_i128),
+    Kind("sum_wide", lambda _, types: (_INT64,) * 3, lambda _: (MergeOp.SUM_I128, MergeOp.SUM), _fold_wide),
+    Kind("sum_f64", lambda _, types: (_FLOAT64,), lambda _: (MergeOp.SUM,), _fold_f64),
+    Kind(
+        "sum_exact",
+        lambda _, types: (_FLOAT64,) * 4 + (_INT64,) * 3,
+        lambda _: (MergeOp.SUM_DD,) * 2 + (MergeOp.SUM,) * 3,
+        _fold_exact,
+    ),
+)
+declare_functions(AggregateFunction("sum", _keep, _sum), AggregateFunction("avg", _keep, _average))

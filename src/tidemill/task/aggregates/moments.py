@@ -9,8 +9,21 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tidemill.kernels.columns import column, numbers
-from tidemill.state.folds.expansions import TERMS, central_moments
-from tidemill.task.accumulators import POWERS
+from tidemill.state.folds.expansions import TERMS, central_moments, sum_powers
+from tidemill.state.merge.merge import MergeOp
+from tidemill.task.aggregates.accumulators import (
+    Accumulator,
+    Fold,
+    Ints,
+    Kind,
+    Result,
+    Weights,
+    declare_kinds,
+)
+from tidemill.task.aggregates.functions import AggregateFunction, Catalyst, Keep, Need, count_of, declare_functions
+
+POWERS = {"moments2": 2, "moments3": 3, "moments4": 4}
+"""Kinds that sum powers of values, with the highest power."""
 
 MOMENT_FUNCTIONS = {
     "var_samp": "moments2",
@@ -24,6 +37,19 @@ MOMENT_FUNCTIONS = {
 """Functions of one column's moments, with the kind of accumulator that they need."""
 
 
+def _fold(power: int) -> Fold:
+    def fold(ids: Ints, values: pa.Array, other: pa.Array, weights: Weights, groups: int) -> list[pa.Array]:
+        sums, special, huge = sum_powers(ids, values, weights, groups, power)
+        return [column(part) for part in (*sums, special, huge)]
+
+    return fold
+
+
+def _keep(need: Need, keep: Keep) -> Result:
+    count = count_of(need, keep)
+    return need.result(keep(Accumulator(MOMENT_FUNCTIONS[need.function], need.argument, need.distinct)), count)
+
+
 def finish_moments(function: str, kind: str, values: Sequence[pa.Array], counts: npt.NDArray[np.int64]) -> pa.Array:
     """The function's column, with Spark's NULL and NaN.
 
@@ -32,7 +58,7 @@ def finish_moments(function: str, kind: str, values: Sequence[pa.Array], counts:
     function : str
         One of :data:`MOMENT_FUNCTIONS`. ``regr_sxx`` is the sum of the squares of the distances from the mean.
     kind : str
-        One of :data:`~tidemill.task.accumulators.POWERS`, which says what ``values`` are.
+        One of :data:`POWERS`, which says what ``values`` are.
     counts : int64 array
         Numbers of values that are not NULL.
 
@@ -64,3 +90,30 @@ def finish_moments(function: str, kind: str, values: Sequence[pa.Array], counts:
             if function.startswith("stddev"):
                 result = np.sqrt(result)
     return column(result, missing)
+
+
+def _finish(result: Result, kind: str, values: Sequence[pa.Array], counts: Ints) -> pa.Array:
+    return finish_moments(result.function, kind, values, counts)
+
+
+def _kind(name: str, power: int) -> Kind:
+    columns = (pa.float64(),) * (TERMS * power) + (pa.int64(), pa.int64())
+    merge = (MergeOp.SUM_QD,) * power + (MergeOp.SUM, MergeOp.SUM)
+    return Kind(name, lambda _, types: columns, lambda _: merge, _fold(power))
+
+
+def _function(name: str, catalyst: str, *sql: str) -> AggregateFunction:
+    read = Catalyst(catalyst, sql or (name,), pa.float64(), pa.float64(), keeps_distinct=True)
+    return AggregateFunction(name, _keep, _finish, catalyst=read)
+
+
+declare_kinds(*(_kind(name, power) for name, power in POWERS.items()))
+declare_functions(
+    _function("var_samp", "VarianceSamp", "var_samp", "variance"),
+    _function("var_pop", "VariancePop"),
+    _function("stddev_samp", "StddevSamp", "stddev_samp", "stddev", "std"),
+    _function("stddev_pop", "StddevPop"),
+    _function("skewness", "Skewness"),
+    _function("kurtosis", "Kurtosis"),
+    _function("regr_sxx", "RegrReplacement", "regr_sxx", "regr_syy"),
+)

@@ -1,0 +1,74 @@
+"""MIN and MAX, MIN_BY and MAX_BY, and the value of a scalar subquery."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+
+from tidemill.state.folds import accumulate
+from tidemill.state.merge.merge import MergeOp
+from tidemill.task.aggregates.accumulators import (
+    Accumulator,
+    Fold,
+    Ints,
+    Kind,
+    Result,
+    Types,
+    Weights,
+    declare_kinds,
+)
+from tidemill.task.aggregates.functions import (
+    AggregateFunction,
+    Catalyst,
+    Keep,
+    Need,
+    declare_functions,
+    from_all_values,
+)
+from tidemill.task.functions.columns.failures import several_rows
+
+ONLY = "only"
+"""The value of a scalar subquery: that of the group's only row, an error while there are several."""
+
+
+def _columns(accumulator: Accumulator, types: Types) -> Types:
+    assert accumulator.argument is not None
+    return (types[accumulator.others[0] if accumulator.others else accumulator.argument],)
+
+
+def _fold(greatest: bool) -> Fold:
+    def fold(ids: Ints, values: pa.Array, other: pa.Array, weights: Weights, groups: int) -> list[pa.Array]:
+        return [accumulate.extreme(ids, values, groups, greatest)]
+
+    return fold
+
+
+def _keep(need: Need, keep: Keep) -> Result:
+    count = keep(Accumulator("count", need.argument)) if need.nullable else 0
+    return need.result(keep(Accumulator(need.function, need.argument, recomputed=not need.append_only)), count)
+
+
+def _keep_only(need: Need, keep: Keep) -> Result:
+    return need.result(keep(Accumulator("max", need.argument, recomputed=not need.append_only)))
+
+
+def _only(result: Result, kind: str, values: Sequence[pa.Array], counts: Ints) -> pa.Array:
+    if (counts > 1).any():
+        raise several_rows(int(counts.max()))
+    return values[0]
+
+
+declare_kinds(
+    Kind("min", _columns, lambda _: (MergeOp.MIN,), _fold(False)),
+    Kind("max", _columns, lambda _: (MergeOp.MAX,), _fold(True), greatest=True),
+    Kind("min_by", _columns, lambda _: (MergeOp.LAST,)),
+    Kind("max_by", _columns, lambda _: (MergeOp.LAST,), greatest=True),
+)
+declare_functions(
+    AggregateFunction("min", _keep, catalyst=Catalyst("Min", ("min", "bool_and", "every"))),
+    AggregateFunction("max", _keep, catalyst=Catalyst("Max", ("max", "bool_or", "some", "any"))),
+    AggregateFunction("min_by", from_all_values, of_two=True),
+    AggregateFunction("max_by", from_all_values, of_two=True),
+    AggregateFunction(ONLY, _keep_only, _only, can_fail=True),
+)
