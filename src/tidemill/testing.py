@@ -23,8 +23,8 @@ from tidemill.state.lookup.memtable import Memtable
 from tidemill.state.lookup.reader import TableState
 from tidemill.state.memory import MemoryBudget
 from tidemill.state.merge.merge import Rows
+from tidemill.task.dataflow.deltas import Delta, Keyed, batch_of
 from tidemill.task.program import StateTable
-from tidemill.task.streams import Delta, Keyed, batch_of
 
 Row = tuple[Any, ...]
 

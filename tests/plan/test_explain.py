@@ -21,7 +21,7 @@ from tidemill.plan.lowering.windows import window_changes
 from tidemill.plan.rules import rewrite
 from tidemill.schema import Field, Schema
 from tidemill.task.program import FileVersions, TableSource, multiset_table
-from tidemill.task.windows.calls import Frame, WindowCall
+from tidemill.task.program.window_calls import Frame, WindowCall
 
 SCHEMA = Schema((Field("k", pa.int32()), Field("x", pa.float64()), Field("s", pa.string()), Field("n", pa.int64())))
 ERRORS = multiset_table("errors", (pa.string(), pa.int64(), pa.string(), pa.string(), pa.binary()), 2)

@@ -33,7 +33,7 @@ from tidemill.plan.rules.prune_columns import prune_columns
 from tidemill.schema import Field
 from tidemill.task.expressions import Call, Expression, Literal, Ref
 from tidemill.task.program import Comparison
-from tidemill.task.windows.calls import Frame, WindowCall
+from tidemill.task.program.window_calls import Frame, WindowCall
 
 INT = pa.int64()
 ABC = tuple(Field(name, INT) for name in "abc")

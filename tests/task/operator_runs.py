@@ -10,9 +10,9 @@ from tidemill.state.keys.keys import KeyColumn
 from tidemill.state.merge.merge import merge
 from tidemill.task.aggregates.accumulators import Accumulator, AggregateLayout, Result
 from tidemill.task.build import build
-from tidemill.task.operator import Operator, Output
+from tidemill.task.dataflow.deltas import Delta, Item, Keyed
+from tidemill.task.dataflow.operator import Operator, Output
 from tidemill.task.program import Arrange, GroupPartial, Operation, StateTable, multiset_table
-from tidemill.task.streams import Delta, Item, Keyed
 from tidemill.testing import MemoryContext, Row, delta, keyed_rows, weighted_rows
 
 INT, TEXT = pa.int64(), pa.string()

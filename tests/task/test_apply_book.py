@@ -14,9 +14,9 @@ from tidemill.formats.orderbook.rules import MESSAGES, ROWS, BookRules
 from tidemill.plan.lowering.keyed_tables import append_only, contents_plan, message_steps
 from tidemill.schema import Schema
 from tidemill.task.build import build
+from tidemill.task.dataflow.deltas import Delta, batch_of
+from tidemill.task.dataflow.read_view import read_view
 from tidemill.task.program import Changelog, TableSource, multiset_table
-from tidemill.task.read_view import read_view
-from tidemill.task.streams import Delta, batch_of
 from tidemill.testing import MemoryContext, weighted_rows
 
 COLUMNS = (0, 1, 2, 3, 4)

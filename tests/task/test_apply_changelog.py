@@ -15,10 +15,10 @@ from tidemill.plan.lowering.keyed_tables import contents_plan, message_steps
 from tidemill.schema import Field, Schema
 from tidemill.state.merge.merge import merge
 from tidemill.task.build import build
-from tidemill.task.changed_rows import changed_rows
+from tidemill.task.dataflow.changed_rows import changed_rows
+from tidemill.task.dataflow.deltas import Delta, batch_of
+from tidemill.task.dataflow.read_view import read_view
 from tidemill.task.program import ApplyChangelog, Changelog, ReadPlan, TableSource, multiset_table
-from tidemill.task.read_view import read_view
-from tidemill.task.streams import Delta, batch_of
 from tidemill.testing import MemoryContext, Row, weighted_rows
 
 ROWS = Schema(

@@ -19,10 +19,10 @@ from tidemill.state.lookup.lookup import vnode_range
 from tidemill.state.merge.merge import merge
 from tidemill.state.store.store import partition_vnodes
 from tidemill.task.build import build
-from tidemill.task.operator import Output
+from tidemill.task.dataflow.deltas import Delta, Keyed, batch_of
+from tidemill.task.dataflow.operator import Output
+from tidemill.task.dataflow.read_view import read_parts
 from tidemill.task.program import FileVersions, TableSource, multiset_table
-from tidemill.task.read_view import read_parts
-from tidemill.task.streams import Delta, Keyed, batch_of
 from tidemill.testing import MemoryContext
 
 ROWS = Schema(

@@ -6,7 +6,7 @@ from operator_runs import INT, TEXT, arranged, run
 
 from tidemill.state.lookup.lookup import vnode_range
 from tidemill.task.build import build
-from tidemill.task.streams import Keyed
+from tidemill.task.dataflow.deltas import Keyed
 from tidemill.testing import MemoryContext, delta, keyed_rows
 
 BY_SECOND = arranged("t", (1, 0), (INT, TEXT))

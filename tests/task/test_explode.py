@@ -8,10 +8,10 @@ from operator_runs import changes, run
 
 from tidemill.schema import TIMESTAMP
 from tidemill.task.build import build
+from tidemill.task.dataflow.deltas import Delta, batch_of
 from tidemill.task.expressions import Call, Literal, Ref
 from tidemill.task.operators.explode import _MOST_ROWS
 from tidemill.task.program import Explode
-from tidemill.task.streams import Delta, batch_of
 from tidemill.testing import MemoryContext, Row
 
 INT = pa.int64()

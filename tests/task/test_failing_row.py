@@ -10,11 +10,11 @@ from tidemill.errors import EvaluationError
 from tidemill.schema import Field, Schema
 from tidemill.task.aggregates.accumulators import Accumulator, Result
 from tidemill.task.build import build
+from tidemill.task.dataflow.deltas import Delta, batch_of
+from tidemill.task.dataflow.failing_row import MOST_FAILING, with_row
+from tidemill.task.dataflow.read_view import read_view
 from tidemill.task.expressions import Call, Ref
-from tidemill.task.failing_row import MOST_FAILING, with_row
 from tidemill.task.program import Calculate, ReadPlan
-from tidemill.task.read_view import read_view
-from tidemill.task.streams import Delta, batch_of
 from tidemill.testing import MemoryContext
 
 SUM = Calculate(None, (Call("add", (Ref(0, INT), Ref(1, INT)), INT, True, (("mode", "ansi"),)),))

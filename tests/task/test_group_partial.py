@@ -6,7 +6,7 @@ from operator_runs import grouping, pairs, run
 
 from tidemill.task.aggregates.accumulators import Accumulator
 from tidemill.task.build import build
-from tidemill.task.streams import Keyed
+from tidemill.task.dataflow.deltas import Keyed
 from tidemill.testing import MemoryContext, keyed_rows
 
 COUNT = Accumulator("count", 1)

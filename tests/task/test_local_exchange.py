@@ -9,8 +9,8 @@ import pytest
 from operator_runs import INT, pairs
 
 from tidemill.task.build import build
+from tidemill.task.dataflow.exchange import ExchangeSink, ExchangeSource, LocalExchange
 from tidemill.task.driver import Driver
-from tidemill.task.exchange import ExchangeSink, ExchangeSource, LocalExchange
 from tidemill.task.expressions import Call, Literal, Ref
 from tidemill.task.program import Explode
 from tidemill.testing import MemoryContext, weighted_rows

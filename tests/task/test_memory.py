@@ -41,6 +41,7 @@ from tidemill.state.store.store import RunStore
 from tidemill.state.versions.objects import Objects
 from tidemill.task.aggregates.accumulators import Accumulator, Result
 from tidemill.task.build import build
+from tidemill.task.dataflow.deltas import Delta, Item, Keyed, batch_of
 from tidemill.task.expressions import Call, Expression, Literal, Ref
 from tidemill.task.functions.columns import sizes
 from tidemill.task.operators.arrange import key_prefixes
@@ -60,8 +61,7 @@ from tidemill.task.program import (
     WindowChanges,
     multiset_table,
 )
-from tidemill.task.streams import Delta, Item, Keyed, batch_of
-from tidemill.task.windows.calls import Frame, WindowCall
+from tidemill.task.program.window_calls import Frame, WindowCall
 from tidemill.testing import MemoryContext
 
 COUNTED = {"ARROW_DEFAULT_MEMORY_POOL": "system", "MALLOC_MMAP_THRESHOLD_": "262144"}
@@ -380,8 +380,8 @@ def test_it_fits_into_memory(name: str, results: dict[str, dict[str, Any]]) -> N
 
 def test_an_allocation_that_fails_ends_the_view(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing can be asked for in time where a library needs the memory: what it raises is the error of the view."""
+    from tidemill.task.dataflow.exchange import ExchangeSource, LocalExchange
     from tidemill.task.driver import Driver
-    from tidemill.task.exchange import ExchangeSource, LocalExchange
 
     operation = Calculate(None, (Ref(0, INT),))
     broken = build(1, operation)

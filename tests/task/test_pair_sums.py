@@ -22,9 +22,9 @@ from tidemill.state.runs import derived
 from tidemill.state.store.store import RunStore, partition_vnodes
 from tidemill.state.versions.objects import Objects
 from tidemill.task.aggregates.accumulators import Accumulator, AggregateLayout
+from tidemill.task.dataflow.deltas import Delta, Keyed, batch_of
 from tidemill.task.operators.pair_sums import PairSumsOperator
 from tidemill.task.program import Comparison, GroupPartial, PairSums, StateTable, Term, changes_probe_left
-from tidemill.task.streams import Delta, Keyed, batch_of
 from tidemill.testing import MemoryContext
 
 INT, TEXT, DOUBLE, DATE, MONEY = pa.int64(), pa.string(), pa.float64(), pa.date32(), pa.decimal128(12, 2)

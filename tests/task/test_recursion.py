@@ -14,8 +14,9 @@ from tidemill.errors import EvaluationError
 from tidemill.state.keys.keys import KeyColumn
 from tidemill.state.merge.merge import MergeOp
 from tidemill.task.build import build
+from tidemill.task.dataflow.deltas import Delta, Item
+from tidemill.task.dataflow.operator import Operator
 from tidemill.task.expressions import Call, Expression, Literal, Ref
-from tidemill.task.operator import Operator
 from tidemill.task.program import (
     Arrange,
     Calculate,
@@ -25,7 +26,6 @@ from tidemill.task.program import (
     StateTable,
     multiset_table,
 )
-from tidemill.task.streams import Delta, Item
 from tidemill.testing import MemoryContext, delta
 
 Rows = Counter[tuple[int, ...]]

@@ -12,7 +12,7 @@ from tidemill.runtime.tables.table import STORED_ERRORS
 from tidemill.schema import Field, Schema
 from tidemill.sources.split import Split
 from tidemill.task.build import build
-from tidemill.task.operator import Output, SourceOperator
+from tidemill.task.dataflow.operator import Output, SourceOperator
 from tidemill.task.program import ScanStep, TableSource, multiset_table
 from tidemill.testing import MemoryContext, keyed_rows
 

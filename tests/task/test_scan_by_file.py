@@ -12,9 +12,9 @@ from tidemill.runtime.tables.table import STORED_ERRORS
 from tidemill.schema import Field, Schema
 from tidemill.sources.split import Split, SplitResult, file_digest
 from tidemill.task.build import build
-from tidemill.task.operator import Output, SourceOperator
+from tidemill.task.dataflow.deltas import Delta
+from tidemill.task.dataflow.operator import Output, SourceOperator
 from tidemill.task.program import FileVersions, ScanStep, TableSource, multiset_table
-from tidemill.task.streams import Delta
 from tidemill.testing import MemoryContext, weighted_rows
 
 ERRORS = multiset_table("errors", STORED_ERRORS.types, 2)

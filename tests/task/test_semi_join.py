@@ -9,8 +9,8 @@ import pytest
 from operator_runs import INT, TEXT, arranged, changes, keyed, run_stored
 
 from tidemill.task.build import build
+from tidemill.task.dataflow.deltas import Delta, Item
 from tidemill.task.program import Arrange, SemiChanges, multiset_table
-from tidemill.task.streams import Delta, Item
 from tidemill.testing import MemoryContext, delta, weighted_rows
 
 LEFT = arranged("left", (1, 0), (INT, TEXT))

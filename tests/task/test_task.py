@@ -13,8 +13,9 @@ from tidemill.runtime.tables.table import STORED_ERRORS
 from tidemill.schema import Field, Schema
 from tidemill.sources.split import Split
 from tidemill.task.aggregates.accumulators import Accumulator, Result
+from tidemill.task.dataflow.deltas import Keyed
+from tidemill.task.dataflow.operator import Output
 from tidemill.task.expressions import Call, Literal, Ref
-from tidemill.task.operator import Output
 from tidemill.task.program import (
     Calculate,
     Concatenate,
@@ -29,7 +30,6 @@ from tidemill.task.program import (
     TableSource,
     multiset_table,
 )
-from tidemill.task.streams import Keyed
 from tidemill.task.task import Task, outgoing
 from tidemill.testing import MemoryContext, keyed_rows
 

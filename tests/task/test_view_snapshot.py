@@ -9,7 +9,7 @@ from tidemill.schema import Field, Schema
 from tidemill.sources.split import Split
 from tidemill.task.aggregates.accumulators import Accumulator, Result
 from tidemill.task.build import build
-from tidemill.task.operator import Output, SourceOperator
+from tidemill.task.dataflow.operator import Output, SourceOperator
 from tidemill.task.program import ReadPlan, StoreKeyed, StoreRows, ViewSnapshot, multiset_table
 from tidemill.testing import MemoryContext
 

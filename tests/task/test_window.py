@@ -22,8 +22,8 @@ from tidemill.task.build import build
 from tidemill.task.expressions import Call, Expression, Literal, Ref
 from tidemill.task.operators import window
 from tidemill.task.program import WindowChanges
+from tidemill.task.program.window_calls import Frame, WindowCall
 from tidemill.task.windows import rows as window_rows
-from tidemill.task.windows.calls import Frame, WindowCall
 from tidemill.testing import MemoryContext, Row, delta, weighted_rows
 
 TYPES = (INT, INT, INT)

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import TypeVar
 
 from tidemill.errors import EvaluationError, TidemillError
+from tidemill.task.dataflow.operator import Context, Operator, Output, SourceOperator
 from tidemill.task.functions.columns.sizes import out_of_memory
-from tidemill.task.operator import Context, Operator, Output, SourceOperator
 
 _T = TypeVar("_T")
 

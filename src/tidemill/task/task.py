@@ -20,11 +20,11 @@ from heapq import heappop, heappush
 from tidemill.errors import TidemillError
 from tidemill.sources.split import Split
 from tidemill.task.build import build
+from tidemill.task.dataflow.deltas import Item
+from tidemill.task.dataflow.exchange import ExchangeSink, ExchangeSource, LocalExchange
+from tidemill.task.dataflow.operator import Context, Operator, OperatorStats, Output, SourceOperator
 from tidemill.task.driver import Driver, Pause
-from tidemill.task.exchange import ExchangeSink, ExchangeSource, LocalExchange
-from tidemill.task.operator import Context, Operator, OperatorStats, Output, SourceOperator
 from tidemill.task.program import Program, Step
-from tidemill.task.streams import Item
 
 
 class Task:

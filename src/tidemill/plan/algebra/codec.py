@@ -22,7 +22,7 @@ from tidemill.state.keys.keys import KeyColumn
 from tidemill.state.merge.combining import MergeOp
 from tidemill.task import expressions, program
 from tidemill.task.aggregates import accumulators
-from tidemill.task.windows import calls as window_calls
+from tidemill.task.program import window_calls
 
 _CLASSES: dict[str, type] = {
     c.__name__: c

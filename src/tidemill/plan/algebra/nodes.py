@@ -17,7 +17,7 @@ from tidemill.schema import Field, Schema
 from tidemill.task.aggregates.accumulators import Option
 from tidemill.task.expressions import Expression, Ref, references
 from tidemill.task.program import Calculate, Comparison, Explode
-from tidemill.task.windows.calls import WindowCall
+from tidemill.task.program.window_calls import WindowCall
 
 LATER = {"later": True}
 """Marks a field that came later: at its default it is not written, so that older plans keep their names."""

@@ -16,7 +16,6 @@ from tidemill.task.program import (
     StoreRows,
     WindowChanges,
 )
-from tidemill.task.step_tables import written_tables
 
 
 def table_columns(program: Program) -> dict[str, Names]:
@@ -24,7 +23,7 @@ def table_columns(program: Program) -> dict[str, Names]:
     columns = step_columns(program)
     found: dict[str, Names] = {}
     for step in program.steps:
-        for table in written_tables(step.operation):
+        for table in step.operation.written_tables:
             names = _key_columns(program, columns, step, table)
             if len(names) == len(table.key):
                 found[table.id] = names

@@ -37,10 +37,9 @@ from tidemill.task.program import (
     ViewSnapshot,
     WindowChanges,
 )
-from tidemill.task.step_tables import read_tables, written_tables
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from tidemill.task.program import TableSource
 
@@ -164,7 +163,7 @@ class _Explanation:
         lookup = isinstance(operation, LookupJoin) or (
             isinstance(operation, PairSums) and operation.complete is not None
         )
-        return lookup and any(t.id in self._assembler.small.looked_up for t in read_tables(operation))
+        return lookup and any(t.id in self._assembler.small.looked_up for t in operation.read_tables)
 
     def _fed_by(self, tables: Collection[str]) -> set[int]:
         """Steps that only some tables give rows to."""
@@ -181,11 +180,13 @@ class _Explanation:
 
     def _written(self, number: int) -> tuple[StateTable, ...]:
         """State tables, without the errors of input tables."""
-        return self._tables(number, written_tables)
-
-    def _tables(self, number: int, of: Callable[[Operation], tuple[StateTable, ...]]) -> tuple[StateTable, ...]:
         operation = self._steps[number].operation
-        return () if isinstance(operation, ScanStep) else of(operation)
+        return () if isinstance(operation, ScanStep) else operation.written_tables
+
+    def _read(self, number: int) -> tuple[StateTable, ...]:
+        """State tables that are looked up, without the errors of input tables."""
+        operation = self._steps[number].operation
+        return () if isinstance(operation, ScanStep) else operation.read_tables
 
     def _step(self, number: int) -> list[str]:
         step = self._steps[number]
@@ -201,7 +202,7 @@ class _Explanation:
         if self._in_small(number):
             text = text.replace("a complete side", "a small side").replace("which is complete", "which is small")
         lines = [f"  #{number} superstep {step.depth}  {text}{arrow}   {spent}"]
-        written, read = self._written(number), self._tables(number, read_tables)
+        written, read = self._written(number), self._read(number)
         for table in dict.fromkeys((*written, *read)):
             done = [w for w, tables in (("looked up", read), ("appended", written)) if table in tables]
             cut = ", let go of behind the watermark" if table.id in self._retained else ""
@@ -274,6 +275,7 @@ def describe(operation: Operation, inputs: Sequence[Names], own: Names) -> str:
             return "Apply order book"
         case ApplyFileVersions():
             return "Apply versions of files"
+    return type(operation).__name__
 
 
 def _until(operation: WindowChanges) -> str:

@@ -78,7 +78,6 @@ from tidemill.task.program import (
     ViewSnapshot,
     multiset_table,
 )
-from tidemill.task.step_tables import written_tables
 
 
 class Assembler:
@@ -532,7 +531,7 @@ def state_tables(program: Program, view: str | None = None) -> dict[str, StateTa
         table.id: table
         for step in program.steps
         if view is None or view in step.views
-        for table in written_tables(step.operation)
+        for table in step.operation.written_tables
     }
 
 

@@ -14,7 +14,7 @@ from tidemill.state.merge.merge import MergeOp
 from tidemill.task.aggregates.accumulators import AggregateLayout
 from tidemill.task.aggregates.functions import lookup
 from tidemill.task.program import Arrange, StateTable, WindowChanges
-from tidemill.task.windows.calls import WindowCall
+from tidemill.task.program.window_calls import WindowCall
 
 
 def window_changes(node: Window, names: tuple[str, str], born: int) -> WindowChanges:

@@ -16,7 +16,7 @@ from dataclasses import replace
 from tidemill.plan.algebra.nodes import Filter, Node, Window
 from tidemill.plan.algebra.traverse import map_children
 from tidemill.task.expressions import Call, Expression, Literal, Ref
-from tidemill.task.windows.calls import RANKINGS, WindowCall
+from tidemill.task.program.window_calls import RANKINGS, WindowCall
 
 _LARGEST = 10_000
 _LIMITED = ("row_number", "rank", "dense_rank")

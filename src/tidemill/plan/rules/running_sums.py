@@ -40,7 +40,7 @@ from tidemill.plan.rules.merge_projections import merge_projections
 from tidemill.plan.rules.prune_columns import prune_columns
 from tidemill.task.expressions import Call, Expression, Literal, Ref, references, substitute
 from tidemill.task.functions.evaluate import can_fail
-from tidemill.task.windows.calls import WindowCall
+from tidemill.task.program.window_calls import WindowCall
 
 _FEW = 10_000
 _SUMMED = ("sum", "count", "avg")

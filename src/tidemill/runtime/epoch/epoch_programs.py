@@ -14,7 +14,6 @@ from tidemill.plan.lowering.assemble import Assembler, state_tables
 from tidemill.plan.lowering.event_time import Lag
 from tidemill.state.versions.version import Run
 from tidemill.task.program import Program, ScanStep, StateTable
-from tidemill.task.step_tables import read_tables
 
 _MOST = 8
 """Programs kept besides the one for every epoch; more combinations of moving tables are served by that one."""
@@ -84,6 +83,6 @@ class EpochPrograms:
 
     def _prepared(self, assembler: Assembler) -> Prepared:
         program = assembler.program()
-        reads = tuple({t.id: None for s in program.steps for t in read_tables(s.operation)})
+        reads = tuple({t.id: None for s in program.steps for t in s.operation.read_tables})
         still = frozenset(assembler.small.looked_up)
         return Prepared(program, self._broadcast(program), reads, state_tables(program), assembler.retention(), still)

@@ -15,7 +15,6 @@ from tidemill.task.program import (
     Step,
     ViewSnapshot,
 )
-from tidemill.task.step_tables import written_tables
 
 
 def snapshot_steps(program: Program, born: Collection[int]) -> list[int]:
@@ -78,5 +77,5 @@ def failed_views(program: Program, reports: Sequence[TaskReport]) -> dict[str, s
 def tables_of(step: Step, failed: dict[str, str]) -> list[str]:
     """State tables of a step that has a view which goes on; errors of a table belong to no view."""
     if isinstance(step.operation, TABLE_STEPS) or step.views - failed.keys():
-        return [t.id for t in written_tables(step.operation)]
+        return [t.id for t in step.operation.written_tables]
     return []

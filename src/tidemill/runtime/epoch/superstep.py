@@ -29,10 +29,10 @@ from tidemill.state.runs import derived, sst
 from tidemill.state.runs.sst import Part
 from tidemill.state.store.store import RunStore, partition_vnodes
 from tidemill.state.versions.version import Run
+from tidemill.task.dataflow.deltas import Delta, Item, Keyed, batch_of
+from tidemill.task.dataflow.operator import OperatorStats, Output
 from tidemill.task.functions.columns import sizes
-from tidemill.task.operator import OperatorStats, Output
 from tidemill.task.program import Program, StateTable
-from tidemill.task.streams import Delta, Item, Keyed, batch_of
 from tidemill.task.task import Task
 
 Record = tuple[int, bytes]

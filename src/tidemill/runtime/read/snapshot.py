@@ -27,12 +27,12 @@ from tidemill.state.versions.lease import Lease
 from tidemill.state.versions.manifest import ManifestLog, no_root
 from tidemill.state.versions.objects import Objects
 from tidemill.state.versions.version import Run, Version
-from tidemill.task.changed_groups import changed_groups
-from tidemill.task.changed_rows import changed_rows
-from tidemill.task.operators.calculate import calculate
+from tidemill.task.dataflow.calculate import calculate
+from tidemill.task.dataflow.changed_groups import changed_groups
+from tidemill.task.dataflow.changed_rows import changed_rows
+from tidemill.task.dataflow.deltas import Delta
+from tidemill.task.dataflow.read_view import empty_rows, finish_rows, read_view, reader_of, view_parts, zero_row
 from tidemill.task.program import ReadPlan
-from tidemill.task.read_view import empty_rows, finish_rows, read_view, reader_of, view_parts, zero_row
-from tidemill.task.streams import Delta
 
 _PART_ROWS = 1 << 16
 

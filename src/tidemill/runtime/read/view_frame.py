@@ -20,8 +20,8 @@ from tidemill.runtime.tables.table import ERRORS_SUFFIX
 from tidemill.schema import Schema
 from tidemill.state.store.store import RunStore, partition_vnodes
 from tidemill.state.versions.version import Run
+from tidemill.task.dataflow.read_view import reader_of, view_parts
 from tidemill.task.program import ReadPlan
-from tidemill.task.read_view import reader_of, view_parts
 
 _ROWS_PER_PARTITION = 250_000
 _ROWS_PER_BATCH = 65_536

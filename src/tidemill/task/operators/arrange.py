@@ -11,11 +11,12 @@ import pyarrow.compute as pc
 from tidemill.kernels.columns import column
 from tidemill.state.keys.keys import Keys, encode
 from tidemill.state.lookup.reader import TableState
-from tidemill.task.operator import HeldOutput, Operator, Output
+from tidemill.task.dataflow.deltas import Delta, Item, Keyed
+from tidemill.task.dataflow.operator import Operator, Output, carries_out
 from tidemill.task.program import Arrange, StateTable
-from tidemill.task.streams import Delta, Item, Keyed
 
 
+@carries_out(Arrange)
 class ArrangeOperator(Operator):
     """Encodes rows as (join key, other columns) and consolidates the epoch's rows at the barrier."""
 
@@ -23,7 +24,6 @@ class ArrangeOperator(Operator):
         super().__init__(step)
         self.operation = operation
         self._rows: TableState | None = None
-        self._held = HeldOutput()
 
     def add_input(self, item: Item, port: int) -> None:
         """Encode a batch; rows whose key cannot match anything are left out."""
@@ -46,10 +46,6 @@ class ArrangeOperator(Operator):
             return False
         held, self._rows = self._rows, None
         return self._held.follow(handed_out(held))
-
-    def get_output(self) -> Output | None:
-        """The run."""
-        return self._held.pop()
 
 
 def handed_out(held: TableState) -> Iterator[Output]:

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from tidemill.task.operator import HeldOutput, Operator, Output
-from tidemill.task.streams import Item
+from tidemill.task.dataflow.deltas import Item
+from tidemill.task.dataflow.operator import Operator, Output, carries_out
+from tidemill.task.program import Concatenate
 
 
+@carries_out(Concatenate)
 class ConcatenateOperator(Operator):
     """Stateless: passes on what comes in on any port."""
 
-    def __init__(self, step: int) -> None:
+    def __init__(self, step: int, operation: Concatenate) -> None:
         super().__init__(step)
-        self._held = HeldOutput()
 
     def add_input(self, item: Item, port: int) -> None:
         """Take an item from any input."""
         self._held.put([Output(item)])
-
-    def get_output(self) -> Output | None:
-        """The item taken last."""
-        return self._held.pop()

@@ -11,14 +11,14 @@ import pyarrow.compute as pc
 
 from tidemill.errors import EvaluationError
 from tidemill.kernels.columns import column
-from tidemill.task.failing_row import without_failing
+from tidemill.task.dataflow.deltas import Delta, Item, batch_of
+from tidemill.task.dataflow.failing_row import without_failing
+from tidemill.task.dataflow.matching import slice_bytes
+from tidemill.task.dataflow.operator import Operator, Output, carries_out
 from tidemill.task.functions.columns.lists import offsets_of, take_apart
 from tidemill.task.functions.columns.sizes import TooLargeError
 from tidemill.task.functions.evaluate import evaluate
-from tidemill.task.matching import slice_bytes
-from tidemill.task.operator import HeldOutput, Operator, Output
 from tidemill.task.program import Explode
-from tidemill.task.streams import Delta, Item, batch_of
 
 _Int64s = npt.NDArray[np.int64]
 
@@ -26,13 +26,13 @@ _MOST_ROWS = 1 << 18
 """Rows that are made at once, fewer where they are large."""
 
 
+@carries_out(Explode)
 class ExplodeOperator(Operator):
     """Stateless: each row that comes out has the weight of the row it comes from."""
 
     def __init__(self, step: int, operation: Explode) -> None:
         super().__init__(step)
         self.operation = operation
-        self._held = HeldOutput()
 
     def add_input(self, item: Item, port: int) -> None:
         """Hold a batch; it is exploded piece by piece, as rows are fetched.
@@ -44,10 +44,6 @@ class ExplodeOperator(Operator):
 
     def _argument(self, delta: Delta) -> pa.Array:
         return evaluate(self.operation.argument, delta.batch)
-
-    def get_output(self) -> Output | None:
-        """The rows of the next piece."""
-        return self._held.pop()
 
     def _evaluated(self, item: Delta) -> Iterator[Output]:
         """The rows of a batch, of fewer rows at a time where their arrays together are too large."""

@@ -14,16 +14,17 @@ from tidemill.state.lookup.reader import TableReader, TableState
 from tidemill.state.merge.merge import Rows, merge
 from tidemill.task.aggregates.accumulators import Accumulator, Part
 from tidemill.task.aggregates.group_values import of_group, of_large_group
-from tidemill.task.changed_groups import changed_groups
+from tidemill.task.dataflow.changed_groups import changed_groups
+from tidemill.task.dataflow.deltas import Item, Keyed
+from tidemill.task.dataflow.matching import SLICE_ROWS, counts_with, matches, slice_rows
+from tidemill.task.dataflow.operator import Operator, Output, carries_out
+from tidemill.task.dataflow.read_view import zero_row
 from tidemill.task.functions.columns.sizes import TooLargeError
-from tidemill.task.matching import SLICE_ROWS, counts_with, matches, slice_rows
-from tidemill.task.operator import HeldOutput, Operator, Output
 from tidemill.task.operators.join import slices
 from tidemill.task.program import GroupChanges, StateTable
-from tidemill.task.read_view import zero_row
-from tidemill.task.streams import Item, Keyed
 
 
+@carries_out(GroupChanges)
 class GroupChangesOperator(Operator):
     """Folds partial groups of all tasks into the state of this partition's vnodes.
 
@@ -35,7 +36,6 @@ class GroupChangesOperator(Operator):
         self.operation = operation
         self.partial = operation.partial
         self._groups: TableState | None = None
-        self._held = HeldOutput()
 
     def add_input(self, item: Item, port: int) -> None:
         """Hold a sorted run of groups (port 0), or write one of a multiset (port i + 1)."""
@@ -54,10 +54,6 @@ class GroupChangesOperator(Operator):
         if groups is None and not (single and self.operation.emit):
             return False
         return self._held.follow(self._folded(groups, single))
-
-    def get_output(self) -> Output | None:
-        """The changes."""
-        return self._held.pop()
 
     def _folded(self, groups: TableState | None, single: bool) -> Iterator[Output]:
         some = False

@@ -12,14 +12,15 @@ import pyarrow.compute as pc
 from tidemill.kernels.columns import column
 from tidemill.state.keys.keys import Keys, encode, group
 from tidemill.state.lookup.reader import TableState
-from tidemill.task.operator import HeldOutput, Operator, Output
+from tidemill.task.dataflow.deltas import Delta, Item, Keyed, concat
+from tidemill.task.dataflow.operator import Operator, Output, carries_out
 from tidemill.task.program import GroupPartial
-from tidemill.task.streams import Delta, Item, Keyed, concat
 
 _FOLD_ROWS = 1 << 17
 """Rows folded at once. More rows meet more of their group before it is sorted; fewer stay in the cache."""
 
 
+@carries_out(GroupPartial)
 class GroupPartialOperator(Operator):
     """Output port 0: groups; port i + 1: the values of multiset i with their multiplicities."""
 
@@ -29,7 +30,6 @@ class GroupPartialOperator(Operator):
         self._waiting: list[Delta] = []
         self._rows = 0
         self._folded: list[TableState] = []
-        self._held = HeldOutput()
 
     def add_input(self, item: Item, port: int) -> None:
         """Hold a batch until there are enough rows to fold at once."""
@@ -83,10 +83,6 @@ class GroupPartialOperator(Operator):
         self._fold_waiting()
         folded, self._folded = self._folded, []
         return bool(folded) and self._held.follow(_runs(folded))
-
-    def get_output(self) -> Output | None:
-        """The next run."""
-        return self._held.pop()
 
 
 def _runs(folded: list[TableState]) -> Iterator[Output]:

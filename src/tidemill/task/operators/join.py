@@ -13,15 +13,16 @@ from tidemill.kernels.columns import column, numbers
 from tidemill.state.keys.keys import decode, group
 from tidemill.state.lookup.reader import TableReader, TableState
 from tidemill.state.merge.merge import Rows
-from tidemill.task.matching import everything, matches, slice_bytes
-from tidemill.task.operator import HeldOutput, Operator, Output
+from tidemill.task.dataflow.deltas import Delta, Item, Keyed, batch_of
+from tidemill.task.dataflow.matching import everything, matches, slice_bytes
+from tidemill.task.dataflow.operator import Operator, Output, carries_out
 from tidemill.task.operators.arrange import key_prefixes
 from tidemill.task.program import Arrange, JoinChanges
-from tidemill.task.streams import Delta, Item, Keyed, batch_of
 
 _Int64s = npt.NDArray[np.int64]
 
 
+@carries_out(JoinChanges)
 class JoinOperator(Operator):
     """Holds both inputs arranged by key; at the barrier joins the epoch's changes with what came before."""
 
@@ -29,7 +30,6 @@ class JoinOperator(Operator):
         super().__init__(step)
         self.operation = operation
         self._sides: tuple[TableState, TableState] | None = None
-        self._held = HeldOutput()
 
     def add_input(self, item: Item, port: int) -> None:
         """Hold a sorted run of the left (0) or right (1) input."""
@@ -57,10 +57,6 @@ class JoinOperator(Operator):
         finally:
             new_left.close()
             new_right.close()
-
-    def get_output(self) -> Output | None:
-        """Joined rows."""
-        return self._held.pop()
 
 
 def matched(

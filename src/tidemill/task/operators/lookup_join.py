@@ -17,26 +17,26 @@ import pyarrow.compute as pc
 from tidemill.errors import EvaluationError
 from tidemill.kernels.columns import column, numbers
 from tidemill.state.keys.keys import decode, group, sort
-from tidemill.task.failing_row import with_row
+from tidemill.task.dataflow.deltas import Delta, Item, batch_of
+from tidemill.task.dataflow.failing_row import with_row
+from tidemill.task.dataflow.matching import Matches, everything, matches, slice_bytes
+from tidemill.task.dataflow.operator import Operator, Output, carries_out
 from tidemill.task.functions.columns.sizes import TooLargeError
 from tidemill.task.functions.evaluate import filter_mask
-from tidemill.task.matching import Matches, everything, matches, slice_bytes
-from tidemill.task.operator import HeldOutput, Operator, Output
 from tidemill.task.operators.arrange import key_prefixes
 from tidemill.task.operators.join import pairs, restore, slices
 from tidemill.task.program import LookupJoin
-from tidemill.task.streams import Delta, Item, batch_of
 
 _Int64s = npt.NDArray[np.int64]
 
 
+@carries_out(LookupJoin)
 class LookupJoinOperator(Operator):
     """What comes in goes out joined at once; nothing is held at a barrier."""
 
     def __init__(self, step: int, operation: LookupJoin) -> None:
         super().__init__(step)
         self.operation = operation
-        self._held = HeldOutput()
 
     def add_input(self, item: Item, port: int) -> None:
         """Join one batch."""
@@ -55,10 +55,6 @@ class LookupJoinOperator(Operator):
         chosen = np.flatnonzero(self._matched(able) != (operation.kind == "anti"))
         if len(chosen):
             self._held.put([Output(able if len(chosen) == len(able) else able.take(chosen))])
-
-    def get_output(self) -> Output | None:
-        """Joined rows."""
-        return self._held.pop()
 
     def _look_up(self, delta: Delta) -> tuple[_Int64s, int, Iterator[Matches]]:
         """For each row the number of its key, how many keys there are, and the other side's rows by key."""

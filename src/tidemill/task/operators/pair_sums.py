@@ -33,13 +33,13 @@ from tidemill.state.lookup.reader import TableReader, TableState
 from tidemill.state.merge.merge import Rows
 from tidemill.state.runs.derived import derived
 from tidemill.state.runs.prefix_sums import RangeTotals
-from tidemill.task.matching import matches
-from tidemill.task.operator import HeldOutput, Operator, Output
+from tidemill.task.dataflow.deltas import Item, Keyed
+from tidemill.task.dataflow.matching import matches
+from tidemill.task.dataflow.operator import Operator, carries_out
+from tidemill.task.dataflow.pair_terms import Factors, check, factors, products, sum_columns, take, used
 from tidemill.task.operators.arrange import empty_keys, handed_out
 from tidemill.task.operators.join import pairs, slices
-from tidemill.task.pair_terms import Factors, check, factors, products, sum_columns, take, used
 from tidemill.task.program import Comparison, GroupPartial, PairSums, changes_probe_left
-from tidemill.task.streams import Item, Keyed
 
 _Ints = npt.NDArray[np.int64]
 
@@ -50,6 +50,7 @@ _SEEN_FROM_VALUE = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le"}
 _SWAPPED = {"value_minus_bound": "bound_minus_value", "bound_minus_value": "value_minus_bound"}
 
 
+@carries_out(PairSums)
 class PairSumsOperator(Operator):
     """Input ports 0 and 1: runs of the left and of the right groups. Output: one run of the output's groups.
 
@@ -67,7 +68,6 @@ class PairSumsOperator(Operator):
         self._symmetric = symmetric and changes_probe_left(operation)
         self._used = used(operation)
         self._sides: tuple[TableState, TableState] | None = None
-        self._held = HeldOutput()
 
     def add_input(self, item: Item, port: int) -> None:
         """Hold a sorted run of the left (0) or right (1) groups; of the side that is not complete, if one is."""
@@ -106,10 +106,6 @@ class PairSumsOperator(Operator):
             else:
                 for groups in self._of_same_key(changes, left.before):
                     self._probe(groups, [changes], 0, output)
-
-    def get_output(self) -> Output | None:
-        """The run."""
-        return self._held.pop()
 
     def _ordered(self, of: int) -> tuple[GroupPartial, GroupPartial]:
         """Side number ``of``, and the other."""

@@ -23,9 +23,10 @@ from tidemill.errors import EvaluationError
 from tidemill.kernels.columns import column, numbers
 from tidemill.state.keys.keys import decode, encode
 from tidemill.state.lookup.reader import TableState
+from tidemill.task.dataflow.deltas import Delta, Item, Keyed, batch_of
+from tidemill.task.dataflow.matching import SLICE_ROWS, slice_bytes
+from tidemill.task.dataflow.operator import Context, Operator, Output, carries_out
 from tidemill.task.expressions import Ref
-from tidemill.task.matching import SLICE_ROWS, slice_bytes
-from tidemill.task.operator import Context, HeldOutput, Operator, Output
 from tidemill.task.operators.arrange import empty_keys
 from tidemill.task.operators.calculate import CalculateOperator
 from tidemill.task.operators.explode import ExplodeOperator
@@ -39,12 +40,12 @@ from tidemill.task.program import (
     RecursiveChanges,
     StateTable,
 )
-from tidemill.task.streams import Delta, Item, Keyed, batch_of
 
 _MOST = 10
 """A view is in error while a recursion has more rows than it may have; with so many times as many it ends."""
 
 
+@carries_out(RecursiveChanges)
 class RecursionOperator(Operator):
     """Holds the changes of the anchor and of the relations; at the barrier it goes through the levels."""
 
@@ -52,7 +53,6 @@ class RecursionOperator(Operator):
         super().__init__(step)
         self.operation = operation
         self._inputs: list[TableState] | None = None
-        self._held = HeldOutput()
         self._paths: tuple[_Path, ...] = ()
 
     def begin(self, context: Context) -> None:
@@ -75,10 +75,6 @@ class RecursionOperator(Operator):
             return False
         (anchor, *relations), self._inputs = self._inputs, None
         return self._held.follow(self._levels(anchor, relations))
-
-    def get_output(self) -> Output | None:
-        """Rows of all levels, those of a lower level first."""
-        return self._held.pop()
 
     def _levels(self, anchor: TableState, relations: list[TableState]) -> Iterator[Output]:
         operation, table = self.operation, self.operation.anchor.table

@@ -5,18 +5,18 @@ from __future__ import annotations
 import numpy as np
 
 from tidemill.kernels.columns import numbers
-from tidemill.task.operator import HeldOutput, Operator, Output
+from tidemill.task.dataflow.deltas import Delta, Item, batch_of
+from tidemill.task.dataflow.operator import Operator, Output, carries_out
 from tidemill.task.program import RepeatRows
-from tidemill.task.streams import Delta, Item, batch_of
 
 
+@carries_out(RepeatRows)
 class RepeatRowsOperator(Operator):
     """Stateless: a row is not copied, its weight is multiplied."""
 
     def __init__(self, step: int, operation: RepeatRows) -> None:
         super().__init__(step)
         self.operation = operation
-        self._held = HeldOutput()
 
     def add_input(self, item: Item, port: int) -> None:
         """Multiply weights by the count; rows whose count is NULL or not positive are left out."""
@@ -29,7 +29,3 @@ class RepeatRowsOperator(Operator):
         if len(kept):
             result = Delta(batch_of(columns, len(item)), weights, item.audience)
             self._held.put([Output(result if len(kept) == len(item) else result.take(kept))])
-
-    def get_output(self) -> Output | None:
-        """The rows with their new weights."""
-        return self._held.pop()

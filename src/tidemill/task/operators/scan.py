@@ -33,12 +33,12 @@ from tidemill.sources.split import Split, SplitResult, file_digest
 from tidemill.sources.unreadable import OF_ONE_FILE, UnreadableFilesError
 from tidemill.state.keys.keys import VNODES, encode, in_vnodes, prefix, sort
 from tidemill.state.merge.merge import negated
+from tidemill.task.dataflow.deltas import Delta, batch_of
+from tidemill.task.dataflow.operator import Output, SourceOperator, carries_out
 from tidemill.task.expressions import references, remap
 from tidemill.task.functions.columns.sizes import TooLargeError
 from tidemill.task.functions.evaluate import filter_mask
-from tidemill.task.operator import Output, SourceOperator
 from tidemill.task.program import ScanStep
-from tidemill.task.streams import Delta, batch_of
 
 _ERRORS_HELD = 4096
 """Malformed rows that are held as objects."""
@@ -46,6 +46,7 @@ _SHOWN = 100
 """How many bytes of a malformed row a message shows."""
 
 
+@carries_out(ScanStep)
 class ScanOperator(SourceOperator):
     """Reads splits in the order given; rows come in the order of their file.
 

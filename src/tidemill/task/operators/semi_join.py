@@ -16,14 +16,15 @@ from tidemill.kernels.columns import numbers
 from tidemill.state.keys.keys import Keys, decode, group
 from tidemill.state.lookup.reader import TableReader, TableState
 from tidemill.state.merge.merge import Rows
-from tidemill.task.matching import matches
-from tidemill.task.operator import HeldOutput, Operator, Output
+from tidemill.task.dataflow.deltas import Delta, Item, Keyed, batch_of
+from tidemill.task.dataflow.matching import matches
+from tidemill.task.dataflow.operator import Operator, Output, carries_out
 from tidemill.task.operators.arrange import key_prefixes
 from tidemill.task.operators.join import restore
 from tidemill.task.program import SemiChanges
-from tidemill.task.streams import Delta, Item, Keyed, batch_of
 
 
+@carries_out(SemiChanges)
 class SemiJoinOperator(Operator):
     """Input port 0: left rows arranged by key; port 1: right keys with their multiplicities."""
 
@@ -31,7 +32,6 @@ class SemiJoinOperator(Operator):
         super().__init__(step)
         self.operation = operation
         self._sides: tuple[TableState, TableState] | None = None
-        self._held = HeldOutput()
 
     def add_input(self, item: Item, port: int) -> None:
         """Hold a sorted run of the left (0) or right (1) input."""
@@ -56,10 +56,6 @@ class SemiJoinOperator(Operator):
         finally:
             left.close()
             right.close()
-
-    def get_output(self) -> Output | None:
-        """Rows that came or went."""
-        return self._held.pop()
 
     def _judge(self, changes: Rows, right: TableReader) -> list[Output]:
         """Changed left rows whose key now has right rows (semi) or none (anti)."""

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from tidemill.kernels.columns import column
 from tidemill.state.keys.keys import encode
-from tidemill.task.operator import Operator
+from tidemill.task.dataflow.deltas import Delta, Item, Keyed
+from tidemill.task.dataflow.operator import Operator, carries_out
 from tidemill.task.program import StoreKeyed, StoreRows
-from tidemill.task.streams import Delta, Item, Keyed
 
 
+@carries_out(StoreRows)
 class StoreRowsOperator(Operator):
     """Appends rows to a multiset table keyed by the whole row.
 
@@ -26,6 +27,7 @@ class StoreRowsOperator(Operator):
         self.context.state(self.table).write_unsorted(keys, [column(item.explicit_weights())])
 
 
+@carries_out(StoreKeyed)
 class StoreKeyedOperator(Operator):
     """Appends keyed rows to their table. Readers merge, so nothing is looked up."""
 

@@ -10,12 +10,13 @@ from tidemill.kernels.columns import column, numbers
 from tidemill.state.keys.keys import decode
 from tidemill.state.lookup.reader import TableReader, TableState
 from tidemill.state.merge.merge import Rows
-from tidemill.task.operator import HeldOutput, Operator, Output
+from tidemill.task.dataflow.deltas import Delta, Item, Keyed, batch_of
+from tidemill.task.dataflow.operator import Operator, Output, carries_out
 from tidemill.task.operators.join import restore
 from tidemill.task.program import TopChanges
-from tidemill.task.streams import Delta, Item, Keyed, batch_of
 
 
+@carries_out(TopChanges)
 class TopOperator(Operator):
     """Rows are arranged in the order wanted; the window of the first ones is read at each barrier."""
 
@@ -23,7 +24,6 @@ class TopOperator(Operator):
         super().__init__(step)
         self.operation = operation
         self._rows: TableState | None = None
-        self._held = HeldOutput()
 
     def add_input(self, item: Item, port: int) -> None:
         """Hold a sorted run."""
@@ -54,10 +54,6 @@ class TopOperator(Operator):
                 yield Output(Delta(batch_of(restored, len(rows.keys)), numbers(rows.values[0])))
         finally:
             difference.close()
-
-    def get_output(self) -> Output | None:
-        """Rows that entered or left the window."""
-        return self._held.pop()
 
 
 def window(table: TableReader, limit: int | None, offset: int) -> Iterator[Rows]:

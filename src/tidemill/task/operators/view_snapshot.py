@@ -6,12 +6,13 @@ from collections import deque
 from collections.abc import Iterator
 
 from tidemill.sources.split import Split
-from tidemill.task.operator import HeldOutput, Output, SourceOperator
+from tidemill.task.dataflow.deltas import Delta
+from tidemill.task.dataflow.operator import Output, SourceOperator, carries_out
+from tidemill.task.dataflow.read_view import read_parts
 from tidemill.task.program import ViewSnapshot
-from tidemill.task.read_view import read_parts
-from tidemill.task.streams import Delta
 
 
+@carries_out(ViewSnapshot)
 class ViewSnapshotOperator(SourceOperator):
     """Emits the view's rows as of the previous epoch when it is given a split, and nothing otherwise.
 
@@ -23,7 +24,6 @@ class ViewSnapshotOperator(SourceOperator):
         super().__init__(step)
         self.operation = operation
         self._queue: deque[Split | None] = deque()
-        self._held = HeldOutput()
 
     def add_split(self, split: Split) -> None:
         """Ask for the snapshot."""

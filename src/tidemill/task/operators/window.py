@@ -21,17 +21,17 @@ from tidemill.state.keys.keys import KeyColumn, Keys, decode, encode, group
 from tidemill.state.lookup.reader import TableState
 from tidemill.state.merge.merge import Rows
 from tidemill.task.aggregates.accumulators import AggregateLayout
+from tidemill.task.dataflow.deltas import Delta, Item, Keyed, batch_of
+from tidemill.task.dataflow.failing_row import MOST_FAILING, with_row
+from tidemill.task.dataflow.matching import counts_with, slice_rows
+from tidemill.task.dataflow.operator import Context, Operator, Output, carries_out
 from tidemill.task.expressions import Expression, references
-from tidemill.task.failing_row import MOST_FAILING, with_row
 from tidemill.task.functions.columns.sizes import TooLargeError, out_of_memory, partition_too_large
 from tidemill.task.functions.evaluate import evaluate
-from tidemill.task.matching import counts_with, slice_rows
-from tidemill.task.operator import Context, HeldOutput, Operator, Output
 from tidemill.task.operators.arrange import key_prefixes
 from tidemill.task.operators.join import restore, slices
 from tidemill.task.program import WindowChanges
-from tidemill.task.streams import Delta, Item, Keyed, batch_of
-from tidemill.task.windows.calls import RANKINGS, Bound
+from tidemill.task.program.window_calls import RANKINGS, Bound
 from tidemill.task.windows.frames import OrderedRows, RangeOrder, frame_bounds, ordered_rows
 from tidemill.task.windows.functions import aggregated, ranking, shifted, valued
 from tidemill.task.windows.rows import Sides, joined, partition_rows, row_bytes, rows_together, there, weights_of
@@ -40,6 +40,7 @@ from tidemill.task.windows.slices import Carry, boundaries, first_kept, in_slice
 Ints = npt.NDArray[np.int64]
 
 
+@carries_out(WindowChanges)
 class WindowOperator(Operator):
     """Rows are arranged by partition and order; at the barrier every partition that a change is in is read.
 
@@ -52,7 +53,6 @@ class WindowOperator(Operator):
         super().__init__(step)
         self.operation = operation
         self._rows: TableState | None = None
-        self._held = HeldOutput()
         self._left = 0
 
     def begin(self, context: Context) -> None:
@@ -234,10 +234,6 @@ class WindowOperator(Operator):
         alone = {edge for at in large for edge in (at, at + 1)}
         for start, stop in pairwise(sorted({*alone, *(edge for cut in slices(counts, most) for edge in cut)})):
             yield partitions.slice(start, stop)
-
-    def get_output(self) -> Output | None:
-        """Rows that came, went or have other window functions."""
-        return self._held.pop()
 
     def _affected(self, rows: Rows, sides: Sides) -> _Affected:
         """Rows of some partitions, in their order, with what the functions take of them."""

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from tidemill.state.folds.sliding import order_words, range_ends, range_starts
 from tidemill.state.keys.keys import KeyColumn
-from tidemill.task.windows.calls import Frame
+from tidemill.task.program.window_calls import Frame
 
 Ints = npt.NDArray[np.int64]
 

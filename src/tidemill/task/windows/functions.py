@@ -14,7 +14,7 @@ from tidemill.state.folds.sliding_quads import slide_quads
 from tidemill.state.merge.merge import MergeOp
 from tidemill.task.aggregates.accumulators import Accumulator, AggregateLayout
 from tidemill.task.aggregates.functions import finish
-from tidemill.task.windows.calls import WindowCall
+from tidemill.task.program.window_calls import WindowCall
 from tidemill.task.windows.frames import OrderedRows
 from tidemill.task.windows.groups import of_frames
 

@@ -14,8 +14,8 @@ from tidemill.state.keys.keys import Keys
 from tidemill.state.lookup.merge_chunks import run_bytes
 from tidemill.state.lookup.reader import TableState
 from tidemill.state.merge.merge import Rows
+from tidemill.task.dataflow.matching import slice_rows
 from tidemill.task.functions.columns.sizes import partition_too_large
-from tidemill.task.matching import slice_rows
 
 _Ints = npt.NDArray[np.int64]
 

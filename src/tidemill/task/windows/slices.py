@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from tidemill.task.aggregates.accumulators import AggregateLayout
 from tidemill.task.program import WindowChanges
-from tidemill.task.windows.calls import WindowCall
+from tidemill.task.program.window_calls import WindowCall
 from tidemill.task.windows.functions import totals
 
 _Ints = npt.NDArray[np.int64]

@@ -19,7 +19,7 @@ from tidemill.plan.algebra.nodes import Aggregate, Node, SortKey, Window
 from tidemill.plan.catalyst.relations.joins import projection
 from tidemill.plan.catalyst.trees.tree import JsonTree
 from tidemill.task.expressions import Call, Expression, Literal, Ref
-from tidemill.task.windows.calls import Frame, WindowCall
+from tidemill.task.program.window_calls import Frame, WindowCall
 
 
 def is_session(group: JsonTree) -> bool:

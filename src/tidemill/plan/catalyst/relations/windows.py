@@ -26,7 +26,7 @@ from tidemill.plan.catalyst.trees.field_names import renamed
 from tidemill.plan.catalyst.trees.places import passing
 from tidemill.plan.catalyst.trees.tree import JsonTree, trees
 from tidemill.task.expressions import Expression, Literal, Ref, references
-from tidemill.task.windows.calls import Bound, Frame, WindowCall
+from tidemill.task.program.window_calls import Bound, Frame, WindowCall
 
 _RANKINGS = {
     "RowNumber": ("row_number", pa.int32()),

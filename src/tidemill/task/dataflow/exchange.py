@@ -11,8 +11,8 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import replace
 
-from tidemill.task.operator import HeldOutput, Operator, Output, SourceOperator
-from tidemill.task.streams import Delta, Item
+from tidemill.task.dataflow.deltas import Delta, Item
+from tidemill.task.dataflow.operator import Operator, Output, SourceOperator
 
 
 class LocalExchange:
@@ -84,7 +84,6 @@ class ExchangeSink(Operator):
         super().__init__(step)
         self.targets = targets
         self.leaving = leaving
-        self._held = HeldOutput()
         for exchange in self._exchanges():
             exchange.producers += 1
 
@@ -99,10 +98,6 @@ class ExchangeSink(Operator):
                 exchange.put(shared, in_port)
         if port in self.leaving:
             self._held.put([Output(shared, port)])
-
-    def get_output(self) -> Output | None:
-        """Items that leave the task."""
-        return self._held.pop()
 
     def start_drain(self) -> bool:
         """Pass the barrier token on."""

@@ -9,9 +9,9 @@ import numpy as np
 from tidemill.kernels.columns import column
 from tidemill.state.lookup.reader import TableReader
 from tidemill.state.merge.merge import Rows
+from tidemill.task.dataflow.deltas import Delta, concat
+from tidemill.task.dataflow.read_view import empty_rows, finish_rows
 from tidemill.task.program import ReadPlan
-from tidemill.task.read_view import empty_rows, finish_rows
-from tidemill.task.streams import Delta, concat
 
 
 def changed_rows(plan: ReadPlan, before: Sequence[Rows], changed: Sequence[Rows]) -> Delta:

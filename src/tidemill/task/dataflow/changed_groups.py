@@ -19,9 +19,9 @@ from tidemill.state.lookup.reader import TableReader
 from tidemill.state.merge.merge import Rows, merge
 from tidemill.task.aggregates.accumulators import AggregateLayout
 from tidemill.task.aggregates.functions import finish
-from tidemill.task.failing_row import failing_rows
+from tidemill.task.dataflow.deltas import Delta, batch_of
+from tidemill.task.dataflow.failing_row import failing_rows
 from tidemill.task.program import StateTable
-from tidemill.task.streams import Delta, batch_of
 
 _Bools = npt.NDArray[np.bool_]
 Report: TypeAlias = Callable[[int, EvaluationError | None], None]

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tidemill.errors import EvaluationError
-from tidemill.task.streams import Delta
+from tidemill.task.dataflow.deltas import Delta
 
 _LONGEST = 40
 _MOST = 12

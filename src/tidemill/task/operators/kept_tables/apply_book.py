@@ -14,14 +14,15 @@ from tidemill.kernels.columns import column, numbers
 from tidemill.state.keys.keys import decode, encode
 from tidemill.state.lookup.reader import TableState
 from tidemill.state.merge.merge import Rows, consolidate
-from tidemill.task.messages import Messages, parts_by_key
-from tidemill.task.operator import HeldOutput, Operator, Output
+from tidemill.task.dataflow.deltas import Delta, Item, Keyed, batch_of
+from tidemill.task.dataflow.messages import Messages, parts_by_key
+from tidemill.task.dataflow.operator import Operator, Output, carries_out
 from tidemill.task.program import ApplyBook
-from tidemill.task.streams import Delta, Item, Keyed, batch_of
 
 _T, _ID, _BROKER, _VOLUME, _PRICE = range(5)
 
 
+@carries_out(ApplyBook)
 class ApplyBookOperator(Operator):
     """Replays the epoch's messages over the live orders, writes both tables, and emits the rows' changes.
 
@@ -33,7 +34,6 @@ class ApplyBookOperator(Operator):
         super().__init__(step)
         self.operation = operation
         self._messages: TableState | None = None
-        self._held = HeldOutput()
 
     def add_input(self, item: Item, port: int) -> None:
         """Hold a run of messages."""
@@ -66,10 +66,6 @@ class ApplyBookOperator(Operator):
         times, costs = _Origin(numbers(t), old_t), _Origin(numbers(prices), old_price)
         self._write_orders(messages, found, result, times, costs)
         yield from self._emit(messages, result, times, costs)
-
-    def get_output(self) -> Output | None:
-        """The changes."""
-        return self._held.pop()
 
     def _write_orders(
         self, messages: Messages, found: npt.NDArray[np.bool_], result: Replayed, times: _Origin, prices: _Origin

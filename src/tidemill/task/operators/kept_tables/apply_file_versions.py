@@ -8,14 +8,15 @@ from tidemill.kernels.columns import numbers
 from tidemill.state.keys.keys import Keys, decode, in_vnodes
 from tidemill.state.merge.merge import Rows, merge, negated
 from tidemill.state.store.store import partition_vnodes
-from tidemill.task.matching import matches
-from tidemill.task.operator import Operator, Output
+from tidemill.task.dataflow.deltas import Delta, Item, Keyed, batch_of
+from tidemill.task.dataflow.matching import matches
+from tidemill.task.dataflow.operator import Operator, Output, carries_out
 from tidemill.task.program import ApplyFileVersions
-from tidemill.task.streams import Delta, Item, Keyed, batch_of
 
 _ROWS_AT_ONCE = 65_536
 
 
+@carries_out(ApplyFileVersions)
 class ApplyFileVersionsOperator(Operator):
     """Adds the epoch's rows to those that are kept, takes out those of replaced versions, and emits the difference.
 

@@ -15,10 +15,10 @@ from tidemill.state.lookup.reader import TableReader
 from tidemill.state.merge.merge import Rows
 from tidemill.task.aggregates.accumulators import AggregateLayout
 from tidemill.task.aggregates.functions import finish
-from tidemill.task.failing_row import with_row
-from tidemill.task.operators.calculate import calculate
+from tidemill.task.dataflow.calculate import calculate
+from tidemill.task.dataflow.deltas import Delta, batch_of
+from tidemill.task.dataflow.failing_row import with_row
 from tidemill.task.program import ReadPlan, StateTable
-from tidemill.task.streams import Delta, batch_of
 
 _ROWS = 1 << 16
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from tidemill.state.keys.keys import encode
 from tidemill.state.lookup.reader import TableState
-from tidemill.task.operator import HeldOutput, Operator, Output
+from tidemill.task.dataflow.deltas import Delta, Item
+from tidemill.task.dataflow.operator import Operator, carries_out
 from tidemill.task.operators.arrange import handed_out
 from tidemill.task.program import ArrangeMessages
-from tidemill.task.streams import Delta, Item
 
 
+@carries_out(ArrangeMessages)
 class ArrangeMessagesOperator(Operator):
     """Sorts the epoch's messages by (key, place) at the barrier; places are unique, so none is lost."""
 
@@ -17,7 +18,6 @@ class ArrangeMessagesOperator(Operator):
         super().__init__(step)
         self.operation = operation
         self._rows: TableState | None = None
-        self._held = HeldOutput()
 
     def add_input(self, item: Item, port: int) -> None:
         """Encode a batch."""
@@ -35,7 +35,3 @@ class ArrangeMessagesOperator(Operator):
             return False
         held, self._rows = self._rows, None
         return self._held.follow(handed_out(held))
-
-    def get_output(self) -> Output | None:
-        """The run."""
-        return self._held.pop()

@@ -13,12 +13,13 @@ from tidemill.kernels.columns import column, numbers
 from tidemill.state.keys.keys import Keys, decode
 from tidemill.state.lookup.reader import TableState
 from tidemill.state.merge.merge import Rows
-from tidemill.task.messages import Messages, parts_by_key
-from tidemill.task.operator import HeldOutput, Operator, Output
+from tidemill.task.dataflow.deltas import Delta, Item, Keyed, batch_of, concat
+from tidemill.task.dataflow.messages import Messages, parts_by_key
+from tidemill.task.dataflow.operator import Operator, Output, carries_out
 from tidemill.task.program import ApplyChangelog
-from tidemill.task.streams import Delta, Item, Keyed, batch_of, concat
 
 
+@carries_out(ApplyChangelog)
 class ApplyChangelogOperator(Operator):
     """Writes the rows of the keys that changed, and emits old rows with -1 and new ones with +1.
 
@@ -30,7 +31,6 @@ class ApplyChangelogOperator(Operator):
         super().__init__(step)
         self.operation = operation
         self._messages: TableState | None = None
-        self._held = HeldOutput()
 
     def add_input(self, item: Item, port: int) -> None:
         """Hold a run of messages."""
@@ -69,10 +69,6 @@ class ApplyChangelogOperator(Operator):
         gone, came = np.flatnonzero(changed & found), np.flatnonzero(changed & live)
         parts = [d for d in (self._rows(messages.keys, old, gone, -1), self._rows(messages.keys, new, came, 1)) if d]
         yield Output(concat(parts))
-
-    def get_output(self) -> Output | None:
-        """The changes."""
-        return self._held.pop()
 
     def _rows(self, keys: Keys, others: list[pa.Array], rows: npt.NDArray[np.int64], weight: int) -> Delta | None:
         """Rows of the table, columns in its order."""

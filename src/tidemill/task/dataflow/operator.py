@@ -12,20 +12,21 @@ readers, never rows. State that outlives a barrier is in state tables, reached t
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from tidemill.errors import EvaluationError
 from tidemill.state.lookup.reader import TableState
 from tidemill.state.memory import MemoryBudget
-from tidemill.task.streams import Item
+from tidemill.task.dataflow.deltas import Item
+from tidemill.task.program.operation import Operation
+from tidemill.task.program.tables import StateTable
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
     from tidemill.sources.split import Split, SplitResult
-    from tidemill.task.program import StateTable
 
 
 @dataclass
@@ -79,13 +80,14 @@ class Output:
 class Operator:
     """Base of all operators.
 
-    Subclasses override :meth:`add_input`, :meth:`get_output` and, when they hold rows back,
-    :meth:`start_drain`. After the drain they hold nothing.
+    Subclasses override :meth:`add_input` and, when they hold rows back, :meth:`start_drain`. What they produce they put
+    into ``_held``, from which it is handed out. After the drain they hold nothing.
     """
 
     def __init__(self, step: int) -> None:
         self.step = step
         self.stats = OperatorStats()
+        self._held = HeldOutput()
 
     def begin(self, context: Context) -> None:
         """Start an epoch."""
@@ -98,7 +100,7 @@ class Operator:
 
     def get_output(self) -> Output | None:
         """The next item, or None when there is none now."""
-        return None
+        return self._held.pop()
 
     def start_drain(self) -> bool:
         """A barrier has arrived and no input comes before it is passed.
@@ -162,3 +164,22 @@ class HeldOutput:
         if found is None:
             self._rest = None
         return found
+
+
+_Made = TypeVar("_Made", bound=Callable[..., Operator])
+_operators: dict[type[Operation], Callable[..., Operator]] = {}
+
+
+def carries_out(operation: type[Operation]) -> Callable[[_Made], _Made]:
+    """Declare the operator of a class of operations; it is made of the number of the step and the operation."""
+
+    def declared(operator: _Made) -> _Made:
+        _operators[operation] = operator
+        return operator
+
+    return declared
+
+
+def operator_of(operation: Operation) -> Callable[..., Operator]:
+    """What makes the operator that carries out an operation."""
+    return _operators[type(operation)]

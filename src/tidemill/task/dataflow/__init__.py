@@ -1,0 +1,1 @@
+"""What operators share: batches of changes, reading what is kept, and rows that fail."""

@@ -1,0 +1,1 @@
+"""Operators of tables whose rows are kept: from messages in their order, or by file."""

@@ -1,0 +1,61 @@
+"""What a task runs, as plain data: see :mod:`tidemill.task.program.programs`."""
+
+from tidemill.task.program.group_steps import Comparison, GroupChanges, GroupPartial, PairSums, Term, changes_probe_left
+from tidemill.task.program.join_steps import JoinChanges, LookupJoin, SemiChanges
+from tidemill.task.program.operation import Operation
+from tidemill.task.program.order_steps import TopChanges, WindowChanges
+from tidemill.task.program.programs import TABLE_STEPS, Input, Program, ReadPlan, Step, ViewSnapshot
+from tidemill.task.program.recursion_steps import RecursionJoin, RecursionPath, RecursiveChanges
+from tidemill.task.program.row_steps import (
+    Arrange,
+    Calculate,
+    Concatenate,
+    Explode,
+    RepeatRows,
+    ScanStep,
+    StoreKeyed,
+    StoreRows,
+)
+from tidemill.task.program.table_steps import ApplyBook, ApplyChangelog, ApplyFileVersions, ArrangeMessages
+from tidemill.task.program.tables import Changelog, FileVersions, StateTable, TableSource, multiset_table
+
+__all__ = [
+    "TABLE_STEPS",
+    "ApplyBook",
+    "ApplyChangelog",
+    "ApplyFileVersions",
+    "Arrange",
+    "ArrangeMessages",
+    "Calculate",
+    "Changelog",
+    "Comparison",
+    "Concatenate",
+    "Explode",
+    "FileVersions",
+    "GroupChanges",
+    "GroupPartial",
+    "Input",
+    "JoinChanges",
+    "LookupJoin",
+    "Operation",
+    "PairSums",
+    "Program",
+    "ReadPlan",
+    "RecursionJoin",
+    "RecursionPath",
+    "RecursiveChanges",
+    "RepeatRows",
+    "ScanStep",
+    "SemiChanges",
+    "StateTable",
+    "Step",
+    "StoreKeyed",
+    "StoreRows",
+    "TableSource",
+    "Term",
+    "TopChanges",
+    "ViewSnapshot",
+    "WindowChanges",
+    "changes_probe_left",
+    "multiset_table",
+]

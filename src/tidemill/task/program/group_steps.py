@@ -1,0 +1,124 @@
+"""Steps of aggregates."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from tidemill.task.aggregates.accumulators import AggregateLayout
+from tidemill.task.program.operation import Operation
+from tidemill.task.program.tables import StateTable
+
+
+@dataclass(frozen=True)
+class GroupPartial(Operation):
+    """Accumulators per group of this task's rows; keyed output, ports: groups, then one per multiset."""
+
+    keys: tuple[int, ...]
+    layout: AggregateLayout
+    input_types: tuple[pa.DataType, ...]
+    groups: StateTable
+    multisets: tuple[StateTable, ...]
+
+
+@dataclass(frozen=True)
+class GroupChanges(Operation):
+    """Folds partial groups into state and emits each changed group: its old row with -1, its new row with +1."""
+
+    partial: GroupPartial
+    emit: bool
+    """Whether anything reads the changes; else it only writes its tables."""
+
+    @property
+    def compares(self) -> bool:
+        """Whether groups are compared with what they were: lists that are too large are always reported."""
+        return self.emit or any(a.declared.is_list for a in self.partial.layout.accumulators)
+
+    @property
+    def written_tables(self) -> tuple[StateTable, ...]:
+        """See :class:`Operation`."""
+        return (self.partial.groups, *self.partial.multisets)
+
+    @property
+    def read_tables(self) -> tuple[StateTable, ...]:
+        """See :class:`Operation`."""
+        return (*((self.partial.groups,) if self.compares else ()), *self.partial.multisets)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A condition on a value ``y`` of the right side for a row of the left: monotone in ``y``.
+
+    ``form`` is ``value`` (``y op bound``), ``value_minus_bound`` (``y - bound op limit``) or
+    ``bound_minus_value`` (``bound - y op limit``). The last two are for doubles and are evaluated as written, with
+    the rounding of the subtraction. ``op`` is ``lt``, ``le``, ``gt`` or ``ge`` in Spark's order, where NaN is the
+    greatest number. ``bound`` is a position among the key columns of the left side.
+    """
+
+    form: str
+    op: str
+    bound: int
+    limit: float | None = None
+
+
+@dataclass(frozen=True)
+class Term:
+    """``coefficient * left * right``: products of one accumulator of either side, by position in their layouts.
+
+    Of a product of two sums of doubles ``left_signs`` and ``right_signs`` are the accumulators that count values above
+    zero (NaN among them) and below zero: they decide what infinities become.
+    """
+
+    coefficient: float
+    left: int
+    right: int
+    left_signs: tuple[int, int] | None = None
+    right_signs: tuple[int, int] | None = None
+
+
+@dataclass(frozen=True)
+class PairSums(Operation):
+    """Partial groups of an aggregate over pairs of rows, from sums per key of either side.
+
+    Inputs: partial groups of the left (0) and of the right side (1); a step of its own stores either. A left group
+    meets a right one when their first ``key_width`` key columns are equal and, with ``comparisons``, when these
+    hold for the right side's next key column, which then is its last: all of them, or with ``any_of`` any. Without
+    comparisons it is a join by equality. A NULL key meets NULL; whoever wants SQL's equality leaves such rows out.
+
+    ``output`` describes what comes out: for accumulator i of its layout the sum of ``terms[i]`` over all pairs.
+    ``keys`` are its key columns, by position in the left key columns followed by the right ones; with comparisons
+    only left ones.
+
+    The vnode of either table is that of the same columns, at most ``key_width`` of them. A sum that is multiplied with
+    a sum and whose argument may be NULL has a ``count`` of that argument beside it (``task/dataflow/pair_terms.py``).
+    """
+
+    left: GroupPartial
+    right: GroupPartial
+    key_width: int
+    comparisons: tuple[Comparison, ...]
+    any_of: bool
+    keys: tuple[int, ...]
+    terms: tuple[tuple[Term, ...], ...]
+    output: GroupPartial
+    complete: int | None = None
+    """The side that has no change in the epoch: it is complete before the other has any group, or small and still. Then
+    the other one is the only input and is summed up where it is."""
+
+    @property
+    def read_tables(self) -> tuple[StateTable, ...]:
+        """See :class:`Operation`."""
+        if self.complete is not None:
+            return ((self.left, self.right)[self.complete].groups,)
+        return (self.left.groups, self.right.groups)
+
+
+def changes_probe_left(operation: PairSums) -> bool:
+    """Whether a changed right group finds its left ones by search, as left ones find right ones.
+
+    So it is where the left table is sorted by the one bound and the output needs only the shared keys; else all
+    left groups of the shared key are read.
+    """
+    width = operation.key_width
+    return all(c.bound == width for c in operation.comparisons) and all(k < width for k in operation.keys)

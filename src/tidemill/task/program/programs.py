@@ -1,0 +1,98 @@
+"""What a task runs: steps, the state tables they own, and where each stands in the epoch's job.
+
+A program serves all views of a mill together. Its steps are numbered in topological order; step s
+runs in superstep ``depth``, after every step it reads from. A stream between steps of one depth is
+an in-process queue; between depths it is Spark's shuffle, routed by vnode. Only keyed streams
+(:class:`~tidemill.state.merge.merge.Rows`) cross depths.
+
+Program objects are immutable and picklable: plain data, no Spark, no open files.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from tidemill.schema import Schema
+from tidemill.task.aggregates.accumulators import AggregateLayout
+from tidemill.task.program.operation import Operation
+from tidemill.task.program.row_steps import Calculate, ScanStep
+from tidemill.task.program.table_steps import ApplyBook, ApplyChangelog, ApplyFileVersions
+from tidemill.task.program.tables import StateTable
+
+
+@dataclass(frozen=True)
+class ReadPlan:
+    """How a view's rows are read from its state table, without any engine.
+
+    With ``groups`` the table holds accumulators and each live group is finished into a row (group columns,
+    then results); without, rows are keys with multiplicities, followed by the values after the first if the
+    table has any. ``steps`` are applied to that, in order.
+    ``single`` marks an aggregate without GROUP BY: one row even over nothing.
+    """
+
+    table: StateTable
+    layout: AggregateLayout | None
+    input_types: tuple[pa.DataType, ...]
+    steps: tuple[Calculate, ...]
+    schema: Schema
+
+    @property
+    def single(self) -> bool:
+        """Whether there is exactly one group."""
+        return self.layout is not None and not self.table.key
+
+
+@dataclass(frozen=True)
+class ViewSnapshot(Operation):
+    """The contents of another view when the reader was added: emitted once, in its first epoch."""
+
+    view: str
+    plan: ReadPlan
+
+    @property
+    def read_tables(self) -> tuple[StateTable, ...]:
+        """See :class:`Operation`."""
+        return (self.plan.table,)
+
+
+TABLE_STEPS = (ScanStep, ApplyChangelog, ApplyBook, ApplyFileVersions)
+"""Operations that belong to a table rather than to views: they go on whatever happens to the views."""
+
+
+@dataclass(frozen=True)
+class Input:
+    """Output ``port`` of step ``step``; with ``broadcast`` every partition gets all of it."""
+
+    step: int
+    port: int = 0
+    broadcast: bool = False
+
+
+@dataclass(frozen=True)
+class Step:
+    """One operation of the program.
+
+    ``born`` is the epoch after which the step began to exist: rows of splits older than that reach it only
+    through its own backfill. ``views`` are those that fail when it fails.
+    """
+
+    operation: Operation
+    inputs: tuple[Input, ...]
+    depth: int
+    born: int
+    views: frozenset[str]
+
+
+@dataclass(frozen=True)
+class Program:
+    """All steps of a mill, and a name that changes whenever they do."""
+
+    steps: tuple[Step, ...]
+    fingerprint: str
+
+    @property
+    def supersteps(self) -> int:
+        """Number of Spark stages an epoch takes."""
+        return 1 + max((s.depth for s in self.steps), default=0)

@@ -1,0 +1,70 @@
+"""The step of WITH RECURSIVE."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tidemill.task.program.operation import Operation
+from tidemill.task.program.row_steps import Arrange, Calculate, Explode
+from tidemill.task.program.tables import StateTable
+
+
+@dataclass(frozen=True)
+class RecursionJoin:
+    """Rows of a recursion meet those of a relation, by its position among the relations of the step.
+
+    ``then`` is what is computed of the joined rows: columns of the rows, then those of the relation.
+    ``rows`` is how the rows that meet it are kept: by key, with the level, which is the column behind theirs. What
+    changes of the relation make of the rows of earlier epochs waits in ``pending``, by level, until the loop gets
+    there; nothing of it is stored.
+    """
+
+    relation: int
+    rows: Arrange
+    key_width: int
+    then: tuple[Calculate, ...]
+    pending: StateTable
+
+
+@dataclass(frozen=True)
+class RecursionPath:
+    """What the step of a recursion does with its rows; ``sign`` as in the algebra."""
+
+    parts: tuple[Calculate | Explode | RecursionJoin, ...]
+    sign: int
+
+
+@dataclass(frozen=True)
+class RecursiveChanges(Operation):
+    """Changes of the rows of a recursion. Inputs: the anchor, then the relations, all with vnode 0.
+
+    ``anchor`` says how rows of any level are keyed while they are on their way; nothing of it is stored. ``counted``
+    has the number of rows.
+    """
+
+    anchor: Arrange
+    relations: tuple[Arrange, ...]
+    paths: tuple[RecursionPath, ...]
+    counted: StateTable
+    levels: int | None
+    """The greatest level; rows beyond it are an error."""
+    rows: int | None
+    """How many rows there may be."""
+    last: int | None
+    """The level behind which no rows are computed."""
+
+    @property
+    def joins(self) -> tuple[RecursionJoin, ...]:
+        """The joins of all paths."""
+        return tuple(part for path in self.paths for part in path.parts if isinstance(part, RecursionJoin))
+
+    @property
+    def written_tables(self) -> tuple[StateTable, ...]:
+        """See :class:`Operation`."""
+        return (self.counted, *(join.rows.table for join in self.joins))
+
+    @property
+    def read_tables(self) -> tuple[StateTable, ...]:
+        """See :class:`Operation`."""
+        kept = (join.rows.table for join in self.joins)
+        return (self.counted, *kept, *(relation.table for relation in self.relations))

@@ -1,0 +1,93 @@
+"""Steps of tables that are kept: from messages in their order, or by file."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tidemill.task.program.operation import Operation
+from tidemill.task.program.row_steps import Arrange
+from tidemill.task.program.tables import Changelog, FileVersions, StateTable
+
+
+@dataclass(frozen=True)
+class ArrangeMessages(Operation):
+    """Messages by (key, place in the epoch): what :class:`ApplyChangelog` and :class:`ApplyBook` read.
+
+    ``key`` and ``values`` are columns of the input. ``table`` is the layout of the stream; nothing is stored.
+    """
+
+    key: tuple[int, ...]
+    values: tuple[int, ...]
+    table: StateTable
+
+
+@dataclass(frozen=True)
+class ApplyChangelog(Operation):
+    """Applies messages to a keyed table: writes its rows, and emits old ones with -1 and new ones with +1.
+
+    ``table`` has the primary key as key, and as values a weight, then the other columns.
+    """
+
+    messages: ArrangeMessages
+    changelog: Changelog
+    table: StateTable
+
+    @property
+    def written_tables(self) -> tuple[StateTable, ...]:
+        """See :class:`Operation`."""
+        return (self.table,)
+
+    @property
+    def read_tables(self) -> tuple[StateTable, ...]:
+        """See :class:`Operation`."""
+        return (self.table,)
+
+
+@dataclass(frozen=True)
+class ApplyBook(Operation):
+    """Applies the messages of an exchange to one side of its order book.
+
+    ``orders`` holds the live orders by id: a weight, then t, volume and price. ``contents`` is the multiset of
+    the table's rows, id first: what is read. ``row_order`` says for each column of the table which of (t, id,
+    broker, volume, price) it is.
+    """
+
+    messages: ArrangeMessages
+    changelog: Changelog
+    orders: StateTable
+    contents: StateTable
+    row_order: tuple[int, ...]
+
+    @property
+    def written_tables(self) -> tuple[StateTable, ...]:
+        """See :class:`Operation`."""
+        return (self.orders, self.contents)
+
+    @property
+    def read_tables(self) -> tuple[StateTable, ...]:
+        """See :class:`Operation`."""
+        return (self.orders,)
+
+
+@dataclass(frozen=True)
+class ApplyFileVersions(Operation):
+    """Keeps the rows of a table by file, and emits what an epoch changes of them.
+
+    Inputs: new rows (0), arranged as ``rows`` has it, and the files whose earlier rows are withdrawn (1), arranged as
+    ``withdrawn`` has it, all of them for every partition. ``rows.table`` is what is stored: file, then all columns, of
+    which every one chooses the vnode.
+    """
+
+    rows: Arrange
+    withdrawn: Arrange
+    versions: FileVersions
+
+    @property
+    def written_tables(self) -> tuple[StateTable, ...]:
+        """See :class:`Operation`."""
+        return (self.rows.table,)
+
+    @property
+    def read_tables(self) -> tuple[StateTable, ...]:
+        """See :class:`Operation`."""
+        return (self.rows.table,)
