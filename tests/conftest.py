@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +14,10 @@ import pytest
 from moto.server import ThreadedMotoServer
 from pyspark.sql import SparkSession
 
+from mill_factory import MillFactory
 from tidemill.config import Settings
 from tidemill.mill import Mill
 from tidemill.runtime.spark.session import create_session
-
-MillFactory = Callable[..., Mill]
 
 for _name in ("SPARK_LAUNCHER_OPTS", "SPARK_SUBMIT_OPTS"):
     # Processes of Java are short-lived here: its second compiler costs more than it saves. Room for code saves sweeping

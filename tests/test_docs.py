@@ -18,7 +18,7 @@ import pytest
 from pyspark.sql import SparkSession, functions
 
 import tidemill as tm
-from conftest import MillFactory
+from mill_factory import MillFactory
 from tidemill import pipelines
 from tidemill.mill import Mill
 from tidemill.plan.sql.statements import split_script

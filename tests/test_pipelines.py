@@ -11,12 +11,11 @@ import pytest
 from pyspark.sql import SparkSession
 
 import tidemill
+from mill_factory import MillFactory
 from tidemill import pipelines
 from tidemill.config import Settings
 from tidemill.errors import TidemillError
 from tidemill.mill import Mill
-
-MillFactory = Callable[..., Mill]
 
 HEAD = """
 import tidemill as tm

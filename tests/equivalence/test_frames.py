@@ -15,6 +15,7 @@ from oracle import usual_settings, usual_tables
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
+from mill_factory import MillFactory
 from tidemill.errors import EvaluationError, TidemillError
 from tidemill.mill import Mill
 from tidemill.task.expressions import Call, Ref
@@ -22,7 +23,6 @@ from tidemill.task.functions.evaluate import evaluate
 from tidemill.task.functions.python_functions import python_version
 from tidemill.testing import assert_same_rows
 
-MillFactory = Callable[..., Mill]
 Read = Callable[[str], DataFrame]
 
 FRAMES: dict[str, Callable[[Read], DataFrame]] = {

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +12,10 @@ import pyarrow.parquet as pq
 from change_tables import ChangeTable, KeyedTrial, books, envelopes, upserts
 from pyspark.sql import SparkSession
 
+from mill_factory import MillFactory
 from tidemill.config import Settings
 from tidemill.mill import Mill
 from tidemill.testing import assert_same_rows, weighted_rows
-
-MillFactory = Callable[..., Mill]
 
 OLD = {
     "plain": "SELECT k, s, v, day FROM c WHERE n > -5",

@@ -14,11 +14,9 @@ import pyarrow as pa
 import pytest
 from oracle import Oracle
 
+from mill_factory import MillFactory
 from tidemill.errors import TidemillError
-from tidemill.mill import Mill
 from tidemill.testing import assert_same_rows
-
-MillFactory = Callable[..., Mill]
 
 
 def write(directory: Path, number: int, rows: Sequence[Sequence[Any]]) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import random
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +12,11 @@ import pyarrow as pa
 from oracle import Oracle
 from pyspark.sql import SparkSession
 
+from mill_factory import MillFactory
 from tidemill.config import Settings
 from tidemill.mill import Mill
 from tidemill.runtime.epoch.report import EpochReport
 from tidemill.testing import assert_same_rows, weighted_rows
-
-MillFactory = Callable[..., Mill]
 
 SCHEMA = pa.schema([("f", pa.string()), ("k", pa.int32()), ("v", pa.float64()), ("s", pa.string())])
 

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from oracle import LaterTrial, Trial, usual_settings, usual_tables
 
+from mill_factory import MillFactory
 from tidemill.errors import TidemillError
 from tidemill.mill import Mill
 from tidemill.testing import weighted_rows
 
-MillFactory = Callable[..., Mill]
 OLD = {
     "base": "SELECT k, count(*) AS c, count(i) AS s FROM t GROUP BY k",
     "rows": "SELECT k, c FROM base WHERE c > 1",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +12,12 @@ from oracle import Trial, usual_settings, usual_tables
 from pyspark.sql import functions as sf
 from queries import ALL, GROUPS
 
+from mill_factory import MillFactory
 from tidemill.errors import TidemillError
-from tidemill.mill import Mill
 from tidemill.plan.lowering.assemble import Assembler
 from tidemill.task.program import Program
 from tidemill.testing import assert_same_rows, weighted_rows
 
-MillFactory = Callable[..., Mill]
 OLD = {
     "rows": "SELECT k, g, i, d FROM t WHERE i > -45",
     "agg": "SELECT k, count(*) AS c, sum(i) AS s, max(i) AS x FROM t GROUP BY k",

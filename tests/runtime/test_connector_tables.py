@@ -15,8 +15,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 import tidemill as tm
-from conftest import MillFactory
 from local_jobs import local
+from mill_factory import MillFactory
 from offered_connectors import installed, packaged
 from tidemill.errors import TidemillError
 from tidemill.mill import Mill

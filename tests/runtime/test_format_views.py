@@ -5,16 +5,14 @@ from __future__ import annotations
 import gzip
 import random
 import struct
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from backports import zstd
 
+from mill_factory import MillFactory
 from tidemill.errors import TidemillError
 from tidemill.mill import Mill
-
-MillFactory = Callable[..., Mill]
 
 
 def rows_of(mill: Mill, view: str) -> list[tuple[object, ...]]:

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 import tidemill.formats
-from conftest import MillFactory
 from local_jobs import local
+from mill_factory import MillFactory
 from tidemill.errors import TidemillError
 from tidemill.mill import Mill
 from tidemill.runtime.read.snapshot import Snapshot

@@ -13,7 +13,7 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
+from mill_factory import MillFactory
 from tidemill.config import Settings
 from tidemill.errors import TidemillError
 from tidemill.mill import Mill
@@ -31,7 +32,6 @@ from tidemill.runtime.ingest.cleaning import Removal
 from tidemill.runtime.ingest.log import Given, IngestLog
 from tidemill.state.versions.objects import Objects
 
-MillFactory = Callable[..., Mill]
 KILLS = int(os.environ.get("TIDEMILL_CHAOS", "2"))
 TABLE = """CREATE TABLE t (id BIGINT, k INT, s STRING, at TIMESTAMP, tags ARRAY<STRING>)
   USING %s OPTIONS (path 'ingest://')"""

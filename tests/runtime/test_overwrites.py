@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import json
 import os
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,14 +14,13 @@ import pyarrow.parquet as pq
 import pytest
 
 import tidemill.formats
+from mill_factory import MillFactory
 from tidemill.errors import TidemillError
 from tidemill.mill import Mill
 from tidemill.runtime.catalog.stored_tables import stored_columns
 from tidemill.runtime.epoch.epoch_work import without_guesses
 from tidemill.sources.split import Split
 from tidemill.testing import weighted_rows
-
-MillFactory = Callable[..., Mill]
 
 
 class Input:

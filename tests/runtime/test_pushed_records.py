@@ -7,7 +7,7 @@ import random
 import socket
 import struct
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -16,12 +16,12 @@ import pytest
 from test_pushed_streams import LISTEN, connect, messages, rows, until
 
 import tidemill.formats
+from mill_factory import MillFactory
 from tidemill.errors import TidemillError
 from tidemill.mill import Mill
 from tidemill.runtime.sockets import sockets as streams
 from tidemill.sources.sockets.spool import Spool
 
-MillFactory = Callable[..., Mill]
 Row = tuple[int, str | None]
 
 COLUMNS = "n BIGINT, s STRING"

@@ -22,6 +22,7 @@ from typing import Any
 
 import pytest
 
+from mill_factory import MillFactory
 from tidemill.errors import TidemillError
 from tidemill.mill import Mill
 from tidemill.runtime.catalog.catalog import Catalog
@@ -29,7 +30,6 @@ from tidemill.runtime.read.snapshot import Snapshot
 from tidemill.runtime.sockets import sockets as streams
 from tidemill.sources.sockets.spool import Spool
 
-MillFactory = Callable[..., Mill]
 KILLS = int(os.environ.get("TIDEMILL_CHAOS", "1"))
 LISTEN = "path 'tcp+listen://127.0.0.1:0'"
 

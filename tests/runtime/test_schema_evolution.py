@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from mill_factory import MillFactory
 from tidemill.errors import TidemillError
 from tidemill.mill import Mill
-
-MillFactory = Callable[..., Mill]
 
 
 def put(path: Path, *records: Any) -> None:

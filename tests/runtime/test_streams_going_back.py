@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from conftest import MillFactory
 from local_jobs import local
+from mill_factory import MillFactory
 from tidemill.mill import Mill
 from tidemill.runtime.sockets import sockets as streams
 from tidemill.sources.sockets.spool import Spool

@@ -12,8 +12,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from conftest import MillFactory
 from local_jobs import local
+from mill_factory import MillFactory
 from tidemill.plan.documentation.aggregates import aggregates_table
 from tidemill.state.merge.merge import MergeOp
 from tidemill.task.aggregates import accumulators, functions
