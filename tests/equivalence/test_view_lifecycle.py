@@ -107,12 +107,16 @@ def test_history_of_a_table_that_no_view_reads_any_more(mill_factory: MillFactor
 
 
 @pytest.mark.parametrize("partitions", [1, 3])
+@pytest.mark.parametrize("read_before", [False, True])
 def test_a_view_over_an_older_global_aggregate_without_rows(
-    mill_factory: MillFactory, tmp_path: Path, partitions: int
+    mill_factory: MillFactory, tmp_path: Path, partitions: int, read_before: bool
 ) -> None:
+    """Also when a view of its own age reads it, so that it has begun to give changes."""
     rng = random.Random(8)
     trial = make_trial(mill_factory, tmp_path, rng, partitions=partitions)
     trial.create({"never": "SELECT count(*) AS c, sum(i) AS s FROM t WHERE i > 1000", "rows": "SELECT k FROM a"})
+    if read_before:
+        trial.create({"at_once": "SELECT c + 2 AS c FROM never"})
     trial.advance()
     trial.create(
         {"over": "SELECT c + 1 AS c, s FROM never", "agg_over": "SELECT count(*) AS n, sum(c) AS s FROM never"}
@@ -140,6 +144,25 @@ def test_a_view_over_an_older_global_aggregate_of_a_table_without_files(
     (tmp_path / "x" / "1.csv").write_text("1\n2\n")
     list(mill.drain())
     assert mill.read("over").to_pylist() == [{"c": 2}]
+
+
+@pytest.mark.parametrize("compact_after", [2, 12])
+def test_a_view_over_an_older_global_aggregate_whose_rows_have_gone(
+    mill_factory: MillFactory, tmp_path: Path, compact_after: int
+) -> None:
+    (tmp_path / "x").mkdir()
+    mill = mill_factory(compact_after=compact_after)
+    mill.sql(f"CREATE TABLE x (i INT, o STRING) USING csv OPTIONS (path '{tmp_path / 'x'}', opColumn 'o')")
+    mill.sql("CREATE MATERIALIZED VIEW n AS SELECT count(*) AS c, max(i) AS m FROM x")
+    for number, row in enumerate(("5,I", "6,I", "5,D", "6,D")):
+        (tmp_path / "x" / f"{number}.csv").write_text(row + "\n")
+        mill.advance()
+    mill.sql("CREATE MATERIALIZED VIEW over AS SELECT c, m FROM n")
+    list(mill.drain())
+    assert mill.read("over").to_pylist() == [{"c": 0, "m": None}]
+    (tmp_path / "x" / "9.csv").write_text("7,I\n")
+    list(mill.drain())
+    assert mill.read("over").to_pylist() == [{"c": 1, "m": 7}]
 
 
 def test_dropping_and_creating_again(mill_factory: MillFactory, tmp_path: Path, seed: int) -> None:

@@ -54,3 +54,11 @@ def test_the_one_row_of_an_aggregate_without_state_is_left_to_the_aggregate() ->
     partial = grouping(results=(Result("count", pa.null(), INT, 0, 0),), keys=0)
     plan = ReadPlan(partial.groups, partial.layout, partial.input_types, (), Schema((Field("c", INT),)))
     assert read(ViewSnapshot("v", plan), MemoryContext()) == []
+
+
+def test_the_one_row_of_an_aggregate_that_has_begun_is_there_over_no_rows() -> None:
+    partial = grouping(Accumulator("sum_i64", 0), results=(Result("sum", INT, INT, 1, 0),), keys=0)
+    context = MemoryContext()
+    run(build(0, StoreKeyed(partial.groups)), context, keyed(partial, pairs("+ 1 5 | - 1 5")))
+    plan = ReadPlan(partial.groups, partial.layout, partial.input_types, (), Schema((Field("s", INT),)))
+    assert changes(read(ViewSnapshot("v", plan), context)) == {(None,): 1}

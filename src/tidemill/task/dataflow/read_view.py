@@ -62,8 +62,12 @@ def view_parts(plan: ReadPlan, table: TableReader, single_row: bool) -> Iterator
 
 
 def read_parts(plan: ReadPlan, table: TableReader) -> Iterator[Delta]:
-    """The view's rows with those of negative weight, and none for an aggregate without state, some at a time."""
-    for rows in table.iterate(block=_ROWS):
+    """The view's rows with those of negative weight, some at a time.
+
+    The row of an aggregate without GROUP BY is there as soon as there is state, be it over no rows; without state
+    there is none: the aggregate gives it in its first epoch.
+    """
+    for rows in table.iterate(block=_ROWS, drop_zero=not plan.single):
         counts = numbers(rows.values[0])
         if not plan.single and plan.layout is not None and counts.min() < 0:
             rows = rows.take(np.flatnonzero(counts > 0))
