@@ -29,7 +29,7 @@ def test_views_equal_spark_though_everything_spills(
 ) -> None:
     rng = random.Random(f"little memory {seed}")
     monkeypatch.setattr("tidemill.state.lookup.memtable.BLOCK_BYTES", rng.choice([300, 3000]))
-    monkeypatch.setattr("tidemill.task.read_view._ROWS", rng.choice([1, 8]))
+    monkeypatch.setattr("tidemill.task.dataflow.read_view._ROWS", rng.choice([1, 8]))
     monkeypatch.setattr("tidemill.runtime.read.snapshot._PART_ROWS", rng.choice([1, 3]))
     tables = usual_tables(rng, tmp_path)
     settings = {**usual_settings(rng, tables), "memory_bytes": rng.choice([1, 500, 3000])}
