@@ -65,8 +65,8 @@ def tidemill(work: str, size: int, changes: int, count: int) -> dict[str, Any]:
     from tidemill.state.store.store import RunStore
     from tidemill.task.aggregates.accumulators import Accumulator, AggregateLayout
     from tidemill.task.build import build
-    from tidemill.task.program import Comparison, GroupPartial, PairSums, StateTable, Term
     from tidemill.task.dataflow.deltas import Keyed
+    from tidemill.task.program import Comparison, GroupPartial, PairSums, StateTable, Term
     from tidemill.testing import MemoryContext
 
     store = RunStore(Path(work))
