@@ -63,7 +63,8 @@ def of_objects(names: int, latency: float, rounds: int, everything: bool) -> dic
     """One side: what a refresh costs when so many names are new, and memory."""
     from tidemill.objectstore.connection import Connection
     from tidemill.runtime.durability.sealed_tables import SealedTables
-    from tidemill.runtime.files.listed_files import FilePolicy, ListedFiles
+    from tidemill.runtime.files.file_policy import FilePolicy
+    from tidemill.runtime.files.listed_files import ListedFiles
     from tidemill.runtime.files.progress import Limits
     from tidemill.runtime.intake.listing import PlaceList
     from tidemill.sources.locations.location import Place

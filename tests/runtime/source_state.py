@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from tidemill.runtime.files.listed_files import FilePolicy, ListedFiles
-from tidemill.runtime.files.progress import Limits, Progress, Sealing
+from tidemill.runtime.files.file_policy import FilePolicy
+from tidemill.runtime.files.listed_files import ListedFiles
+from tidemill.runtime.files.progress import Limits, Progress
+from tidemill.runtime.files.source_files import Sealing
 from tidemill.sources.split import Split, SplitResult
 from tidemill.state.lookup.reader import TableReader
 from tidemill.state.merge.merge import Rows

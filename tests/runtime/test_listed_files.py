@@ -11,8 +11,10 @@ from source_state import SourceState, admit, result, spans
 
 from tidemill.errors import TidemillError
 from tidemill.runtime.files import file_progress
+from tidemill.runtime.files.file_policy import FilePolicy
 from tidemill.runtime.files.file_progress import FileProgress
-from tidemill.runtime.files.listed_files import FilePolicy, ListedFiles, PinnedFiles
+from tidemill.runtime.files.listed_files import ListedFiles
+from tidemill.runtime.files.pinned_files import PinnedFiles
 from tidemill.runtime.files.progress import Limits
 from tidemill.runtime.intake.history import History
 from tidemill.sources.file_info import FileInfo
@@ -202,14 +204,14 @@ def test_files_with_an_order_wait_for_each_other(state: SourceState) -> None:
 
 def test_static_files_are_those_of_the_beginning(state: SourceState) -> None:
     files = PinnedFiles("t", "t#1", FilePolicy(), state.reader)
-    assert not files.pin([FileInfo("a", 0, 1)])
-    assert files.pin([FileInfo("b", 5, 1), FileInfo("a", 3, 1)])
-    pinned = list(files.pinned.values())
+    assert files.with_pinned([FileInfo("a", 0, 1)]).unpinned
+    pinned = list(files.with_pinned([FileInfo("b", 5, 1), FileInfo("a", 3, 1)]).pinned.values())
+    assert files.unpinned and files.done
     files = PinnedFiles("t", "t#1", FilePolicy(), state.reader, pinned)
     state.seal(files, admit(files, files=1))
     files = PinnedFiles("t", "t#1", FilePolicy(), state.reader, pinned)
     files.discover([FileInfo("a", 9, 9), FileInfo("c", 1, 1), FileInfo("d", 0, 1)])
-    assert (spans(admit(files)), list(files.appeared)) == ([("b", 0, 5)], ["c"])
+    assert (spans(admit(files)), [i.path for i in files.appeared]) == ([("b", 0, 5)], ["c"])
     state.seal(files, admit(files))
     for again in (files, PinnedFiles("t", "t#1", FilePolicy(), state.reader, pinned)):
         again.discover([FileInfo("c", 1, 1)])

@@ -8,9 +8,11 @@ import pytest
 from source_state import SourceState, admit, result, spans
 
 from tidemill.formats.reading.codecs import MOST_DECODED
+from tidemill.runtime.files.file_policy import FilePolicy
 from tidemill.runtime.files.file_progress import FileProgress, read_part
-from tidemill.runtime.files.listed_files import FilePolicy, ListedFiles
-from tidemill.runtime.files.progress import Limits, Progress, SpoolProgress, verify_quotes
+from tidemill.runtime.files.listed_files import ListedFiles
+from tidemill.runtime.files.progress import Limits, Progress, verify_quotes
+from tidemill.runtime.files.spool_files import SpoolFiles
 from tidemill.sources.files import FileInfo
 from tidemill.sources.split import GROWING, Split
 
@@ -35,7 +37,7 @@ def segments(**sizes: int) -> list[FileInfo]:
 
 
 def test_a_spool_is_followed_as_it_grows() -> None:
-    progress = SpoolProgress("t", "t#1")
+    progress = SpoolFiles("t", "t#1", FilePolicy())
     assert progress.follow(segments(s0=4)) == set() and progress.done
     assert progress.follow(segments(s0=14)) == set()
     first = admit(progress, 100, 100)
@@ -47,7 +49,7 @@ def test_a_spool_is_followed_as_it_grows() -> None:
 
 
 def test_parts_of_a_spool_that_were_read_may_go_and_no_others() -> None:
-    progress = SpoolProgress("t", "t#1")
+    progress = SpoolFiles("t", "t#1", FilePolicy())
     found = segments(s0=20, s16=9, s21=9)
     progress.follow(found[:2])
     seal(progress, admit(progress, 100, 100))
@@ -55,9 +57,9 @@ def test_parts_of_a_spool_that_were_read_may_go_and_no_others() -> None:
     assert list(progress.known) == [found[2].path]
     assert progress.follow([]) == {found[2].path}
     # an older manifest: 16 is not known
-    behind = SpoolProgress("t", "t#1", [FileProgress(found[0].path, 20, GROWING, 20)])
+    behind = SpoolFiles("t", "t#1", FilePolicy(), [FileProgress(found[0].path, 20, GROWING, 20)])
     assert behind.follow(found[2:]) == {found[2].path}
-    assert SpoolProgress("t", "t#1").follow(found[1:]) == {found[1].path}
+    assert SpoolFiles("t", "t#1", FilePolicy()).follow(found[1:]) == {found[1].path}
 
 
 def test_asking_changes_nothing() -> None:

@@ -286,7 +286,7 @@ class Coordinator:
             yield
         except BaseException as error:
             self.catalog, self.version, self._fresh, self._current = catalog, version, fresh, current
-            self._intake = intake.taken_back()
+            self._intake = intake
             self.streams.hold(catalog)
             if isinstance(error, TidemillError) and error.number in _LOSSES:
                 self._roll_back(error)

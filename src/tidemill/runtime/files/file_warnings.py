@@ -7,9 +7,10 @@ from collections.abc import Mapping, Sequence
 from tidemill.errors import TidemillError
 from tidemill.objectstore.connection import is_object_url
 from tidemill.runtime.files.listed_files import ListedFiles
+from tidemill.runtime.files.source_files import SourceFiles
 
 
-def set_aside(live: ListedFiles, path: str, error: TidemillError) -> TidemillError:
+def set_aside(live: SourceFiles, path: str, error: TidemillError) -> TidemillError:
     """TM5040: a file was tried as often as its table says."""
     others = "those behind it wait, as their order counts" if live.ordered else "its rows are missing, others go on"
     return TidemillError(

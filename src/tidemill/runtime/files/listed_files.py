@@ -8,13 +8,14 @@ answer for names that are not there; a name that a filter takes for known is loo
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
 
 from tidemill.errors import TidemillError
+from tidemill.runtime.files.file_policy import FilePolicy
 from tidemill.runtime.files.file_progress import (
     FileProgress,
     ListedFile,
@@ -33,13 +34,12 @@ from tidemill.runtime.files.file_progress import (
     same_file,
     sizes_of_listed,
 )
-from tidemill.runtime.files.progress import Progress, Sealing
+from tidemill.runtime.files.source_files import Reader, Sealing, SourceFiles
 from tidemill.sources.file_info import FileInfo
 from tidemill.sources.files import last_line_end, tail_mark
 from tidemill.sources.split import GROWING
 from tidemill.sources.unreadable import OF_A_PLACE
 from tidemill.state.keys import keys as state_keys
-from tidemill.state.lookup.reader import TableReader
 from tidemill.state.merge.merge import Rows
 from tidemill.state.runs.sst import Part
 from tidemill.task.program import StateTable
@@ -47,51 +47,8 @@ from tidemill.task.program import StateTable
 ROOM = 10_000
 """So many files of a table wait at most; what is listed beyond is left for when there is room."""
 
-_Found = tuple[state_keys.Keys, tuple[pa.Array, ...]]
 
-Reader = Callable[[StateTable], TableReader]
-"""Gives the newest sealed rows of a state table."""
-
-
-@dataclass(frozen=True)
-class FilePolicy:
-    """What becomes of files that change, and of those that cannot be read.
-
-    Parameters
-    ----------
-    overwrites : bool
-        A file that was written anew is read anew, in the place of what it was.
-    appends : bool
-        A file that has grown is read on from where it ended; as long as it grows, only whole lines.
-    attempts : int
-        How often a file is tried before it is set aside.
-    ordered : bool
-        Rows have an order, that of files included: none is set aside, those behind it wait.
-    must : bool
-        A file that cannot be read fails the epoch.
-    cleans : bool
-        A file that was read to its end is to be cleaned.
-    forgets : bool
-        It is, as soon as that is durable, so that no view which is created later reads it again.
-    """
-
-    overwrites: bool = False
-    appends: bool = False
-    attempts: int = 5
-    ordered: bool = False
-    must: bool = False
-    grows: Callable[[str], bool] = lambda _: True
-    """Whether a file of this name can be read on behind its end; a compressed one cannot."""
-    cleans: bool = False
-    forgets: bool = False
-
-    @property
-    def by_name(self) -> bool:
-        """Whether a name that was read need not be looked at again."""
-        return not self.overwrites and not self.appends
-
-
-class ListedFiles(Progress):
+class ListedFiles(SourceFiles):
     """Files of a table as List finds them.
 
     Parameters
@@ -104,19 +61,17 @@ class ListedFiles(Progress):
     """
 
     def __init__(self, table: str, uid: str, policy: FilePolicy, reader: Reader) -> None:
-        self.policy = policy
-        self._reader = reader
+        self.reader = reader
         self._list, self._fetch = list_table(uid), fetch_table(uid)
         self._cleaned, self._queue = cleaned_table(uid), clean_queue(uid)
         waiting: list[FileProgress] = []
         for rows in reader(self._fetch).iterate():
             waiting += [f for f in fetched_files(self._fetch, rows) if not f.failed]
-        super().__init__(table, None, sorted(waiting, key=lambda f: (not f.position, f.path)))
-        self.ordered = policy.ordered
+        super().__init__(table, uid, policy, sorted(waiting, key=lambda f: (not f.position, f.path)))
         self._stored = set(self.known)
         self._changed: dict[str, None] = {}
         self._dropped: dict[str, FileProgress] = {}
-        self._read_before: dict[str, ListedFile] = self._read_to_end(list(self.known))
+        self._read_before: dict[str, ListedFile] = self.read_to_end(list(self.known))
         self._unlisted: set[str] = set()
         self._empty: dict[str, FileInfo] = {}
         self._told: set[FileInfo] = set()
@@ -133,6 +88,11 @@ class ListedFiles(Progress):
         suspects = [f for p in self.waiting if (f := self.known[p]).attempts]
         times = [f.retry_at for f in suspects if told or f.attempts < self.policy.attempts]
         return min((t for t in times if t is not None), default=None)
+
+    @property
+    def looked_for(self) -> bool:
+        """Whether the place of the table is listed again and again."""
+        return True
 
     @property
     def room(self) -> int:
@@ -174,8 +134,8 @@ class ListedFiles(Progress):
                 self._seen_again(self.known[path], info)
             else:
                 others.append(path)
-        done = self._read_to_end(others)
-        aside = self._set_aside(others)
+        done = self.read_to_end(others)
+        aside = self.set_aside(others)
         new = 0
         for path in others:
             info = found[path]
@@ -186,7 +146,7 @@ class ListedFiles(Progress):
             elif path in done:
                 self._changed_since(done[path], info)
             elif info.size:
-                self._put(_new(info))
+                self.put(listed_now(info))
                 new += 1
             else:
                 self._empty[path] = info
@@ -197,8 +157,8 @@ class ListedFiles(Progress):
         found = {i.path: i for i in infos}
         others = [p for p in found if p not in self.known]
         known: dict[str, FileProgress | ListedFile] = {p: self.known[p] for p in found if p in self.known}
-        known.update(self._read_to_end(others))
-        known.update(self._set_aside(others))
+        known.update(self.read_to_end(others))
+        known.update(self.set_aside(others))
         return {p for p, k in known.items() if not same_file(k, found[p])}
 
     def unsealed(self, paths: Iterable[str]) -> bool:
@@ -218,13 +178,13 @@ class ListedFiles(Progress):
             return
         elif not known.position:
             if info.size or known.replaces:
-                self._put(replace(_new(info), replaces=known.replaces))
+                self.put(replace(listed_now(info), replaces=known.replaces))
             else:
                 self._forget(info.path)
         elif self.policy.overwrites and info.modified != GROWING:
-            self._put(replace(_new(info), replaces=True))
+            self.put(replace(listed_now(info), replaces=True))
         elif info.modified == GROWING and info.size > known.size:
-            self._put(replace(known, size=info.size, modified=info.modified, etag=info.etag))
+            self.put(replace(known, size=info.size, modified=info.modified, etag=info.etag))
         elif self.policy.appends and info.modified != GROWING == known.modified:
             self._tell_changed(info)
 
@@ -239,29 +199,29 @@ class ListedFiles(Progress):
         if same_file(known, info) or known.size == info.size == 0:
             return
         if self.policy.overwrites and info.modified != GROWING:
-            file = replace(_new(info), replaces=True)
+            file = replace(listed_now(info), replaces=True)
         elif not known.size:
-            file = _new(info)
+            file = listed_now(info)
         elif info.modified == GROWING and info.size > known.size and self.policy.grows(info.path):
-            file = replace(_new(info), position=known.size, rows=known.rows, marks=known.marks)
+            file = replace(listed_now(info), position=known.size, rows=known.rows, marks=known.marks)
         else:
             self._tell_changed(info)
             return
         self._read_before[info.path] = known
-        self._put(file)
+        self.put(file)
 
     def _perhaps_mended(self, known: FileProgress, info: FileInfo) -> bool:
         """A file that was set aside is listed again: as something else, or as what it was before it changed."""
         same = same_file(known, info)
         if same and known.error[:6] in _ABOUT_IDENTITY:
-            self._put(replace(known, attempts=0, retry_at=0, error=""))
+            self.put(replace(known, attempts=0, retry_at=0, error=""))
         elif not same and info.size and not known.position:
-            self._put(replace(_new(info), replaces=known.replaces))
+            self.put(replace(listed_now(info), replaces=known.replaces))
         elif not same and self.policy.overwrites:
-            self._put(replace(_new(info), replaces=True))
+            self.put(replace(listed_now(info), replaces=True))
         elif not same and info.modified == GROWING and info.size > known.size:
             grown = replace(known, size=info.size, modified=info.modified, etag=info.etag)
-            self._put(replace(grown, attempts=0, retry_at=0, error=""))
+            self.put(replace(grown, attempts=0, retry_at=0, error=""))
         else:
             return False
         return True
@@ -293,9 +253,9 @@ class ListedFiles(Progress):
         """Files of which something was read, as they were listed last."""
         here: dict[str, FileProgress | ListedFile] = {p: self.known[p] for p in paths if p in self.known}
         others = [p for p in paths if p not in here]
-        return {**self._read_to_end(others), **self._set_aside(others), **here}
+        return {**self.read_to_end(others), **self.set_aside(others), **here}
 
-    def _put(self, file: FileProgress) -> None:
+    def put(self, file: FileProgress) -> None:
         self.known[file.path] = file
         self.waiting[file.path] = None
         self._changed[file.path] = None
@@ -308,7 +268,7 @@ class ListedFiles(Progress):
         if path in self._stored:
             self._dropped[path] = file
 
-    def _read_to_end(self, paths: Sequence[str]) -> dict[str, ListedFile]:
+    def read_to_end(self, paths: Sequence[str]) -> dict[str, ListedFile]:
         """Those of some names whose rows are all in."""
         found = self.in_list(paths)
         return found | self.forgotten([p for p in paths if p not in found])
@@ -323,14 +283,14 @@ class ListedFiles(Progress):
         found = self._looked_up(self._cleaned, paths)
         return {} if found is None else {f.path: f for f in listed_files(self._cleaned, *found)}
 
-    def _set_aside(self, paths: Sequence[str]) -> dict[str, FileProgress]:
+    def set_aside(self, paths: Sequence[str]) -> dict[str, FileProgress]:
         """Those of some names that were given up."""
         found = self._looked_up(self._fetch, paths)
         return {} if found is None else {f.path: f for f in fetched_files(self._fetch, Rows(*found)) if f.failed}
 
     def _without(self, table: StateTable, paths: list[str]) -> list[str]:
         """Those of some names that the list or cleaned table does not have, or has without bytes."""
-        reader = self._reader(table)
+        reader = self.reader(table)
         if not paths or not reader:
             return paths
         probes = keys_of(table, paths)
@@ -344,7 +304,7 @@ class ListedFiles(Progress):
     def _looked_up(
         self, table: StateTable, paths: Sequence[str]
     ) -> tuple[state_keys.Keys, tuple[pa.Array, ...]] | None:
-        reader = self._reader(table)
+        reader = self.reader(table)
         if not paths or not reader:
             return None
         probes = keys_of(table, paths)
@@ -390,9 +350,9 @@ class ListedFiles(Progress):
 
     def _parts_set_aside(self) -> list[FileProgress]:
         """What was read of files before they were given up."""
-        rows = self._reader(self._fetch).iterate()
+        rows = self.reader(self._fetch).iterate()
         begun = [f for some in rows for f in fetched_files(self._fetch, some) if f.failed and f.path not in self.known]
-        listed = self._read_to_end([f.path for f in begun])
+        listed = self.read_to_end([f.path for f in begun])
         firsts = [(f, listed[f.path].size if f.path in listed else 0) for f in begun if not f.replaces]
         return [read_part(f, first) for f, first in firsts if f.position > first]
 
@@ -402,7 +362,7 @@ class ListedFiles(Progress):
         waiting = [f for f in moved.values() if f.waits]
         finished = [_listed(f, epoch) for f in moved.values() if not f.waits]
         gone = [f.path for f in finished if f.path in self._stored]
-        empty = [_listed(_new(i), epoch) for p, i in self._empty.items() if p not in moved]
+        empty = [_listed(listed_now(i), epoch) for p, i in self._empty.items() if p not in moved]
         finished += [f for f in empty if f.path not in self.known]
         fetched = [(f, 0 if f.path in self._stored else 1) for f in waiting]
         fetched += [(f, -1) for f in (*(moved[p] for p in gone), *self._dropped.values())]
@@ -437,62 +397,11 @@ class ListedFiles(Progress):
         self._changed, self._dropped, self._empty = {}, {}, {}
 
 
-class PinnedFiles(ListedFiles):
-    """The files of a static table: those that were there when it was first used, and no others.
-
-    Parameters
-    ----------
-    table, uid, policy, reader
-        As of :class:`ListedFiles`.
-    pinned : iterable of FileProgress
-        As they were first listed; none when that has not been done.
-    """
-
-    def __init__(
-        self, table: str, uid: str, policy: FilePolicy, reader: Reader, pinned: Iterable[FileProgress] = ()
-    ) -> None:
-        super().__init__(table, uid, policy, reader)
-        self.pinned = {f.path: f for f in pinned}
-        self.appeared: dict[str, FileInfo] = {}
-        done = self._read_to_end(list(self.pinned)).keys() | self._set_aside(list(self.pinned)).keys()
-        for path in self.pinned.keys() - self.known.keys() - done:
-            self._put(self.pinned[path])
-        self.known = dict(sorted(self.known.items()))
-        self.waiting = dict(sorted(self.waiting.items()))
-
-    def pin(self, infos: Iterable[FileInfo]) -> bool:
-        """These are its files for good; whether there is any with bytes."""
-        self.pinned = {i.path: _new(i) for i in infos if i.size}
-        for file in self.pinned.values():
-            self._put(file)
-        return bool(self.pinned)
-
-    def discover(self, infos: Iterable[FileInfo]) -> int:
-        """Note what appeared later; nothing is new."""
-        late = {i.path: i for i in infos if i.size and i.path not in self.pinned and i.path not in self.appeared}
-        noted = self._read_to_end(list(late))
-        self.appeared |= {p: i for p, i in late.items() if p not in noted}
-        return 0
-
-    def end_listing(self) -> None:
-        """Files that are gone are for their reader to tell of."""
-
-    def sealing(self, admitted: Iterable[FileProgress], epoch: int) -> Sealing:
-        """As of all files; those that appeared later are known from then on."""
-        noted = [replace(_new(i), size=0) for i in self.appeared.values()]
-        return super().sealing([*admitted, *noted], epoch)
-
-    def sealed(self, sealing: Sealing) -> None:
-        """Take over what has been written."""
-        super().sealed(sealing)
-        self.appeared = {}
-
-
 _ABOUT_IDENTITY = ("TM5001", "TM5003")
 """Errors of a file that is not what was listed."""
 
 
-def _new(info: FileInfo) -> FileProgress:
+def listed_now(info: FileInfo) -> FileProgress:
     return FileProgress(info.path, info.size, info.modified, etag=info.etag)
 
 

@@ -1,22 +1,18 @@
 """How far the files of a table have been read: what waits, in which order, and the splits of an epoch.
 
-What :class:`Progress` has in memory are the files that are not read to their end. :class:`SpoolProgress` follows a
-spool, ``runtime/files/listed_files.py`` what List has found, ``runtime/intake/history.py`` what is read again for a new
-view.
+What :class:`Progress` has in memory are the files that are not read to their end. ``source_files.py`` is about those of
+new rows, ``runtime/intake/history.py`` about what is read again for a new view.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from tidemill.formats.reading.codecs import MOST_DECODED
-from tidemill.runtime.files.file_progress import FileProgress, ListedFile, fetch_table, fetched_rows, read_part
-from tidemill.sources.file_info import FileInfo
-from tidemill.sources.sockets.spool import HEAD, base_of
-from tidemill.sources.split import GROWING, Split, SplitResult
-from tidemill.state.runs.sst import Part
+from tidemill.runtime.files.file_progress import FileProgress
+from tidemill.sources.split import Split, SplitResult
 
 _LEAST_PIECE = 512 << 10
 """A task of its own is not worth less than so many bytes."""
@@ -50,21 +46,6 @@ class Limits:
     suspects: bool = False
 
 
-@dataclass
-class Sealing:
-    """What an epoch changes in the state tables of a table's files, until it is taken over.
-
-    ``waiting`` and ``finished`` are files as they are from then on, ``before`` those of the finished ones that had been
-    read to their end before, ``gone`` paths without a row in the fetch table from then on.
-    """
-
-    tables: list[Part]
-    waiting: list[FileProgress]
-    finished: list[ListedFile] = field(default_factory=list)
-    before: list[ListedFile] = field(default_factory=list)
-    gone: list[str] = field(default_factory=list)
-
-
 class Progress:
     """Progress of one table, or of the history of one table for views born at an epoch.
 
@@ -74,17 +55,18 @@ class Progress:
         Files that are held in memory, by path.
     waiting : dict
         Paths of those with something left to admit, in the order they are read.
-    ordered : bool
-        Whether a file that cannot be read holds up those behind it.
     """
-
-    ordered = False
 
     def __init__(self, table: str, audience: int | None, files: Iterable[FileProgress] = ()) -> None:
         self.table = table
         self.audience = audience
         self.known: dict[str, FileProgress] = {f.path: f for f in files}
         self.waiting: dict[str, None] = {p: None for p, f in self.known.items() if f.waits and not f.failed}
+
+    @property
+    def ordered(self) -> bool:
+        """Whether a file that cannot be read holds up those behind it."""
+        return False
 
     @property
     def done(self) -> bool:
@@ -229,70 +211,6 @@ class Progress:
             self.known[file.path] = file
             if not file.waits:
                 self.waiting.pop(file.path, None)
-
-
-class SpoolProgress(Progress):
-    """Progress in the segments of a spool: they grow, and stay known until they are deleted.
-
-    Parameters
-    ----------
-    table, uid : str
-        Of the table.
-    files : iterable of FileProgress
-        As the fetch table has them.
-    """
-
-    def __init__(self, table: str, uid: str, files: Iterable[FileProgress] = ()) -> None:
-        super().__init__(table, None, files)
-        self._fetch = fetch_table(uid)
-        self._stored = set(self.known)
-
-    def parts(self) -> list[FileProgress]:
-        """What was read of the segments, to be read again."""
-        return [read_part(f, len(HEAD)) for f in self.known.values() if f.position > len(HEAD)]
-
-    def sealing(self, admitted: Iterable[FileProgress]) -> Sealing:
-        """What the fetch table is to be told with an epoch; nothing is changed."""
-        moved = list(admitted)
-        gone = sorted(self._stored - self.known.keys())
-        fetched = [(f, 0 if f.path in self._stored else 1) for f in moved]
-        fetched += [(FileProgress(path, 0, GROWING), -1) for path in gone]
-        rows = [Part(self._fetch.id, fetched_rows(self._fetch, fetched), self._fetch.ops)] if fetched else []
-        return Sealing(rows, moved, gone=gone)
-
-    def sealed(self, sealing: Sealing) -> None:
-        """Take over what has been written."""
-        self.move(sealing.waiting)
-        self._stored.update(f.path for f in sealing.waiting)
-        self._stored.difference_update(sealing.gone)
-
-    def follow(self, segments: Iterable[FileInfo]) -> set[str]:
-        """Take over how far the files of a spool have grown; those that are not listed are forgotten.
-
-        Returns
-        -------
-        set of str
-            Files that have gone and were not read to their end; when nobody knows their names, the first one behind.
-        """
-        segments = list(segments)
-        listed: dict[str, None] = {}
-        newest = max(self.known, default=None)
-        if segments and newest not in {s.path for s in segments}:
-            read_to = 0 if newest is None else base_of(newest) + self.known[newest].size - len(HEAD)
-            if base_of(segments[0].path) != read_to:
-                return {segments[0].path}
-        for info in segments:
-            listed[info.path] = None
-            known = self.known.get(info.path)
-            if known is None and info.size > len(HEAD):
-                self.known[info.path] = FileProgress(info.path, info.size, GROWING, len(HEAD))
-            elif known is not None and info.size > known.size:
-                self.known[info.path] = replace(known, size=info.size)
-            else:
-                continue
-            self.waiting[info.path] = None
-        self.known = {p: f for p, f in self.known.items() if p in listed or p in self.waiting}
-        return self.waiting.keys() - listed.keys()
 
 
 def _piece(length: int, most: int, tasks: int) -> int:

@@ -7,8 +7,8 @@ from typing import Any
 
 from tidemill.errors import TidemillError
 from tidemill.runtime.files.file_progress import FileProgress, ListedFile, keys_of, list_table, listed_files
-from tidemill.runtime.files.listed_files import Reader
 from tidemill.runtime.files.progress import Limits, Progress
+from tidemill.runtime.files.source_files import Reader
 from tidemill.sources.split import Split
 
 _BLOCK = 1024

@@ -7,7 +7,7 @@ import math
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 from tidemill.errors import TidemillError
 from tidemill.options.tables import MAX_BYTES, MAX_ROWS
@@ -15,9 +15,12 @@ from tidemill.runtime.catalog.catalog import Catalog
 from tidemill.runtime.durability.sealed_tables import SealedTables
 from tidemill.runtime.files import file_warnings
 from tidemill.runtime.files.file_progress import FileProgress, cursor_table, cursors, fetch_table, fetched_files
-from tidemill.runtime.files.ingest_progress import IngestedFiles
-from tidemill.runtime.files.listed_files import ListedFiles, PinnedFiles
-from tidemill.runtime.files.progress import Limits, Progress, Sealing, SpoolProgress, verify_quotes
+from tidemill.runtime.files.ingested_files import IngestedFiles
+from tidemill.runtime.files.listed_files import ListedFiles
+from tidemill.runtime.files.pinned_files import PinnedFiles
+from tidemill.runtime.files.progress import Limits, Progress, verify_quotes
+from tidemill.runtime.files.source_files import Reader, Sealing, SourceFiles
+from tidemill.runtime.files.spool_files import SpoolFiles
 from tidemill.runtime.files.totals import Totals
 from tidemill.runtime.intake.history import History
 from tidemill.runtime.intake.keyed_order import most_files, placed
@@ -45,6 +48,8 @@ _OVERDUE = 10_000
 """Milliseconds after which a file that could not be read is tried again though others wait."""
 
 _LEAST_TIME = -(2**63)
+
+_Kind = TypeVar("_Kind", bound=SourceFiles)
 
 
 class Intake:
@@ -77,7 +82,7 @@ class Intake:
         self._counts = {table: RowCounts(*found) for table, found in kept.get("counts", {}).items()}
         self._totals = {table: Totals(*found) for table, found in kept.get("totals", {}).items()}
         self._tables: dict[str, Table] = {}
-        self._live: dict[str, ListedFiles | SpoolProgress] = {}
+        self._live: dict[str, SourceFiles] = {}
         self._history: dict[tuple[str, int], History] = {}
         self._lists = Lists(kept.get("listed", {}), self._within)
         self._history_is_next = False
@@ -85,7 +90,6 @@ class Intake:
         self._turn: tuple[bool, bool] | None = None
         self._warnings: list[str] = []
         self._given_up = False
-        self._unpinned: list[str] = []
         self._used: Collection[str] = ()
         pinned = kept.get("static", {})
         for table in catalog.tables.values():
@@ -95,21 +99,11 @@ class Intake:
             self._history[(entry["table"], entry["born"])] = History.from_json(entry, uid, self._sealed.reader)
 
     def copy(self) -> Intake:
-        """The same tables, positions and history, to return to when a statement fails."""
+        """The same tables, positions and history, to return to when a statement fails: it replaces what it changes."""
         copied = copy.copy(self)
         copied._tables, copied._live, copied._history = dict(self._tables), dict(self._live), dict(self._history)
         copied._counts, copied._totals, copied._lists = dict(self._counts), dict(self._totals), self._lists.copy()
-        copied._unpinned = [t for t, p in self._live.items() if isinstance(p, PinnedFiles) and not p.pinned]
         return copied
-
-    def taken_back(self) -> Intake:
-        """A copy again, when what was done since it was made is not to be: files know again what they knew of it."""
-        for name, live in self._live.items():
-            if isinstance(live, ListedFiles):
-                live.policy = self._tables[name].file_policy
-        for name in self._unpinned:
-            self._follow_table(self._tables[name], ())
-        return self
 
     def at(self, version: Version) -> None:
         """What is sealed now is read from this version."""
@@ -121,25 +115,16 @@ class Intake:
 
     def _follow_table(self, table: Table, pinned: Sequence[FileProgress]) -> None:
         self._tables[table.name] = table
-        if not table.listed:
-            state = fetch_table(table.uid)
-            files = fetched_files(state, self._sealed.reader(state).rows(drop_zero=True))
-            kind = SpoolProgress if table.pushed else IngestedFiles
-            self._live[table.name] = kind(table.name, table.uid, files)
-        elif table.static:
-            self._live[table.name] = PinnedFiles(table.name, table.uid, table.file_policy, self._sealed.reader, pinned)
-        else:
-            self._live[table.name] = ListedFiles(table.name, table.uid, table.file_policy, self._sealed.reader)
+        self._live[table.name] = _source_files(table, self._sealed.reader, pinned)
+        if table.listed and not table.static:
             state = cursor_table(table.uid)
             self._lists.follow(table.name, cursors(state, self._sealed.reader(state).rows(drop_zero=True)))
 
     def change_table(self, table: Table) -> None:
         """Follow a table with other options or columns than before."""
         self._tables[table.name] = table
-        live = self._live[table.name]
-        if isinstance(live, ListedFiles):
-            live.policy = table.file_policy
-            self._cleaning.forget(table.name)
+        self._live[table.name] = self._live[table.name].with_policy(table.file_policy)
+        self._cleaning.forget(table.name)
 
     def drop_table(self, table: Table) -> set[str]:
         """Stop following a table; returns the state tables that go with it."""
@@ -160,21 +145,23 @@ class Intake:
             TM5001 as in listing, TM5008 when there are none.
         """
         declared, live = self._tables[table], self._live[table]
-        if not isinstance(live, PinnedFiles) or live.pinned:
+        if not live.unpinned:
             return
-        if not live.pin(f for f in declared.place.listing() if self._within.has_file(f.path)):
+        pinned = live.with_pinned(f for f in declared.place.listing() if self._within.has_file(f.path))
+        if pinned.unpinned:
             raise static_tables.without_files(table, declared.path)
+        self._live[table] = pinned
 
     def appeared(self) -> tuple[str, ...]:
         """What is to be said of files that static tables will not have; it is noted with the next epoch."""
-        late = {t: list(p.appeared.values()) for t, p in self._live.items() if isinstance(p, PinnedFiles)}
-        return tuple(static_tables.appeared_later(t, f).message() for t, f in late.items() if f)
+        late = {t: p.appeared for t, p in self._live.items() if p.appeared}
+        return tuple(static_tables.appeared_later(t, f).message() for t, f in late.items())
 
     @property
     def must_note(self) -> bool:
         """Whether something about files is to be written down with an epoch, even if that admits nothing."""
         noted = self._given_up or self._lists.must_note or self._cleaning.must_note
-        return noted or any(isinstance(p, PinnedFiles) and p.appeared for p in self._live.values())
+        return noted or any(p.appeared for p in self._live.values())
 
     def warnings(self) -> list[str]:
         """What is to be said since the last call; each thing once."""
@@ -213,7 +200,7 @@ class Intake:
         if totals.cleaned:
             self._warnings.append(file_warnings.begins_without(table, totals.cleaned).message())
         parts = live.parts()
-        behind = b"" if totals.files and isinstance(live, ListedFiles) else None
+        behind = b"" if totals.files else None
         if parts or behind is not None:
             left = sum(f.remaining for f in parts) + (totals.file_bytes if behind is not None else 0)
             uid = self._tables[table].uid
@@ -242,7 +229,7 @@ class Intake:
 
     def go_on(self) -> None:
         """Go on with what has begun to be listed and waited for room."""
-        self._lists.go_on(self._sealed.version.epoch)
+        self._lists.go_on(self._followed(), self._sealed.version.epoch)
 
     def close(self, durable: int) -> None:
         """Stop to hear of files; notifications of what the durable epoch has are deleted, others given back."""
@@ -250,9 +237,13 @@ class Intake:
 
     def _followed(self) -> list[tuple[Table, ListedFiles]]:
         """Tables whose places are looked at: those that views read, and not static ones that nobody has used yet."""
-        live = [(self._tables[t], p) for t, p in self._live.items() if t in self._used]
-        found = [(t, p) for t, p in live if isinstance(p, ListedFiles)]
-        return [(t, p) for t, p in found if not isinstance(p, PinnedFiles) or p.pinned]
+        followed = [t for t, p in self._live.items() if t in self._used and p.looked_for]
+        return [(self._tables[t], self._files(t, ListedFiles)) for t in followed]
+
+    def _files(self, table: str, kind: type[_Kind]) -> _Kind:
+        live = self._live[table]
+        assert isinstance(live, kind), f"{table}: {live}"
+        return live
 
     def use(self, tables: Collection[str]) -> None:
         """Only these are listed and read from now on: a table that no view reads would fill up."""
@@ -266,9 +257,7 @@ class Intake:
         TidemillError
             TM5023 when a part of it has gone that was not read.
         """
-        live = self._live[table]
-        assert isinstance(live, SpoolProgress)
-        gone = live.follow(segments)
+        gone = self._files(table, SpoolFiles).follow(segments)
         if gone:
             raise TidemillError(
                 "TM5023",
@@ -279,9 +268,7 @@ class Intake:
 
     def ingested(self, table: str) -> IngestedFiles:
         """The files that Spark streams wrote into a table."""
-        live = self._live[table]
-        assert isinstance(live, IngestedFiles)
-        return live
+        return self._files(table, IngestedFiles)
 
     def known_files(self, table: str) -> Mapping[str, FileProgress]:
         """Files of a table that are held in memory: those not read to their end, all segments of a spool."""
@@ -335,7 +322,7 @@ class Intake:
 
     def _retry_at(self, told: bool = True) -> float:
         """When the next file that could not be read may be tried again (ms since 1970)."""
-        found = [p.waits_until(told) for t, p in self._live.items() if t in self._used and isinstance(p, ListedFiles)]
+        found = [p.waits_until(told) for t, p in self._live.items() if t in self._used]
         found += [p.waits_until() for p in self._history.values()]
         return min((t for t in found if t is not None), default=math.inf)
 
@@ -398,7 +385,7 @@ class Intake:
         lost: dict[tuple[str, int], TidemillError] = {}
         for (table, audience, path), error in sorted(errors.items(), key=lambda e: (e[0][0], e[0][2])):
             live = self._live[table]
-            if not isinstance(live, ListedFiles) or live.policy.must:
+            if live.policy.must:
                 raise error
             if audience is not None:
                 if self._history[(table, audience)].failed(path, error, live.policy.attempts):
@@ -416,13 +403,12 @@ class Intake:
         at = self._retry_at(told=False)
         return None if at == math.inf else max(0.0, at / 1000 - time.time())
 
-    def _read_together(self, live: ListedFiles) -> list[ListedFiles]:
+    def _read_together(self, live: SourceFiles) -> list[SourceFiles]:
         """Tables of which a file is read in the same epoch or not at all: both books of a trace."""
         table = self._tables[live.table]
         if not table.keyed:
             return [live]
-        same = [t.name for t in self._tables.values() if t.keyed and t.path == table.path]
-        return [found for name in same if isinstance(found := self._live[name], ListedFiles)]
+        return [self._live[t.name] for t in self._tables.values() if t.keyed and t.path == table.path]
 
     def _in_turn(self, waiting: list[Progress], small: Collection[str], least: int) -> list[Progress]:
         """Either small tables or others, where both wait with many bytes."""
@@ -440,8 +426,7 @@ class Intake:
         if progress.audience is None:
             return splits
         paths = list({s.path: None for s in splits})
-        live = self._live[progress.table]
-        found = live.as_listed(paths) if isinstance(live, ListedFiles) else live.known
+        found = self._live[progress.table].as_listed(paths)
         return [replace(s, size=f.size, modified=f.modified, etag=f.etag) for s in splits if (f := found[s.path])]
 
     def wrong_guesses(self, results: Iterable[SplitResult]) -> dict[Split, bool] | None:
@@ -484,16 +469,15 @@ class Intake:
                 history = self._history[(name, born)]
                 moves.append((history, history.after(found)))
         tables: list[Part] = []
-        sealings: list[tuple[ListedFiles | SpoolProgress, Sealing]] = []
+        sealings: list[tuple[SourceFiles, Sealing]] = []
         for name, live in self._live.items():
             admitted = live.after(groups.get((name, None), ()))
-            sealing = live.sealing(admitted) if isinstance(live, SpoolProgress) else live.sealing(admitted, epoch)
+            sealing = live.sealing(admitted, epoch)
             sealings.append((live, sealing))
             tables += sealing.tables
-            if isinstance(live, PinnedFiles) and live.appeared:
+            if live.appeared:
                 errors = self._tables[name].source().errors
-                late = list(live.appeared.values())
-                tables.append(Part(errors.id, static_tables.late_rows(errors, late), errors.ops))
+                tables.append(Part(errors.id, static_tables.late_rows(errors, live.appeared), errors.ops))
         tables += self._lists.sealing(self._followed())
         notes = self._cleaning.notes(self._tables, self._read_again(), epoch)
         tables += notes.parts
@@ -519,16 +503,15 @@ class Intake:
             self._history_is_next = any(audience is None for _, audience in groups)
         return runs
 
-    def _take_over(self, live: ListedFiles | SpoolProgress, sealing: Sealing) -> None:
+    def _take_over(self, live: SourceFiles, sealing: Sealing) -> None:
         for file in sealing.before:
             for (table, _), history in self._history.items():
                 if table == live.table:
                     history.keep(file)
         live.sealed(sealing)
         if sealing.finished:
-            forgets = isinstance(live, ListedFiles) and live.policy.forgets
             totals = self.totals(live.table)
-            self._totals[live.table] = totals.sealed(sealing.finished, sealing.before, forgets)
+            self._totals[live.table] = totals.sealed(sealing.finished, sealing.before, live.policy.forgets)
 
     def _admitted(self, table: str, results: Iterable[SplitResult]) -> None:
         totals = self.totals(table)
@@ -541,11 +524,14 @@ class Intake:
 
     def clean(self, durable: int) -> None:
         """Clean, beside the epochs, what their tables say of files that were read by epochs up to ``durable``."""
-        self._cleaning.proceed(self._tables, self._live, self._read_again(), durable)
+        self._cleaning.proceed(self._tables, self._listed(), self._read_again(), durable)
 
     def finish_cleaning(self, durable: int | None) -> None:
         """Clean for some seconds more, and no longer; not at all without ``durable``."""
-        self._cleaning.finish(self._tables, self._live, self._read_again(), durable)
+        self._cleaning.finish(self._tables, self._listed(), self._read_again(), durable)
+
+    def _listed(self) -> dict[str, ListedFiles]:
+        return {t: self._files(t, ListedFiles) for t, declared in self._tables.items() if declared.listed}
 
     def _read_again(self) -> set[str]:
         """Tables of which views wait for history."""
@@ -581,7 +567,7 @@ class Intake:
         Places in histories, files of static tables as they were first listed, rows read and malformed, totals, and
         when places were listed whole of which notifications tell.
         """
-        pinned = {t: p.pinned.values() for t, p in self._live.items() if isinstance(p, PinnedFiles) and p.pinned}
+        pinned = {t: p.pinned.values() for t, p in self._live.items() if p.pinned}
         return {
             "history": [p.to_json() for p in self._history.values()],
             "static": {table: [f.to_json() for f in files] for table, files in pinned.items()},
@@ -598,3 +584,13 @@ class Intake:
         if split.audience is None:
             return self._live[split.table]
         return self._history[(split.table, split.audience)]
+
+
+def _source_files(table: Table, reader: Reader, pinned: Iterable[FileProgress]) -> SourceFiles:
+    """The files of a table, by how its rows arrive; ``pinned`` are those of a static one, if it has been used."""
+    given = table.name, table.uid, table.file_policy
+    if table.listed:
+        return PinnedFiles(*given, reader, pinned) if table.static else ListedFiles(*given, reader)
+    state = fetch_table(table.uid)
+    files = fetched_files(state, reader(state).rows(drop_zero=True))
+    return SpoolFiles(*given, files) if table.pushed else IngestedFiles(*given, files)

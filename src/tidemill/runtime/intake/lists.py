@@ -95,12 +95,12 @@ class Lists:
         for lister in self._listers(followed):
             lister.list_all()
         self._to_hear = {place.queue for place in self._places if place.queue is not None}
-        self.go_on(epoch)
+        self.go_on(followed, epoch)
         self.note_changed(followed)
 
-    def go_on(self, epoch: int) -> None:
+    def go_on(self, followed: Followed, epoch: int) -> None:
         """Go on with what was begun and waited for room; a queue is heard when all its places are listed."""
-        for lister in self._places.values():
+        for lister in self._listers(followed):
             lister.go_on()
         for listener, places in self._heard():
             queue = places[0].place.queue
@@ -122,8 +122,9 @@ class Lists:
         self._places = {}
         for place, found in of_place.items():
             tables = [live for _, live in found]
-            if place in kept and kept[place].tables == tables:
+            if place in kept and [t.uid for t in kept[place].tables] == [t.uid for t in tables]:
                 self._places[place] = kept[place]
+                self._places[place].tables = tables
             else:
                 self._places[place] = self._lister(place, found)
             self._places[place].whole_every = min(table.backfill_seconds for table, _ in found)

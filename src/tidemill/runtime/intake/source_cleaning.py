@@ -21,7 +21,6 @@ import threading
 import time
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from tidemill.errors import TidemillError
 from tidemill.runtime.files import file_warnings
@@ -35,7 +34,8 @@ from tidemill.runtime.files.file_progress import (
     queue_rows,
     queued_files,
 )
-from tidemill.runtime.files.listed_files import ListedFiles, PinnedFiles, Reader
+from tidemill.runtime.files.listed_files import ListedFiles
+from tidemill.runtime.files.source_files import Reader
 from tidemill.runtime.tables.table import Table
 from tidemill.sources.cleaning.files import Outcome, clean
 from tidemill.sources.cleaning.options import CleanSource
@@ -134,14 +134,14 @@ class SourceCleaning:
     # -- what may go --------------------------------------------------------------------------------
 
     def proceed(
-        self, tables: Mapping[str, Table], live: Mapping[str, Any], waiting: Collection[str], durable: int
+        self, tables: Mapping[str, Table], live: Mapping[str, ListedFiles], waiting: Collection[str], durable: int
     ) -> None:
         """Let the thread clean what may go by now, unless it is busy. Looks at some thousands of names at most.
 
         Parameters
         ----------
         live : mapping
-            What is known of the files of each table.
+            What is known of the files of each table whose files are looked for.
         waiting : collection of str
             Tables of which views wait for history.
         durable : int
@@ -151,9 +151,10 @@ class SourceCleaning:
             return
         self._take_outcomes(tables)
         for name, table in tables.items():
-            files, rule = live[name], table.clean_source
-            if rule is None or name in waiting or not isinstance(files, ListedFiles):
+            rule = table.clean_source
+            if rule is None or name in waiting:
                 continue
+            files = live[name]
             found, settled = self._next(table, rule, durable), len(self._gone.get(name, ()))
             ready = self._unwanted(
                 name, self._through(table, files, rule, found, durable), tables, live, waiting, durable
@@ -218,20 +219,20 @@ class SourceCleaning:
         name: str,
         ready: list[ToClean],
         tables: Mapping[str, Table],
-        live: Mapping[str, Any],
+        live: Mapping[str, ListedFiles],
         waiting: Collection[str],
         durable: int,
     ) -> list[ToClean]:
         """Those that no other table is still to read, nor this one under another name."""
         for other, table in tables.items():
-            files = live[other]
-            if not ready or not isinstance(files, ListedFiles):
+            files = live.get(other)
+            if not ready or files is None:
                 continue
             extent = Extent(table.place)
             named = {e: extent.names_of(e.path, e.modified) for e in ready}
             if other == name:
                 named = {e: paths - {e.path} for e, paths in named.items()}
-            if isinstance(files, PinnedFiles) and files.pinned:
+            if files.pinned:
                 named = {e: paths & files.pinned.keys() for e, paths in named.items()}
             wanted = {e: paths for e, paths in named.items() if paths}
             if wanted and (table.kept or table.clean_source is not None) and other not in waiting:
@@ -282,7 +283,11 @@ class SourceCleaning:
                 known.pause = 0.0
 
     def finish(
-        self, tables: Mapping[str, Table], live: Mapping[str, Any], waiting: Collection[str], durable: int | None
+        self,
+        tables: Mapping[str, Table],
+        live: Mapping[str, ListedFiles],
+        waiting: Collection[str],
+        durable: int | None,
     ) -> None:
         """Clean for some seconds what may go, and end the thread; without ``durable`` end it after the file it is at.
 

@@ -40,8 +40,8 @@ from tidemill.options.tables import (
 )
 from tidemill.plan.algebra import codec
 from tidemill.plan.sql.statements import CreateTable
+from tidemill.runtime.files.file_policy import FilePolicy
 from tidemill.runtime.files.file_progress import clean_queue, cleaned_table, cursor_table, fetch_table, list_table
-from tidemill.runtime.files.listed_files import FilePolicy
 from tidemill.runtime.tables.appends import check_appends
 from tidemill.runtime.tables.error_budget import ErrorBudget, parse_budget
 from tidemill.runtime.tables.inferred_tables import format_options, with_columns
@@ -255,8 +255,8 @@ class Table:
         return FilePolicy(
             *changes,
             FILE_ATTEMPTS.of(self.options),
-            self.keyed,
-            self.static,
+            self.keyed and self.listed,
+            self.static or not self.listed,
             lambda path: not self.compressed(path),
             cleans=rule is not None,
             forgets=rule is not None and not rule.retention and not self.kept,

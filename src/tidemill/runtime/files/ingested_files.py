@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from tidemill.runtime.files.file_policy import FilePolicy
 from tidemill.runtime.files.file_progress import FileProgress, read_part
-from tidemill.runtime.files.progress import Sealing, SpoolProgress
+from tidemill.runtime.files.source_files import Sealing
+from tidemill.runtime.files.spool_files import SpoolFiles
 
 
-class IngestedFiles(SpoolProgress):
+class IngestedFiles(SpoolFiles):
     """Files that somebody tells of, in the order in which they are read. They stay known until they are deleted."""
 
-    def __init__(self, table: str, uid: str, files: Iterable[FileProgress] = ()) -> None:
-        super().__init__(table, uid, files)
+    def __init__(self, table: str, uid: str, policy: FilePolicy, files: Iterable[FileProgress] = ()) -> None:
+        super().__init__(table, uid, policy, files)
         self._moved: dict[str, FileProgress] = {}
 
     def put(self, files: Iterable[FileProgress]) -> None:
@@ -35,9 +37,9 @@ class IngestedFiles(SpoolProgress):
         """What was read of them, to be read again."""
         return [read_part(f, 0) for f in self.known.values() if f.position]
 
-    def sealing(self, admitted: Iterable[FileProgress]) -> Sealing:
+    def sealing(self, admitted: Iterable[FileProgress], epoch: int) -> Sealing:
         """What the fetch table is to be told with an epoch; nothing is changed."""
-        return super().sealing({**self._moved, **{f.path: f for f in admitted}}.values())
+        return super().sealing({**self._moved, **{f.path: f for f in admitted}}.values(), epoch)
 
     def sealed(self, sealing: Sealing) -> None:
         """Take over what has been written."""

@@ -1,0 +1,126 @@
+"""The files of a source: what the intake asks of a table, however its rows arrive."""
+
+from __future__ import annotations
+
+import copy
+from abc import abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Self
+
+from tidemill.errors import TidemillError
+from tidemill.runtime.files.file_policy import FilePolicy
+from tidemill.runtime.files.file_progress import FileProgress, ListedFile
+from tidemill.runtime.files.progress import Progress
+from tidemill.sources.file_info import FileInfo
+from tidemill.state.lookup.reader import TableReader
+from tidemill.state.runs.sst import Part
+from tidemill.task.program import StateTable
+
+Reader = Callable[[StateTable], TableReader]
+"""Gives the newest sealed rows of a state table."""
+
+
+@dataclass
+class Sealing:
+    """What an epoch changes in the state tables of a table's files, until it is taken over.
+
+    ``waiting`` and ``finished`` are files as they are from then on, ``before`` those of the finished ones that had been
+    read to their end before, ``gone`` paths without a row in the fetch table from then on.
+    """
+
+    tables: list[Part]
+    waiting: list[FileProgress]
+    finished: list[ListedFile] = field(default_factory=list)
+    before: list[ListedFile] = field(default_factory=list)
+    gone: list[str] = field(default_factory=list)
+
+
+class SourceFiles(Progress):
+    """Files of a table that new rows are read from.
+
+    Parameters
+    ----------
+    table, uid : str
+        Of the table.
+    policy : FilePolicy
+    files : iterable of FileProgress
+        Those that are held in memory.
+    """
+
+    def __init__(self, table: str, uid: str, policy: FilePolicy, files: Iterable[FileProgress] = ()) -> None:
+        super().__init__(table, None, files)
+        self.uid = uid
+        self.policy = policy
+
+    @property
+    def ordered(self) -> bool:
+        """Whether a file that cannot be read holds up those behind it."""
+        return self.policy.ordered
+
+    def with_policy(self, policy: FilePolicy) -> Self:
+        """The same files under another policy."""
+        changed = copy.copy(self)
+        changed.policy = policy
+        return changed
+
+    @abstractmethod
+    def parts(self) -> list[FileProgress]:
+        """What was read of the files in memory, to be read again."""
+
+    @abstractmethod
+    def sealing(self, admitted: Iterable[FileProgress], epoch: int) -> Sealing:
+        """What the state tables are to be told with an epoch; nothing is changed."""
+
+    @abstractmethod
+    def sealed(self, sealing: Sealing) -> None:
+        """Take over what has been written."""
+
+    def as_listed(self, paths: Sequence[str]) -> Mapping[str, FileProgress | ListedFile]:
+        """Files of which something was read, as they were listed last."""
+        return {p: self.known[p] for p in paths}
+
+    # -- files that are looked for: none, if somebody tells of them ---------------------------------
+
+    @property
+    def looked_for(self) -> bool:
+        """Whether the place of the table is listed again and again."""
+        return False
+
+    def waits_until(self, told: bool = True) -> int | None:
+        """When the next file that could not be read may be tried again, in milliseconds since 1970; None for none.
+
+        Without ``told`` those that have been told of, and are tried all the same, do not count.
+        """
+        return None
+
+    def failed(self, path: str, error: TidemillError) -> bool:
+        """A file could not be read: it waits for another try, or is set aside.
+
+        Returns
+        -------
+        bool
+            Whether it has been tried often enough to be told of.
+        """
+        raise error
+
+    # -- files that are listed once, for good: those of static tables -------------------------------
+
+    @property
+    def unpinned(self) -> bool:
+        """Whether the files are still to be listed for good."""
+        return False
+
+    @property
+    def pinned(self) -> Mapping[str, FileProgress]:
+        """The files as they were listed for good; empty where they are looked for again."""
+        return {}
+
+    @property
+    def appeared(self) -> Sequence[FileInfo]:
+        """Files that appeared after all were listed for good, and of which that is not written down yet."""
+        return ()
+
+    def with_pinned(self, infos: Iterable[FileInfo]) -> SourceFiles:
+        """The same table with these files for good."""
+        raise NotImplementedError(f"{self.table} is not static")
