@@ -29,9 +29,9 @@ class LocalJobs(EpochJobs):
         """All supersteps, partition by partition."""
         records: list[Record]
         if plan.partitions == 1:
-            records, supersteps = list(all_supersteps(plan, supersteps, work)), 1
+            records, supersteps = list(all_supersteps(plan, supersteps, work[0])), 1
         else:
-            records = [r for i, share in enumerate(work) for r in first_superstep(plan, i, [share])]
+            records = [r for i, share in enumerate(work) for r in first_superstep(plan, i, share)]
         for depth in range(1, supersteps):
             shares: list[list[Record]] = [[] for _ in range(plan.partitions)]
             for target, data in records:

@@ -6,24 +6,22 @@ import pyarrow as pa
 from operator_runs import INT, changes, grouping, keyed, pairs, run
 
 from tidemill.schema import Field, Schema
-from tidemill.sources.split import Split
 from tidemill.task.aggregates.accumulators import Accumulator, Result
 from tidemill.task.build import build
 from tidemill.task.dataflow.operator import Output, SourceOperator
 from tidemill.task.program import ReadPlan, StoreKeyed, StoreRows, ViewSnapshot, multiset_table
 from tidemill.testing import MemoryContext
 
-ASKED = Split("", "", 0, 0, 0, 0)
 TABLE = multiset_table("view", (INT, INT), 2)
 SCHEMA = Schema((Field("a", INT), Field("b", INT)))
 
 
-def read(operation: ViewSnapshot, context: MemoryContext, splits: int = 1) -> list[Output]:
+def read(operation: ViewSnapshot, context: MemoryContext, asked: bool = True) -> list[Output]:
     operator = build(0, operation)
     assert isinstance(operator, SourceOperator)
     operator.begin(context)
-    for _ in range(splits):
-        operator.add_split(ASKED)
+    if asked:
+        operator.give_snapshot()
     operator.request_barrier()
     found = []
     while (output := operator.get_output()) is not None:
@@ -39,7 +37,7 @@ def test_rows_of_a_view() -> None:
     run(build(0, StoreRows(TABLE)), context, [(pairs("- 2 2"), 0)])
     snapshot = ViewSnapshot("v", ReadPlan(TABLE, None, (), (), SCHEMA))
     assert changes(read(snapshot, context)) == {(1, 1): 2}
-    assert read(snapshot, context, splits=0) == []
+    assert read(snapshot, context, asked=False) == []
 
 
 def test_groups_are_finished() -> None:

@@ -73,6 +73,11 @@ class Task:
         self._check_open("add_split")
         self._sources[step].add_split(split)
 
+    def give_snapshot(self, step: int) -> None:
+        """Ask a source step for the contents of the view that it reads. Errors as :meth:`add_split`."""
+        self._check_open("give_snapshot")
+        self._sources[step].give_snapshot()
+
     def add_item(self, step: int, port: int, item: Item) -> None:
         """Give rows that came through the exchange to a step. Errors as :meth:`add_split`."""
         self._check_open("add_item")

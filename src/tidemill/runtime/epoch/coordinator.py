@@ -510,7 +510,7 @@ class Coordinator:
                 redone += again + 1
             ran = time.perf_counter()
             failures = Failures.of(current.program, reports, self.catalog.everything)
-            results = [r for report in reports for r in report.splits if r.split.path]
+            results = [r for report in reports for r in report.splits]
             self._intake.check_budgets(results)
             written = self._seal(current, reports, results, failures)
             failed = {**self.catalog.newly_in_error(self.version.epoch), **failures.ended}

@@ -148,7 +148,7 @@ def run_certainly(
                 raise
             splits, redone = certain, redone + 1  # it may come from a wrong guess: read less, but surely
             continue
-        truth = wrong_guesses([r for report in reports for r in report.splits if r.split.path])
+        truth = wrong_guesses([r for report in reports for r in report.splits])
         if truth is None:
             return reports, redone
         splits, redone = [replace(s, in_quotes=truth[s]) for s in splits], redone + 1
@@ -174,14 +174,14 @@ class _Sent(Broadcast[Program]):  # type: ignore[misc]
 
 def _first(plan: EpochPlan, shares: Sequence[bytes], index: int, numbers: Iterable[int]) -> Iterator[Record]:
     deque(numbers, 0)  # Spark ends a worker process that has not read its input to the end
-    return first_superstep(plan, index, [pickle.loads(shares[index])])
+    return first_superstep(plan, index, pickle.loads(shares[index]))
 
 
 def _all(
     plan: EpochPlan, shares: Sequence[bytes], supersteps: int, index: int, numbers: Iterable[int]
 ) -> Iterator[Record]:
     deque(numbers, 0)
-    return all_supersteps(plan, supersteps, [pickle.loads(share) for share in shares])
+    return all_supersteps(plan, supersteps, pickle.loads(shares[0]))
 
 
 def _later(plan: EpochPlan, depth: int, index: int, records: Iterable[Record]) -> Iterator[Record]:

@@ -43,10 +43,7 @@ def share_out(program: Program, splits: Sequence[Split], snapshots: list[int], p
         target = loads.index(min(loads))
         loads[target] += split.length
         shares[target].append((scans[split.table], split))
-    for step in snapshots:
-        for share in shares:
-            share.append((step, Split("", "", 0, 0, 0, 0)))
-    return [Work(tuple(share)) for share in shares]
+    return [Work(tuple(share), tuple(snapshots)) for share in shares]
 
 
 def without_guesses(splits: Sequence[Split]) -> list[Split]:

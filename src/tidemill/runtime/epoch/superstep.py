@@ -58,9 +58,10 @@ class EpochPlan:
 
 @dataclass(frozen=True)
 class Work:
-    """Input of one partition of the first superstep: splits for source steps."""
+    """Input of one partition of the first superstep: splits for source steps, and steps that give a snapshot."""
 
-    splits: tuple[tuple[int, Split], ...]
+    splits: tuple[tuple[int, Split], ...] = ()
+    snapshots: tuple[int, ...] = ()
 
 
 @dataclass
@@ -167,23 +168,25 @@ class _EpochContext:
         self._plan.store.let_go({run.file for runs in self._plan.tables.values() for run in runs})
 
 
-def first_superstep(plan: EpochPlan, partition: int, work: Iterable[Work]) -> Iterator[Record]:
+_NOTHING = Work()
+
+
+def first_superstep(plan: EpochPlan, partition: int, work: Work) -> Iterator[Record]:
     """Superstep 0: reads splits."""
-    splits = [s for w in work for s in w.splits]
-    return map(_record, _superstep(plan, 0, partition, splits, iter(())))
+    return map(_record, _superstep(plan, 0, partition, work, iter(())))
 
 
 def later_superstep(plan: EpochPlan, depth: int, partition: int, records: Iterable[Record]) -> Iterator[Record]:
     """Superstep ``depth``: reads what earlier ones sent."""
     received = (pickle.loads(data) for _, data in records)
-    return map(_record, _superstep(plan, depth, partition, (), received))
+    return map(_record, _superstep(plan, depth, partition, _NOTHING, received))
 
 
-def all_supersteps(plan: EpochPlan, supersteps: int, work: Iterable[Work]) -> Iterator[Record]:
+def all_supersteps(plan: EpochPlan, supersteps: int, work: Work) -> Iterator[Record]:
     """All supersteps of a plan with one partition."""
-    sent = _superstep(plan, 0, 0, [s for w in work for s in w.splits], iter(()))
+    sent = _superstep(plan, 0, 0, work, iter(()))
     for depth in range(1, supersteps):
-        sent = _superstep(plan, depth, 0, (), (thing for _, thing in sent))
+        sent = _superstep(plan, depth, 0, _NOTHING, (thing for _, thing in sent))
     return map(_record, sent)
 
 
@@ -191,7 +194,7 @@ def _superstep(
     plan: EpochPlan,
     depth: int,
     partition: int,
-    splits: Iterable[tuple[int, Split]],
+    work: Work,
     received: Iterator[_Parcel | _Packed | TaskReport],
 ) -> Iterator[_Sent]:
     """What a superstep gives, as it is made: neither what comes in nor what goes out is ever in memory as a whole.
@@ -204,8 +207,10 @@ def _superstep(
     try:
         task = _task(program, depth)
         task.begin(context)
-        for step, split in splits:
+        for step, split in work.splits:
             task.add_split(step, split)
+        for step in work.snapshots:
+            task.give_snapshot(step)
         for thing in received:
             if isinstance(thing, TaskReport) or thing.depth > depth:
                 yield partition, thing

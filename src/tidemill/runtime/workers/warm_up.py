@@ -80,7 +80,7 @@ def warm_up() -> None:
 
 
 def _epoch(plan: EpochPlan, supersteps: int, split: Split) -> list[Run]:
-    records = list(first_superstep(plan, 0, [Work(((0, split),))]))
+    records = list(first_superstep(plan, 0, Work(((0, split),))))
     for depth in range(1, supersteps):
         records = list(later_superstep(plan, depth, 0, records))
     runs: list[Run] = []

@@ -114,14 +114,18 @@ class Operator:
 
 
 class SourceOperator(Operator):
-    """An operator at the head of a pipeline, fed with splits instead of items."""
+    """An operator at the head of a pipeline: it reads splits, or the contents of a view, instead of items."""
 
     def add_split(self, split: Split) -> None:
         """Queue a split; splits are served in the order given."""
         raise NotImplementedError(type(self).__name__)
 
+    def give_snapshot(self) -> None:
+        """Give, once, what the view that it reads contains."""
+        raise NotImplementedError(type(self).__name__)
+
     def request_barrier(self) -> None:
-        """Queue the barrier behind the splits given so far. It is not counted as a split."""
+        """Queue the barrier behind what was asked for so far."""
 
     def reached_barrier(self) -> bool:
         """Whether everything before the barrier has been handed out; true at most once per barrier."""

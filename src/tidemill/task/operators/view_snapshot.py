@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterator
 
-from tidemill.sources.split import Split
 from tidemill.task.dataflow.deltas import Delta
 from tidemill.task.dataflow.operator import Output, SourceOperator, carries_out
 from tidemill.task.dataflow.read_view import read_parts
@@ -14,29 +12,29 @@ from tidemill.task.program import ViewSnapshot
 
 @carries_out(ViewSnapshot)
 class ViewSnapshotOperator(SourceOperator):
-    """Emits the view's rows as of the previous epoch when it is given a split, and nothing otherwise.
+    """Emits the view's rows as of the previous epoch when it is asked to, and nothing otherwise.
 
-    The split carries no bytes: it says that the reader behind this step has its first epoch. Each
-    partition reads the vnodes it owns.
+    It is asked in the first epoch of the reader behind this step. Each partition reads the vnodes it owns.
     """
 
     def __init__(self, step: int, operation: ViewSnapshot) -> None:
         super().__init__(step)
         self.operation = operation
-        self._queue: deque[Split | None] = deque()
+        self._asked = False
+        self._barrier = False
 
-    def add_split(self, split: Split) -> None:
-        """Ask for the snapshot."""
-        self._queue.append(split)
+    def give_snapshot(self) -> None:
+        """Give, once, what the view contains."""
+        self._asked = True
 
     def request_barrier(self) -> None:
-        """Queue the barrier."""
-        self._queue.append(None)
+        """The barrier comes behind the rows."""
+        self._barrier = True
 
     def reached_barrier(self) -> bool:
         """Whether the barrier is next."""
-        if self._queue and self._queue[0] is None:
-            self._queue.popleft()
+        if self._barrier and not self._asked:
+            self._barrier = False
             return True
         return False
 
@@ -44,9 +42,9 @@ class ViewSnapshotOperator(SourceOperator):
         """Some rows of this partition's vnodes, until all have been given."""
         if (output := self._held.pop()) is not None:
             return output
-        if not self._queue or self._queue[0] is None:
+        if not self._asked:
             return None
-        self._queue.popleft()
+        self._asked = False
         plan = self.operation.plan
         # The row of an aggregate without GROUP BY that has no state yet comes from the aggregate itself.
         deltas: Iterator[Delta] = read_parts(plan, self.context.state(plan.table).before)
