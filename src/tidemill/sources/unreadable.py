@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import TypeVar
+from collections.abc import Sequence
 
 from tidemill.errors import TidemillError
 from tidemill.sources.split import Split
-
-_T = TypeVar("_T")
 
 OF_ONE_FILE = frozenset(
     {
@@ -44,12 +41,3 @@ class UnreadableFilesError(TidemillError):
 def joined(errors: Sequence[UnreadableFilesError]) -> UnreadableFilesError:
     """What several tasks could not read as one error."""
     return UnreadableFilesError([failure for error in errors for failure in error.failures])
-
-
-def repeating(attempt: Callable[[], _T], set_aside: Callable[[Iterable[tuple[Split, TidemillError]]], None]) -> _T:
-    """The result of an attempt, made again without the files that could not be read."""
-    while True:
-        try:
-            return attempt()
-        except UnreadableFilesError as error:
-            set_aside(error.failures)

@@ -7,9 +7,8 @@ that is made durable, and the epoch is run again over the same files. Views keep
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import TypeVar
 
 import pyarrow as pa
 
@@ -24,23 +23,6 @@ from tidemill.runtime.tables.error_budget import malformed_rows
 from tidemill.runtime.tables.table import Table
 from tidemill.schema import Field, Schema, type_to_ddl
 from tidemill.sources.split import SplitResult
-
-_T = TypeVar("_T")
-
-
-def repeating(attempt: Callable[[], _T], grow: Callable[[NewColumnsError], None]) -> _T:
-    """The result of an attempt, made again whenever a table could be given the columns that it lacked.
-
-    Raises
-    ------
-    TidemillError
-        TM4074 when a table does not take new columns; whatever the attempt raises.
-    """
-    while True:
-        try:
-            return attempt()
-        except NewColumnsError as error:
-            grow(error)
 
 
 def with_new_columns(catalog: Catalog, error: NewColumnsError) -> tuple[Catalog, TidemillError]:

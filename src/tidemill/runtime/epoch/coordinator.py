@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -45,10 +45,12 @@ from tidemill.runtime.durability.expired_state import expired_state
 from tidemill.runtime.durability.uploads import Uploads, buffered_bytes
 from tidemill.runtime.epoch.admission import Admission
 from tidemill.runtime.epoch.arrivals import Arrivals
-from tidemill.runtime.epoch.epoch_job import EpochJobs, broadcast_program, run_certainly
+from tidemill.runtime.epoch.epoch_job import EpochJobs, broadcast_program
 from tidemill.runtime.epoch.epoch_programs import EpochPrograms, Prepared
-from tidemill.runtime.epoch.epoch_work import must_begin, snapshot_steps, tables_of
+from tidemill.runtime.epoch.epoch_run import EpochRun, run_until_right
+from tidemill.runtime.epoch.epoch_work import must_begin, share_out, snapshot_steps, tables_of
 from tidemill.runtime.epoch.failures import Failures
+from tidemill.runtime.epoch.recovery import Remedy, recovering
 from tidemill.runtime.epoch.report import EpochReport, epoch_report
 from tidemill.runtime.epoch.superstep import EpochPlan, TaskReport
 from tidemill.runtime.epoch.turns import Ticket, Turns
@@ -57,15 +59,19 @@ from tidemill.runtime.read.snapshot import Snapshot, from_manifest
 from tidemill.runtime.read.view_frame import pinning, view_frame
 from tidemill.runtime.root import Recovered, Root
 from tidemill.sources.split import Split, SplitResult
-from tidemill.sources.unreadable import repeating
+from tidemill.sources.unreadable import UnreadableFilesError
 from tidemill.state.memory import share_of_task
 from tidemill.state.store.compaction import Policy
 from tidemill.state.versions.expiry import Expiry
 from tidemill.state.versions.version import Run
 
 _T = TypeVar("_T")
-_ATTEMPTS = 3
 _LOSSES = ("TM1015", "TM1018")
+"""Numbers of errors that say that what was sealed, and not durable yet, is lost."""
+
+_ELSEWHERE = ("TM1019",)
+"""A run that was written on another host cannot be read from here."""
+
 _HURRY = 0.8
 _LEAST_EPOCH_BYTES = 64 << 10
 _MERGES_BEHIND = 8
@@ -406,39 +412,44 @@ class Coordinator:
         """
         with self.turn():
             started = time.perf_counter()
-            self._lasting(lambda: self._intake.list_files(self.settings.listing_seconds, self.durable_epoch))
+            self._recovering(lambda: self._intake.list_files(self.settings.listing_seconds, self.durable_epoch))
             self.streams.follow(self._intake)
-            return self._epoch(started)
+            return self._recovering(partial(self._attempt, started))
 
     def advance_known(self) -> EpochReport | None:
         """As :meth:`advance`, over what :meth:`backlog` has found."""
         with self.turn():
             started = time.perf_counter()
-            self._lasting(lambda: self._intake.go_on())  # which is another one when it is made again
-            return self._epoch(started)
+            self._recovering(lambda: self._intake.go_on())  # which is another one when it is made again
+            return self._recovering(partial(self._attempt, started))
 
-    def _epoch(self, started: float) -> EpochReport | None:
-        readable = partial(repeating, partial(self._attempt, started), self._set_aside)
-        return self._lasting(partial(evolution.repeating, readable, self._grow))
+    def _recovering(self, attempt: Callable[[], _T]) -> _T:
+        """What an attempt gives. What can be mended is, and it is made again."""
 
-    def _lasting(self, attempt: Callable[[], _T]) -> _T:
-        """What an attempt gives. After the loss of what was not durable the mill goes back, and it is made again."""
-        for _ in range(_ATTEMPTS):
-            try:
-                self._programs()  # which tables are in use
-                return attempt()
-            except TidemillError as error:
-                if error.number == "TM1019" and not self._scattered:
-                    self._scattered = True
-                elif error.number in _LOSSES:
-                    self._roll_back(error)
-                else:
-                    raise
-        return attempt()
+        def attempt_in_use() -> _T:
+            self._programs()  # which tables are in use
+            return attempt()
 
-    def _set_aside(self, failures: Iterable[tuple[Split, TidemillError]]) -> None:
+        return recovering(attempt_in_use, self._remedies())
+
+    def _remedies(self) -> tuple[Remedy, ...]:
+        """What is done about errors of an epoch; all others end it, and nothing is sealed."""
+        return (
+            Remedy(UnreadableFilesError, self._set_aside),
+            Remedy(NewColumnsError, self._grow),
+            Remedy(_ELSEWHERE, self._scatter, most=1),
+            Remedy(_LOSSES, self._roll_back, most=3),
+        )
+
+    def _scatter(self, error: TidemillError) -> None:
+        """From now on what is sealed is read from durable objects; an error when it is already."""
+        if self._scattered:
+            raise error
+        self._scattered = True
+
+    def _set_aside(self, error: UnreadableFilesError) -> None:
         """Go on without some files; views whose history is lost fail, durably."""
-        lost = self._intake.set_aside(failures)
+        lost = self._intake.set_aside(error.failures)
         if lost:
             with self._all_or_nothing():
                 catalog = without_history(self.catalog, lost, self.version.epoch)
@@ -503,14 +514,10 @@ class Coordinator:
             admitted = time.perf_counter()
             if not self._fresh:
                 current = programs.of({s.table for s in splits})
-            reports, redone = self._run(current, splits, snapshots)
-            if not current.fits(run for report in reports for run in report.runs):
-                current = programs.usual
-                reports, again = self._run(current, splits, snapshots)
-                redone += again + 1
+            run = self._run(programs, current, splits, snapshots)
+            current, reports, results = run.prepared, run.reports, run.results
             ran = time.perf_counter()
             failures = Failures.of(current.program, reports, self.catalog.everything)
-            results = [r for report in reports for r in report.splits]
             self._intake.check_budgets(results)
             written = self._seal(current, reports, results, failures)
             failed = {**self.catalog.newly_in_error(self.version.epoch), **failures.ended}
@@ -518,7 +525,7 @@ class Coordinator:
             milliseconds = {"admit": (admitted - started) * 1e3, "run": (ran - admitted) * 1e3}
             milliseconds |= {"seal": (sealed - ran) * 1e3, "total": (sealed - started) * 1e3}
             report = epoch_report(
-                self.version.epoch, current.program, reports, results, written, milliseconds, failed, redone
+                self.version.epoch, current.program, reports, results, written, milliseconds, failed, run.redone
             )
             self._admission.sealed(sum(s.length for s in splits), report.spilled_bytes)
             small = {t: self._intake.known_bytes(t) for t in programs.small if not self.catalog.tables[t].broadcast}
@@ -551,7 +558,7 @@ class Coordinator:
     def backlog(self) -> int:
         """Bytes listed and not admitted yet, history of new views included. Everything there is now is looked for."""
         with self.turn():
-            self._lasting(lambda: self._intake.list_all())
+            self._recovering(lambda: self._intake.list_all())
             self.streams.follow(self._intake, flush=True)
             return self._intake.remaining()
 
@@ -605,18 +612,25 @@ class Coordinator:
         self._intake.use(self._current.scanned)
         return self._current
 
-    def _run(self, current: Prepared, splits: list[Split], snapshots: list[int]) -> tuple[list[TaskReport], int]:
-        """Run the job of the next epoch; the reports, and how often it was run again."""
-        plan = EpochPlan(
-            self.version.epoch + 1,
-            self.partitions,
-            self.store,
-            current.broadcast,
-            {t: self.version.runs(t) for t in current.reads},
-            self._share,
-        )
-        small = self.settings.small_epoch_bytes
-        return run_certainly(self._jobs, plan, current.program, splits, snapshots, small, self._intake.wrong_guesses)
+    def _run(
+        self, programs: EpochPrograms, current: Prepared, splits: Sequence[Split], snapshots: Sequence[int]
+    ) -> EpochRun:
+        """Run the job of the next epoch."""
+
+        def run(prepared: Prepared, splits: Sequence[Split]) -> Sequence[TaskReport]:
+            small = not snapshots and sum(s.length for s in splits) <= self.settings.small_epoch_bytes
+            plan = EpochPlan(
+                self.version.epoch + 1,
+                1 if small else self.partitions,
+                self.store,
+                prepared.broadcast,
+                {t: self.version.runs(t) for t in prepared.reads},
+                self._share,
+            )
+            work = share_out(prepared.program, splits, snapshots, plan.partitions)
+            return self._jobs.run(plan, prepared.program.supersteps, work)
+
+        return run_until_right(run, current, splits, programs, self._intake.wrong_guesses)
 
     def _seal(
         self, current: Prepared, reports: Sequence[TaskReport], results: Sequence[SplitResult], failures: Failures

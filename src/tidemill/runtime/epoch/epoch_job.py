@@ -5,7 +5,6 @@ from __future__ import annotations
 import pickle
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
 from functools import partial
 
 from py4j.protocol import Py4JError
@@ -14,7 +13,6 @@ from pyspark.core.broadcast import _from_id
 from pyspark.errors import PySparkException
 
 from tidemill.errors import TidemillError
-from tidemill.runtime.epoch.epoch_work import share_out, without_guesses
 from tidemill.runtime.epoch.shuffle import to_partitions
 from tidemill.runtime.epoch.superstep import (
     EpochPlan,
@@ -26,7 +24,6 @@ from tidemill.runtime.epoch.superstep import (
     later_superstep,
 )
 from tidemill.runtime.spark.session import java_has_ended
-from tidemill.sources.split import Split, SplitResult
 from tidemill.sources.unreadable import UnreadableFilesError, joined
 from tidemill.task.program import Program
 
@@ -104,54 +101,6 @@ class EpochJobs:
 
 def _failed(cause: str, hint: str) -> TidemillError:
     return TidemillError("TM1020", "the Spark job of an epoch failed", got=cause, hint=hint)
-
-
-def run_certainly(
-    jobs: EpochJobs,
-    plan: EpochPlan,
-    program: Program,
-    splits: list[Split],
-    snapshots: list[int],
-    small_bytes: int,
-    wrong_guesses: Callable[[Iterable[SplitResult]], dict[Split, bool] | None],
-) -> tuple[list[TaskReport], int]:
-    """Run the job of an epoch, again while guesses about quotes turn out wrong.
-
-    Parameters
-    ----------
-    small_bytes : int
-        With at most so much input everything runs in one task.
-    wrong_guesses : callable
-        The truth about quotes at the beginning of splits, None when it was guessed right.
-
-    Returns
-    -------
-    reports : list of TaskReport
-    redone : int
-        How often it was run again.
-
-    Raises
-    ------
-    TidemillError
-        As :meth:`EpochJobs.run`.
-    """
-    redone = 0
-    while True:
-        if not snapshots and sum(s.length for s in splits) <= small_bytes:
-            plan = replace(plan, partitions=1)
-        work = share_out(program, splits, snapshots, plan.partitions)
-        try:
-            reports = jobs.run(plan, program.supersteps, work)
-        except TidemillError as error:
-            certain = without_guesses(splits)
-            if error.number not in ("TM4020", "TM4074") or len(certain) == len(splits):
-                raise
-            splits, redone = certain, redone + 1  # it may come from a wrong guess: read less, but surely
-            continue
-        truth = wrong_guesses([r for report in reports for r in report.splits])
-        if truth is None:
-            return reports, redone
-        splits, redone = [replace(s, in_quotes=truth[s]) for s in splits], redone + 1
 
 
 def broadcast_program(context: SparkContext, program: Program) -> Broadcast[Program]:

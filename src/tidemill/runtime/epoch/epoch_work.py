@@ -33,7 +33,7 @@ def must_begin(program: Program, fresh: Collection[str]) -> bool:
     )
 
 
-def share_out(program: Program, splits: Sequence[Split], snapshots: list[int], partitions: int) -> list[Work]:
+def share_out(program: Program, splits: Sequence[Split], snapshots: Sequence[int], partitions: int) -> list[Work]:
     """Give splits to partitions, the largest first to the one with least."""
     scans = {s.operation.source.name: i for i, s in enumerate(program.steps) if isinstance(s.operation, ScanStep)}
     count = partitions if snapshots else max(1, min(partitions, len(splits)))
