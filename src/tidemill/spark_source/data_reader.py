@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
@@ -29,14 +29,13 @@ from tidemill.formats.base import (
     FileRowReader,
     RowReader,
     Rows,
-    SplitReader,
     WholeByBeginning,
     WholeFiles,
     has_lines,
 )
 from tidemill.formats.inference.options import INFERENCE_OPTIONS
 from tidemill.formats.reading.codecs import parse_codec_options
-from tidemill.formats.reading.feeding import FileBytes, feed, file_bytes, open_split
+from tidemill.formats.reading.open_split import FilePart, OpenSplit, lines_of
 from tidemill.formats.reading.read_modes import check_read_mode, parse_read_mode
 from tidemill.formats.registry import lookup
 from tidemill.formats.rescue.options import RESCUED_DATA_COLUMN, rescue_column, rescuing
@@ -214,34 +213,18 @@ class TidemillReader(DataSourceReader):  # type: ignore[misc]
 
     def _lines_of(self, split: Split) -> LineNumbers | None:
         """What tells on which lines errors are, by reading the file again; None for a format that is no text."""
-        if not has_lines(lookup(self._format)):
-            return None
-        again = FileBytes(reader_of(split, self._options), split.path, split.size, self._options)
-        return LineNumbers(again, (split.path, split.size, split.modified))
+        file, version = reader_of(split, self._options), (split.path, split.size, split.modified)
+        return lines_of(lookup(self._format), file, split.path, split.size, self._options, version)
 
     def _rows(self, split: Split) -> Iterator[Rows]:
-        reader = self._reader()
-        file = reader_of(split, self._options, parse_read_mode(self._options).buffer_bytes)
-        try:
-            if isinstance(reader, FileRowReader):
-                parse_codec_options(self._options).refuse(split.path)
-                yield from reader.rows(file.open(0), start=split.start, end=split.end, file_size=split.size)
-                return
-            whole, mode = not self._ignored.corrupt, MODE.of(self._options)
-            source = file_bytes(file, split.path, split.size, split.end, self._options, whole=whole)
-            place = {"start": split.start, "end": split.end, "size": split.size}
-            try:
-                part = open_split(reader, source, **place, in_quotes=split.in_quotes, part=False)
-                for rows in feed(part, source, mode if whole else Mode.PERMISSIVE):
-                    if source.damage is None:
-                        yield rows
-                        continue
-                    yield replace(rows, errors=rows.errors[:-1])
-                    raise damaged(source.damage, source.position)
-            finally:
-                source.close()
-        finally:
-            file.close()
+        corrupt = self._ignored.corrupt
+        with _opened(self._reader(), split, self._options, Mode.PERMISSIVE if corrupt else None, not corrupt) as part:
+            for rows in part:
+                if part.damage is None:
+                    yield rows
+                    continue
+                yield replace(rows, errors=rows.errors[:-1])
+                raise damaged(*part.damage)
 
     def _reader(self) -> RowReader | FileRowReader:
         return lookup(self._format).reader(self._schema, self._options, self._needed)
@@ -309,27 +292,30 @@ class _QuoteFinder:
         """Whether a part of this file may begin within quotes."""
         if isinstance(self._reader, FileRowReader):
             return False
-        return self._open(replace(split, start=1, end=2, in_quotes=True))[0].assumed_in_quotes
+        with self._open(replace(split, start=1, end=2, in_quotes=True)) as part:
+            return part.assumed_in_quotes
 
     def look(self, split: Split) -> tuple[bool, int]:
         """Whether the split was taken to begin within quotes, and its parity."""
-        reader, source = self._open(split)
-        if isinstance(reader, LineSplitReader | DelimiterSplitReader):
-            reader.builder = _NoRows(reader.builder.lines, reader.builder.build(NOTHING, 0, 0, False, False))
-        try:
-            for _ in feed(reader, source, Mode.PERMISSIVE):
+        with self._open(split) as part:
+            reader = part.reader
+            if isinstance(reader, LineSplitReader | DelimiterSplitReader):
+                reader.builder = _NoRows(reader.builder.lines, reader.builder.build(NOTHING, 0, 0, False, False))
+            for _ in part:
                 pass
-        finally:
-            source.close()
-        return reader.assumed_in_quotes, reader.quote_parity
+            return part.assumed_in_quotes, part.quote_parity
 
-    def _open(self, split: Split) -> tuple[SplitReader, Any]:
-        assert isinstance(self._reader, RowReader)
-        file = reader_of(split, self._options, parse_read_mode(self._options).buffer_bytes)
-        source = file_bytes(file, split.path, split.size, split.end, self._options, whole=True)
-        place = {"start": split.start, "end": split.end, "size": split.size}
+    def _open(self, split: Split) -> OpenSplit:
         with _naming(split):
-            return open_split(self._reader, source, **place, in_quotes=split.in_quotes, part=False), source
+            return _opened(self._reader, split, self._options, Mode.PERMISSIVE, True)
+
+
+def _opened(
+    reader: RowReader | FileRowReader, split: Split, options: Mapping[str, str], malformed: Mode | None, whole: bool
+) -> OpenSplit:
+    file = reader_of(split, options, parse_read_mode(options).buffer_bytes)
+    part = FilePart(split.path, split.start, split.end, split.size, split.in_quotes)
+    return OpenSplit(reader, file, part, options, malformed=malformed, whole=whole)
 
 
 @dataclass(frozen=True)

@@ -6,15 +6,15 @@ from dataclasses import dataclass
 
 import pyarrow.compute as pc
 
-from tidemill.formats.changes import DeleteRule
 from tidemill.formats.csv.rows import Fields, RowBuilder
+from tidemill.formats.messages import Deletions
 from tidemill.formats.rows.malformed import Flaws
 from tidemill.formats.values.columns.columns import ParsedColumn
 
 
 @dataclass(frozen=True)
 class _ChangeBuilder(RowBuilder):
-    deletes: DeleteRule
+    deletes: Deletions
 
     def _flaws(self, fields: Fields, parsed: list[ParsedColumn], unterminated: bool) -> list[Flaws]:
         flaws = super()._flaws(fields, parsed, unterminated)
@@ -31,7 +31,7 @@ class _ChangeBuilder(RowBuilder):
         return flaws.reason in ("too_few_fields", "too_many_fields")
 
 
-def change_builder(builder: RowBuilder, deletes: DeleteRule) -> RowBuilder:
+def change_builder(builder: RowBuilder, deletes: Deletions) -> RowBuilder:
     """The same builder, lenient with what a deletion says beside its key."""
     given = (builder.options, builder.layout, builder.columns, builder.needed, None)
     return _ChangeBuilder(*given, deletes, rescue=builder.rescue)

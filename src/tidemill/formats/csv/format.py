@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from tidemill.formats.base import RowReader
-from tidemill.formats.changes import parse_delete_rule
 from tidemill.formats.csv.options import CSV_OPTIONS, MAX_COLUMNS, parse_options
 from tidemill.formats.csv.reader import CsvRowReader, check_types, checked_columns, parsers_of
 from tidemill.formats.csv.rescue import RescuingCsvReader
+from tidemill.formats.messages import Messages
 from tidemill.formats.rescue.options import RESCUE_OPTIONS, parse_rules
 from tidemill.schema import Schema
 
@@ -63,10 +63,22 @@ class CsvFormat:
 
     def reader(self, schema: Schema, options: Mapping[str, str], needed: Sequence[str]) -> RowReader:
         """See :meth:`tidemill.formats.base.Format.reader`."""
+        return self._reader(schema, options, needed, None)
+
+    def message_reader(
+        self, schema: Schema, options: Mapping[str, str], needed: Sequence[str], messages: Messages
+    ) -> RowReader:
+        """See :class:`tidemill.formats.messages.MessageFormat`."""
+        return self._reader(schema, options, needed, messages)
+
+    def _reader(
+        self, schema: Schema, options: Mapping[str, str], needed: Sequence[str], messages: Messages | None
+    ) -> RowReader:
         self.validate(schema, options)
         rules = parse_rules(schema, options)
         if rules is not None:
-            return RescuingCsvReader(schema, options, needed, rules)
+            return RescuingCsvReader(schema, options, needed, rules, messages)
         parsed = parse_options(options)
         columns = checked_columns(schema, parsed, needed, parsers_of(schema, options, parsed))
-        return CsvRowReader(schema, parsed, columns, len(needed), parse_delete_rule(schema, options))
+        deletions = None if messages is None else messages.deletions(schema)
+        return CsvRowReader(schema, parsed, columns, len(needed), deletions)

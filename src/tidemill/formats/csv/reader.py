@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from copy import copy
 
 from tidemill.errors import FormatError, TidemillError
-from tidemill.formats.changes import DeleteRule
 from tidemill.formats.csv.changes import change_builder
 from tidemill.formats.csv.header import Layout, layout_by_header, layout_by_position
 from tidemill.formats.csv.options import CsvOptions
 from tidemill.formats.csv.rows import RowBuilder, Taker
+from tidemill.formats.messages import Deletions
 from tidemill.formats.rows.checked_columns import CheckedColumn
 from tidemill.formats.rows.malformed import Mode
 from tidemill.formats.rows.row_filter import RowFilter
@@ -30,7 +30,7 @@ class CsvRowReader:
         options: CsvOptions,
         columns: tuple[CheckedColumn[ColumnParser], ...],
         needed: int,
-        deletes: DeleteRule | None = None,
+        deletes: Deletions | None = None,
     ) -> None:
         self._schema = schema
         self._deletes = deletes

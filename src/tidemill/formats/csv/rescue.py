@@ -12,7 +12,6 @@ import pyarrow as pa
 
 from tidemill.errors import FormatError, nearest
 from tidemill.formats.base import SplitReader
-from tidemill.formats.changes import parse_delete_rule
 from tidemill.formats.csv.buffer_index import index_buffer
 from tidemill.formats.csv.general_index import delimited_row_end
 from tidemill.formats.csv.header import Header, Layout, layout_by_position, read_header
@@ -20,6 +19,7 @@ from tidemill.formats.csv.options import parse_options
 from tidemill.formats.csv.reader import CsvRowReader, checked_columns
 from tidemill.formats.csv.rows import ReadRows, RowBuilder
 from tidemill.formats.csv.spellings import plain_texts
+from tidemill.formats.messages import Messages
 from tidemill.formats.rescue.json_text import json_text
 from tidemill.formats.rescue.new_columns import NewColumnsError, new_names
 from tidemill.formats.rescue.object_texts import Pieces, pieces_of, pieces_of_bytes, write_objects
@@ -46,7 +46,14 @@ class RescuingCsvReader:
     Fields of a header are matched with columns by their exact names; a column that the header lacks is NULL.
     """
 
-    def __init__(self, schema: Schema, options: Mapping[str, str], needed: Sequence[str], rules: RescueRules) -> None:
+    def __init__(
+        self,
+        schema: Schema,
+        options: Mapping[str, str],
+        needed: Sequence[str],
+        rules: RescueRules,
+        messages: Messages | None = None,
+    ) -> None:
         given = {k.lower(): v for k, v in options.items()}
         self._given = given
         self._options = parse_options(given)
@@ -56,6 +63,7 @@ class RescuingCsvReader:
         self._rescues = rules.column in needed
         self._read = self._inner.names if self._rescues or self._options.mode is not Mode.PERMISSIVE else needed
         self._rules = rules
+        self._messages = messages
 
     def header_bytes_needed(self) -> bool:
         """See :meth:`tidemill.formats.base.RowReader.header_bytes_needed`."""
@@ -79,8 +87,8 @@ class RescuingCsvReader:
         wanted = [*read, *extras]
         columns = checked_columns(present, self._options, wanted, parsers)
         rescue = CsvRescue(self._fields, self._rules.column, layout, names, self._rules.strict and head is None)
-        deletes = parse_delete_rule(present, self._given)
-        reader = _LaidOut(present, self._options, columns, len(wanted), deletes, layout=layout, rescue=rescue)
+        deletions = None if self._messages is None else self._messages.deletions(present)
+        reader = _LaidOut(present, self._options, columns, len(wanted), deletions, layout=layout, rescue=rescue)
         return reader.split(start=start, end=end, file_size=file_size, in_quotes=in_quotes, header=header)
 
     def _by_header(self, head: Header) -> tuple[Layout, Schema, tuple[str, ...]]:

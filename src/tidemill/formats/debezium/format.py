@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 
 from tidemill.errors import TidemillError
 from tidemill.formats.debezium.envelopes import EnvelopeBuilder, Layout
+from tidemill.formats.messages import Messages
 from tidemill.formats.rows.malformed import MODE
 from tidemill.formats.text.line_split import LineSplitReader
 from tidemill.options.kinds import choice
 from tidemill.options.option import Option, OptionGroup
 from tidemill.schema import Schema, type_to_ddl
-
-KEY_OPTION = "__key"
-"""Internal option: the primary key's columns as a JSON list."""
 
 OPERATION = "__op"
 """Name of the column that carries ``I`` or ``D``, last in the schema that the reader is given."""
@@ -59,8 +56,14 @@ class DebeziumFormat:
         """See :meth:`tidemill.formats.base.Format.reader`; the schema ends in the column ``OPERATION``."""
         return DebeziumReader(_layout(schema, options), needed)
 
+    def message_reader(
+        self, schema: Schema, options: Mapping[str, str], needed: Sequence[str], messages: Messages
+    ) -> DebeziumReader:
+        """See :class:`tidemill.formats.messages.MessageFormat`."""
+        return DebeziumReader(_layout(schema, options, messages.key), needed)
 
-def _layout(schema: Schema, options: Mapping[str, str]) -> Layout:
+
+def _layout(schema: Schema, options: Mapping[str, str], key: tuple[str, ...] = ()) -> Layout:
     mode = MODE.of(options)
     fields = tuple(f for f in schema if f.name != OPERATION)
     for field in fields:
@@ -71,7 +74,7 @@ def _layout(schema: Schema, options: Mapping[str, str]) -> Layout:
                 got=type_to_ddl(field.type),
                 hint="use a number, string, date, timestamp or boolean",
             )
-    return Layout(fields, tuple(json.loads(options.get(KEY_OPTION, "[]"))), mode, _UNITS[TIMESTAMP_UNIT.of(options)])
+    return Layout(fields, key, mode, _UNITS[TIMESTAMP_UNIT.of(options)])
 
 
 def _holds(type_: pa.DataType) -> bool:

@@ -9,6 +9,7 @@ from tidemill.formats import registry
 from tidemill.formats.base import Format, RowReader
 from tidemill.formats.frames.rows import FrameBuilder
 from tidemill.formats.json.options import MULTI_LINE
+from tidemill.formats.messages import Messages, reader_of
 from tidemill.formats.native.layout import ENDIANNESS
 from tidemill.formats.reading.codecs import CODEC_OPTIONS
 from tidemill.formats.reading.read_modes import READ_OPTIONS
@@ -62,7 +63,7 @@ class FramesFormat:
         payload = _payload(options)
         known = FRAME_OPTIONS.keys | payload.option_names | CODEC_OPTIONS.keys | READ_OPTIONS.keys
         known |= CONNECTION_OPTIONS.keys | options_of_all().keys()
-        check_options(self.name, [n for n in options if not n.startswith("__")], known)
+        check_options(self.name, options, known)
         inner = payload.reader(schema, _inner_options(options), ())
         if not isinstance(inner, RowReader) or inner.header_bytes_needed():
             raise PAYLOAD.bad(payload.name, "a format without a header, read as a stream of bytes")
@@ -77,9 +78,20 @@ class FramesFormat:
 
     def reader(self, schema: Schema, options: Mapping[str, str], needed: Sequence[str]) -> FramesReader:
         """See :meth:`tidemill.formats.base.Format.reader`."""
+        return self._reader(schema, options, needed, None)
+
+    def message_reader(
+        self, schema: Schema, options: Mapping[str, str], needed: Sequence[str], messages: Messages
+    ) -> FramesReader:
+        """See :class:`tidemill.formats.messages.MessageFormat`."""
+        return self._reader(schema, options, needed, messages)
+
+    def _reader(
+        self, schema: Schema, options: Mapping[str, str], needed: Sequence[str], messages: Messages | None
+    ) -> FramesReader:
         self.validate(schema, options)
         payload = _payload(options)
-        inner = payload.reader(schema, _inner_options(options), needed)
+        inner = reader_of(payload, schema, _inner_options(options), needed, messages)
         assert isinstance(inner, RowReader), "validated before"
         mode = MODE.of(lowered(options))
         separator = b"" if payload.name == "native" else _line_end(inner)

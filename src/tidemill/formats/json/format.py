@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from tidemill.formats.changes import parse_delete_rule
 from tidemill.formats.json.array_split import begins_array
 from tidemill.formats.json.options import JSON_OPTIONS, parse_options
 from tidemill.formats.json.reader import JsonReader, record_builder
 from tidemill.formats.json.rescue import RescuingJsonReader
+from tidemill.formats.messages import Messages
 from tidemill.formats.rescue.options import RESCUE_OPTIONS, parse_rules
 from tidemill.schema import Schema
 
@@ -67,8 +67,20 @@ class JsonFormat:
 
     def reader(self, schema: Schema, options: Mapping[str, str], needed: Sequence[str]) -> JsonReader:
         """See :meth:`tidemill.formats.base.Format.reader`."""
+        return self._reader(schema, options, needed, None)
+
+    def message_reader(
+        self, schema: Schema, options: Mapping[str, str], needed: Sequence[str], messages: Messages
+    ) -> JsonReader:
+        """See :class:`tidemill.formats.messages.MessageFormat`."""
+        return self._reader(schema, options, needed, messages)
+
+    def _reader(
+        self, schema: Schema, options: Mapping[str, str], needed: Sequence[str], messages: Messages | None
+    ) -> JsonReader:
         self.validate(schema, options)
         rules = parse_rules(schema, options)
         if rules is not None:
-            return RescuingJsonReader(schema, options, needed, rules)
-        return JsonReader(schema, parse_options(schema, options), needed, parse_delete_rule(schema, options))
+            return RescuingJsonReader(schema, options, needed, rules, messages)
+        deletions = None if messages is None else messages.deletions(schema)
+        return JsonReader(schema, parse_options(schema, options), needed, deletions)

@@ -8,13 +8,13 @@ import pyarrow as pa
 
 from tidemill.errors import FormatError, TidemillError
 from tidemill.formats.base import SplitReader
-from tidemill.formats.changes import DeleteRule
 from tidemill.formats.json.array_split import ArraySplitReader, begins_array, first_line_goes_on
 from tidemill.formats.json.columns import builder_of
 from tidemill.formats.json.long_line import LongLineReader
 from tidemill.formats.json.options import JsonOptions
 from tidemill.formats.json.rows import JsonColumn, RecordBuilder
 from tidemill.formats.json.tree import Node, build_tree, number_nodes
+from tidemill.formats.messages import Deletions
 from tidemill.formats.rows.malformed import Mode
 from tidemill.formats.text.line_split import LineSplitReader
 from tidemill.options.option import bad_option
@@ -29,7 +29,7 @@ class JsonReader:
         schema: Schema,
         options: JsonOptions,
         needed: Sequence[str],
-        deletes: DeleteRule | None = None,
+        deletes: Deletions | None = None,
         keys: Sequence[str] = (),
     ) -> None:
         self._multi_line = options.multi_line
@@ -78,7 +78,7 @@ def record_builder(
     schema: Schema,
     options: JsonOptions,
     needed: Sequence[str],
-    deletes: DeleteRule | None,
+    deletes: Deletions | None,
     keys: Sequence[str] = (),
 ) -> RecordBuilder:
     """The needed columns for the batch, then those that decide whether a row is kept; ``keys`` are in the tree too."""

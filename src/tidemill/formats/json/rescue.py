@@ -11,7 +11,6 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidemill.formats.changes import parse_delete_rule
 from tidemill.formats.json.index import Bytes, Ints, ValueIndex
 from tidemill.formats.json.known_keys import NEW_COLUMN, NEW_WITHIN, known_keys, known_of, noting_all
 from tidemill.formats.json.leftover_texts import LEFT, NOT_UTF8, SLACK, UNDECIDED, Known, write_leftovers
@@ -19,6 +18,7 @@ from tidemill.formats.json.leftovers import leftover, top_keys
 from tidemill.formats.json.options import parse_options
 from tidemill.formats.json.reader import JsonReader
 from tidemill.formats.json.tree import Node
+from tidemill.formats.messages import Messages
 from tidemill.formats.rescue.new_columns import NewColumnsError, new_names
 from tidemill.formats.rescue.options import RescueRules
 from tidemill.formats.rescue.parting import Rescue
@@ -34,7 +34,14 @@ Mask = npt.NDArray[np.bool_]
 class RescuingJsonReader(JsonReader):
     """See :class:`tidemill.formats.base.RowReader`. Only who reads the rescued data pays for it."""
 
-    def __init__(self, schema: Schema, options: Mapping[str, str], needed: Sequence[str], rules: RescueRules) -> None:
+    def __init__(
+        self,
+        schema: Schema,
+        options: Mapping[str, str],
+        needed: Sequence[str],
+        rules: RescueRules,
+        messages: Messages | None = None,
+    ) -> None:
         given = {k.lower(): v for k, v in options.items()}
         inner = rules.without_column(schema)
         whole = rules.column in needed
@@ -42,7 +49,8 @@ class RescuingJsonReader(JsonReader):
         parsed = parse_options(inner, given)
         places = {f.name: parsed.paths.get(i, (f.name,)) for i, f in enumerate(inner)}
         columns = tuple(path[0] for path in places.values()) if rules.strict else ()
-        super().__init__(inner, parsed, read, parse_delete_rule(inner, given), columns)
+        deletions = None if messages is None else messages.deletions(inner)
+        super().__init__(inner, parsed, read, deletions, columns)
         keys = known_keys(inner, parsed.paths)
         builder = self._builder
         leftovers = None

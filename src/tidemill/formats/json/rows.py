@@ -11,11 +11,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidemill.formats.base import RowError, Rows
-from tidemill.formats.changes import DeleteRule
 from tidemill.formats.json.columns import Build, Built
 from tidemill.formats.json.index import Bytes, ValueIndex, index_values
 from tidemill.formats.json.options import JsonOptions
 from tidemill.formats.json.tree import Node, Tree
+from tidemill.formats.messages import Deletions
 from tidemill.formats.rows.checked_columns import CheckedColumn, make_batch
 from tidemill.formats.rows.malformed import Flaw, Flaws, Mode, check_size, fail_fast, first_bad_byte
 from tidemill.formats.text.line_ends import BYTE_ORDER_MARK, PLAIN_LINES, UTF16_MARKS, LineRules
@@ -68,7 +68,7 @@ class RecordBuilder:
         How many of ``columns`` go into the batch.
     order : tuple of Node
         The nodes of ``tree`` by number.
-    deletes : DeleteRule or None
+    deletes : Deletions or None
         Of rows that are deletions only the key counts.
     rescue : Taker or None
         What takes what does not fit, and makes the batch of all columns that are parsed.
@@ -79,7 +79,7 @@ class RecordBuilder:
     needed: int
     order: tuple[Node, ...]
     tree: Tree
-    deletes: DeleteRule | None = None
+    deletes: Deletions | None = None
     rescue: Taker | None = None
 
     @property
@@ -159,7 +159,7 @@ class RecordBuilder:
             flaws = self._that_count(flaws, self.deletes, built)
         return flaws
 
-    def _that_count(self, flaws: list[Flaws], deletes: DeleteRule, built: Sequence[Built]) -> list[Flaws]:
+    def _that_count(self, flaws: list[Flaws], deletes: Deletions, built: Sequence[Built]) -> list[Flaws]:
         slot = next(i for i, c in enumerate(self.columns) if c.ordinal == deletes.operation)
         deleted = pc.fill_null(pc.equal(built[slot].array, deletes.value), False).to_numpy(zero_copy_only=False)
         return [f if f.ordinal < 0 or f.ordinal in deletes.kept else f.only(~deleted) for f in flaws]

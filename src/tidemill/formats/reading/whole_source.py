@@ -48,9 +48,10 @@ class WholeSource:
         self._piece = buffer_bytes
         self.size = self._file.seek(0, 2)
 
-    def open(self, position: int) -> None:
-        """Begin at a byte."""
+    def open(self, position: int) -> IO[bytes]:
+        """Begin at a byte; gives the file, for readers that seek."""
         self._file.seek(position)
+        return self._file
 
     def fill(self) -> bytes | memoryview:
         """The next bytes; empty at the end. OSError for a file that became shorter."""

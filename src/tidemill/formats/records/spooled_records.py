@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol, runtime_checkable
 
 from tidemill.formats.base import FileRowReader, Format, RowReader, Rows, SplitReader
+from tidemill.formats.messages import Messages, reader_of
 from tidemill.formats.records.sized_records import SizeRules
 from tidemill.formats.rows.malformed import MODE, Mode, fail_fast
 from tidemill.schema import Schema
@@ -43,19 +44,25 @@ def records_of(format_: Format, schema: Schema, options: Mapping[str, str]) -> R
 
 
 def spool_reader(
-    format_: Format, schema: Schema, options: Mapping[str, str], needed: Sequence[str], head: int
+    format_: Format,
+    schema: Schema,
+    options: Mapping[str, str],
+    needed: Sequence[str],
+    head: int,
+    messages: Messages | None = None,
 ) -> RowReader | FileRowReader:
     """What reads the segments of a spool, which begin with ``head`` bytes that are no row.
 
-    Names of options are in lower case; errors as :meth:`tidemill.formats.base.Format.reader`.
+    Names of options are in lower case; ``messages`` as :func:`tidemill.formats.messages.reader_of`. Errors as
+    :meth:`tidemill.formats.base.Format.reader`.
     """
     records = records_of(format_, schema, options)
     if records is None:
-        return format_.reader(schema, options, needed)
+        return reader_of(format_, schema, options, needed, messages)
     mode = MODE.of(options)
     if mode is Mode.FAILFAST:  # who raises has to know positions in the segment
         options = {**options, "mode": Mode.DROPMALFORMED.value}
-    inner = format_.reader(schema, options, needed)
+    inner = reader_of(format_, schema, options, needed, messages)
     assert isinstance(inner, RowReader)
     return SpoolReader(inner, isinstance(records, SizeRules), head, mode)
 

@@ -16,8 +16,8 @@ from tidemill.ddl import parse_columns
 from tidemill.errors import TidemillError, nearest
 from tidemill.formats.base import FileRowReader, Format, RowError, RowReader, Rows, has_lines
 from tidemill.formats.inference.options import INFERENCE_OPTIONS
-from tidemill.formats.reading.codecs import CODEC_OPTIONS, parse_codec_options
-from tidemill.formats.reading.feeding import FileBytes, feed, file_bytes, open_split
+from tidemill.formats.reading.codecs import CODEC_OPTIONS
+from tidemill.formats.reading.open_split import FilePart, OpenSplit, lines_of
 from tidemill.formats.reading.read_modes import (
     DEFAULT_BUFFER,
     MOST_BUFFER,
@@ -25,10 +25,10 @@ from tidemill.formats.reading.read_modes import (
     check_read_mode,
     parse_read_mode,
 )
-from tidemill.formats.reading.whole_source import Source, WholeSource, seekable
+from tidemill.formats.reading.whole_source import Source, WholeSource
 from tidemill.formats.registry import lookup
 from tidemill.formats.rescue.options import rescuing
-from tidemill.formats.rows.malformed import MODE, MalformedRowError
+from tidemill.formats.rows.malformed import MalformedRowError
 from tidemill.formats.text.line_numbers import LineNumbers
 from tidemill.objectstore.connection import CONNECTION_OPTIONS
 from tidemill.objectstore.queue_options import NOTIFICATION_OPTIONS
@@ -105,40 +105,36 @@ class OpenFormat:
         """
         if buffer_bytes is not None and not (isinstance(buffer_bytes, int) and 1 <= buffer_bytes <= MOST_BUFFER):
             raise bad_option("buffer_bytes", str(buffer_bytes), f"from 1 to {MOST_BUFFER}")
-        reader = self.reader(columns)
         path = str(source) if isinstance(source, str | Path) else ""
-        if isinstance(reader, FileRowReader):
-            parse_codec_options(self.options).refuse(path)
-            with seekable(source, self.options) as file:
-                size = file.seek(0, 2)
-                yield from reader.rows(file, start=0, end=size, file_size=size)
-            return
         mode = parse_read_mode(self.options)
         mode = mode if buffer_bytes is None else replace(mode, buffer_bytes=buffer_bytes)
         raw = WholeSource(source, mode.buffer_bytes, self.options)
         with ExitStack() as stack:
             stack.callback(raw.end)
-            whole = file_bytes(raw, path, raw.size, raw.size, self.options, mode)
-            stack.callback(whole.close)
-            split = open_split(reader, whole, start=0, end=raw.size, size=raw.size, in_quotes=False, part=False)
-            parts = feed(split, whole, MODE.of(self.options))
-            yield from self._numbered(parts, source, path) if has_lines(self._format) else parts
+            part = FilePart(path, 0, raw.size, raw.size)
+            split = stack.enter_context(OpenSplit(self.reader(columns), raw, part, self.options, mode=mode))
+            yield from self._numbered(split, source, path)
 
-    def _numbered(self, parts: Iterator[Rows], source: Source, path: str) -> Iterator[Rows]:
+    def _numbered(self, split: OpenSplit, source: Source, path: str) -> Iterator[Rows]:
         """The same with lines of what is malformed, for which the source is read a second time."""
         with ExitStack() as stack:
 
             @cache
-            def lines() -> LineNumbers:
+            def lines() -> LineNumbers | None:
+                if not has_lines(self._format):
+                    return None
                 again = WholeSource(source, BUFFER_BYTES, self.options)
                 stack.callback(again.end)
-                return LineNumbers(FileBytes(again, path, again.size, self.options))
+                return lines_of(self._format, again, path, again.size, self.options)
 
             try:
-                for rows in parts:
-                    yield replace(rows, errors=lines().numbered(rows.errors)) if rows.errors else rows
+                for rows in split:
+                    found = lines() if rows.errors else None
+                    yield rows if found is None else replace(rows, errors=found.numbered(rows.errors))
             except MalformedRowError as error:
-                raise error.on_line(lines().of([error.position])[0]) from error
+                if (found := lines()) is None:
+                    raise
+                raise error.on_line(found.of([error.position])[0]) from error
 
     def reader(self, columns: Sequence[str] | None = None) -> RowReader | FileRowReader:
         """What reads splits buffer by buffer: ``reader().split(...).feed(buffer, last)``."""

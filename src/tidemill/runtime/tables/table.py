@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -14,10 +13,10 @@ from tidemill.connectors.generated import GeneratedPlace, parse_pace
 from tidemill.connectors.registry import is_offered, know_secrets
 from tidemill.errors import SECRET_OPTIONS, TidemillError, nearest
 from tidemill.formats.base import BEGINNING_BYTES, WholeByBeginning, WholeFiles
-from tidemill.formats.changes import DELETES_OPTION
-from tidemill.formats.debezium.format import KEY_OPTION, OPERATION
+from tidemill.formats.debezium.format import OPERATION
 from tidemill.formats.generator.format import row_bytes
 from tidemill.formats.inference.infer import INFERABLE
+from tidemill.formats.messages import Messages
 from tidemill.formats.orderbook.format import parse_rules
 from tidemill.formats.orderbook.rules import MESSAGES
 from tidemill.formats.reading.codecs import parse_codec_options
@@ -281,17 +280,16 @@ class Table:
         schema, op_column = Schema(fields), self.op_column
         if self.format == DEBEZIUM:
             schema, op_column = Schema((*fields, Field(OPERATION, pa.string(), False))), OPERATION
-            options = (*options, (KEY_OPTION, json.dumps(self.primary_key)))
         elif self.format == ORDER_BOOK:
             schema = MESSAGES
-        elif self.keyed and op_column is not None:
-            rule = {"column": op_column, "value": values[1], "key": self.primary_key}
-            options = (*options, (DELETES_OPTION, json.dumps(rule)))
+        messages = None
+        if self.keyed and op_column is not None:
+            messages = Messages(self.primary_key, op_column, values[1])
         log = self._changelog() if self.keyed else None
         watermark = None if self.watermark is None else self.watermark.column
         place = (self.name, self.uid, self.format, schema, options, op_column, values, errors, log)
         versions = FileVersions(self.schema, self.born) if self.overwritable else None
-        return TableSource(*place, watermark, metadata_name(self.options), self.static, versions, self.pushed)
+        return TableSource(*place, watermark, metadata_name(self.options), self.static, versions, self.pushed, messages)
 
     def _changelog(self) -> Changelog:
         rows = self.schema

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from tidemill.formats.messages import Messages
 from tidemill.formats.orderbook.rules import BookRules
 from tidemill.schema import Schema
 from tidemill.state.keys.keys import KeyColumn
@@ -93,6 +94,8 @@ class TableSource:
     versions: FileVersions | None = None
     pushed: bool = False
     """Whether its files are segments of a spool."""
+    messages: Messages | None = None
+    """What rows say of keys, for a keyed table whose rows may be deletions."""
 
     @property
     def kept(self) -> Changelog | FileVersions | None:
