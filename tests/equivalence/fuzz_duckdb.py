@@ -29,8 +29,8 @@ LACKING = (
 _FIRST_ROWS = re.compile(r"\(SELECT .*? LIMIT \d")
 """DuckDB 2.0 has lost rows of correlated ones now and then, under load."""
 
-_MEMBER = re.compile(r"SELECT (?:(?! FROM ).)* IN \(SELECT")
-"""Membership as a column: false in Spark where it is NULL in DuckDB, as Spark does not look for NULLs there."""
+_MEMBER = re.compile(r" IN \(SELECT ")
+_PARTS = re.compile(r"[()]|\b(?:SELECT|WHERE|ON|HAVING|QUALIFY|BY)\b")
 
 _SPAN = re.compile(r"CAST\(\([^()]* - [^()]*\) AS STRING\)")
 """The text of an interval, which DuckDB writes in its own way."""
@@ -55,12 +55,30 @@ def translated(query: str) -> str | None:
     """The query as DuckDB reads it, or None when it has something that DuckDB lacks."""
     if any(name in query for name in LACKING) or _grouped_twice(query):
         return None
-    if _FIRST_ROWS.search(query) or _MEMBER.search(query) or _SPAN.search(query):
+    if _FIRST_ROWS.search(query) or _SPAN.search(query) or _has_member_column(query):
         return None
     query = with_calls(query)
     for pattern, text in _TRANSLATED:
         query = pattern.sub(text, query)
     return query
+
+
+def _has_member_column(query: str) -> bool:
+    """Whether membership is a column: false in Spark where it is NULL in DuckDB, as Spark does not look for NULLs."""
+    return any(_clause_of(query[: found.start()]) in ("SELECT", "BY") for found in _MEMBER.finditer(query))
+
+
+def _clause_of(before: str) -> str:
+    """The clause that goes on behind a text; what stands in brackets that are closed again does not count."""
+    depth = 0
+    for part in reversed(_PARTS.findall(before)):
+        if part == ")":
+            depth += 1
+        elif part == "(":
+            depth = max(depth - 1, 0)
+        elif not depth:
+            return str(part)
+    return ""
 
 
 def _grouped_twice(query: str) -> bool:
