@@ -18,7 +18,8 @@ import pyarrow as pa
 
 from tidemill.errors import FormatError
 from tidemill.formats.base import RowReader, Rows
-from tidemill.formats.debezium.format import KEY_OPTION, OPERATION
+from tidemill.formats.debezium.format import OPERATION
+from tidemill.formats.messages import Messages, reader_of
 from tidemill.formats.registry import lookup
 from tidemill.schema import TIMESTAMP, TIMESTAMP_NTZ, Field, Schema
 
@@ -54,7 +55,7 @@ _OPTIONS: dict[str, tuple[dict[str, str], ...]] = {
     ),
     "json": ({}, {"mode": "DROPMALFORMED"}, {"rescuedDataColumn": "_rescued_data"}),
     "native": ({"nullBitmap": "true"}, {"byteOrder": "big"}),
-    "debezium": ({KEY_OPTION: '["c0"]'},),
+    "debezium": ({},),
     "frames": ({"payload": "json"}, {"payload": "csv"}),
 }
 
@@ -127,7 +128,8 @@ def main(name: str, seed: int, cases: int) -> None:
         options = {key.lower(): value for key, value in options.items()}
         format_ = lookup(name)
         format_.validate(schema, options)
-        reader = format_.reader(schema, options, schema.names)
+        messages = Messages(("c0",), OPERATION, "D") if name == "debezium" else None
+        reader = reader_of(format_, schema, options, schema.names, messages)
         assert isinstance(reader, RowReader)
         data = _bytes_of(chance, chance.choice([1, 7, 8, 9, 31, 63, 64, 65, 66, 127, 130, 700, 20_000]))
         expected = str(_told(_read(reader, data)))

@@ -15,7 +15,8 @@ import pytest
 from tidemill.errors import FormatError, TidemillError
 from tidemill.formats.base import RowError
 from tidemill.formats.debezium.envelopes import Layout, read_message
-from tidemill.formats.debezium.format import KEY_OPTION, OPERATION, DebeziumFormat
+from tidemill.formats.debezium.format import OPERATION, DebeziumFormat
+from tidemill.formats.messages import Messages
 from tidemill.formats.rows.malformed import Mode
 from tidemill.schema import TIMESTAMP, TIMESTAMP_NTZ, Field, Schema
 
@@ -43,7 +44,7 @@ Row = tuple[Any, ...]
 def read(text: bytes, cuts: tuple[int, ...] = (), **options: str) -> tuple[list[Row], list[RowError]]:
     """(position, operation, values...) and errors of a file that is read in splits, in small buffers."""
     names = [OPERATION, *(f.name for f in FIELDS)]
-    reader = DebeziumFormat().reader(SCHEMA, {KEY_OPTION: json.dumps(KEY), **options}, names)
+    reader = DebeziumFormat().message_reader(SCHEMA, options, names, Messages(tuple(KEY), OPERATION, "D"))
     rows: list[Row] = []
     errors: list[RowError] = []
     for start, end in zip((0, *cuts), (*cuts, len(text)), strict=True):

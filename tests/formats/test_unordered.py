@@ -20,7 +20,8 @@ from long_form import examples
 from tidemill.errors import FormatError
 from tidemill.formats.base import RowReader, Rows
 from tidemill.formats.csv.format import CsvFormat
-from tidemill.formats.debezium.format import KEY_OPTION, OPERATION, DebeziumFormat
+from tidemill.formats.debezium.format import OPERATION, DebeziumFormat
+from tidemill.formats.messages import Messages
 from tidemill.formats.text.delimiters import Delimiters, delimiter_table
 from tidemill.formats.text.line_ends import NO_BYTE, PLAIN_LINES, LineRules
 from tidemill.formats.text.line_split import LineSplitReader
@@ -176,7 +177,7 @@ def test_change_events(seed):
             lines.append(rng.choice(["", "null", "{", '{"op": "?"}']))
     data = "\n".join(lines).encode()
     schema = Schema((Field("k", pa.int64(), False), Field("v", pa.string()), Field(OPERATION, pa.string(), False)))
-    reader = DebeziumFormat().reader(schema, {KEY_OPTION: '["k"]'}, schema.names)
+    reader = DebeziumFormat().message_reader(schema, {}, schema.names, Messages(("k",), OPERATION, "D"))
     cuts = sorted(rng.randrange(len(data)) for _ in range(200))
     order = rng.sample(range(201), 201)
     parts = arrive(UnorderedReader(builder_of(reader, data)), data, cuts, order, 8)
