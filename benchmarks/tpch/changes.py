@@ -173,16 +173,16 @@ def cut(
     return Changes(tables, events)
 
 
-def lives(born: np.ndarray, gone_share: float, back_share: float, random: np.random.Generator) -> Times:
-    """Each row comes at ``born``; a share of them goes at some time after, a share of those comes back."""
-    count = len(born)
+def lives(created_at_epoch: np.ndarray, gone_share: float, back_share: float, random: np.random.Generator) -> Times:
+    """Each row comes at ``created_at_epoch``; a share of them goes at some time after, a share of those comes back."""
+    count = len(created_at_epoch)
     gone = random.choice(count, max(1, int(gone_share * count)), replace=False)
-    died = born[gone] + (1 - born[gone]) * random.uniform(0.01, 1, len(gone))
+    died = created_at_epoch[gone] + (1 - created_at_epoch[gone]) * random.uniform(0.01, 1, len(gone))
     back = random.permutation(len(gone))[: int(np.ceil(back_share * len(gone)))]
     again = died[back] + (1 - died[back]) * random.uniform(0.01, 1, len(back))
     rows = np.concatenate([np.arange(count), gone, gone[back]])
     weights = np.repeat([1, -1, 1], [count, len(gone), len(back)])
-    return rows, weights, np.concatenate([born, died, again])
+    return rows, weights, np.concatenate([created_at_epoch, died, again])
 
 
 def _times(name: str, tables: Mapping[str, pa.Table], random: np.random.Generator) -> Times:

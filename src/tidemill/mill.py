@@ -380,7 +380,7 @@ class Mill:
         return self.spark.createDataFrame(self._open().snapshot().show(kind))
 
     def status(self) -> list[tuple[str, str, int, str]]:
-        """For each view its name, status, birth epoch and detail.
+        """For each view its name, status, epoch of creation and detail.
 
         Status is ``fresh``, ``filling`` (it waits for history), ``failing`` (as long as some row is there that makes an
         expression fail), ``failed`` (for good), or ``stopped``: an error has ended the background epochs, see

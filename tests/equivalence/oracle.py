@@ -200,12 +200,14 @@ class Trial:
         empty = self.views.keys() - self.ever
         assert len(empty) <= len(self.views) // 6, f"these views never had a row: {sorted(empty)}"
 
-    def check_history(self, name: str, born: int = 0) -> None:
+    def check_history(self, name: str, created_at_epoch: int = 0) -> None:
         """The changes of every epoch are the difference of Spark's answers, and they sum to the view."""
-        epochs = [e for e in self.answers if e > born]
+        epochs = [e for e in self.answers if e > created_at_epoch]
         changes = dict(self.mill.subscribe(name, timeout=0))
-        assert changes.keys() <= {born, *epochs}
-        total: dict[tuple[object, ...], int] = dict(weighted_rows(changes[born])) if born in changes else {}
+        assert changes.keys() <= {created_at_epoch, *epochs}
+        total: dict[tuple[object, ...], int] = (
+            dict(weighted_rows(changes[created_at_epoch])) if created_at_epoch in changes else {}
+        )
         for epoch in epochs:
             delta = weighted_rows(changes[epoch]) if epoch in changes else {}
             for row, weight in delta.items():

@@ -33,8 +33,8 @@ def star_changes(seed: int, sales: int, epochs: int) -> Changes:
     times: dict[str, Times] = {}
     for name, table in tables.items():
         late = 1.0 if name.endswith(("sales", "returns")) else 0.3
-        born = np.zeros(_DAYS) if name == "date_dim" else late * random.random(table.num_rows)
-        times[name] = lives(born, 0.02 if name == "date_dim" else 0.2, 0.5, random)
+        created_at_epoch = np.zeros(_DAYS) if name == "date_dim" else late * random.random(table.num_rows)
+        times[name] = lives(created_at_epoch, 0.02 if name == "date_dim" else 0.2, 0.5, random)
     total = sum(len(rows) for rows, _, _ in times.values())
     return cut(tables, times, total // epochs)
 

@@ -71,7 +71,7 @@ def taken(monkeypatch: pytest.MonkeyPatch) -> list[frozenset[str]]:
 
     def noted(self: EpochPrograms, read: set[str]) -> Prepared:
         made = of(self, read)
-        found.append(made.still)
+        found.append(made.unchanged)
         return made
 
     monkeypatch.setattr(EpochPrograms, "of", noted)

@@ -320,9 +320,9 @@ def test_changes_of_a_view_created_late(mill_factory: MillFactory, tmp_path: Pat
     for _ in range(4):
         trial.advance()
     trial.create({"late": ALL["g_two_keys"]})
-    born = trial.mill.epoch
+    created_at_epoch = trial.mill.epoch
     trial.run(rng)
-    filled = [e for e, v in trial.answers.items() if e > born]
+    filled = [e for e, v in trial.answers.items() if e > created_at_epoch]
     total: dict[Any, int] = {}
     for _, delta in trial.mill.subscribe("late", timeout=0):
         for row, weight in weighted_rows(delta).items():
@@ -334,7 +334,7 @@ def test_changes_of_a_view_created_late(mill_factory: MillFactory, tmp_path: Pat
         except TidemillError as error:
             assert error.number in ("TM1030", "TM1031")
             continue
-        assert_same_rows(rows, trial.answers[epoch]["late"], f"late at {epoch}, born at {born}")
+        assert_same_rows(rows, trial.answers[epoch]["late"], f"late at {epoch}, born at {created_at_epoch}")
 
 
 def test_a_whole_chain_of_views_at_once(mill_factory: MillFactory, tmp_path: Path, seed: int) -> None:

@@ -104,8 +104,10 @@ def tpcds_changes(seed: int, epochs: int, scale: float = 1.0) -> Changes:
         if name in _FIXED:
             times[name] = (np.arange(table.num_rows), np.ones(table.num_rows, np.int64), np.zeros(table.num_rows))
         else:
-            born = (0.9 if fact else 0.25) * random.random(table.num_rows)
-            times[name] = _with_made(name, table.num_rows, lives(born, 0.15 if fact else 0.08, 0.5, random), random)
+            created_at_epoch = (0.9 if fact else 0.25) * random.random(table.num_rows)
+            times[name] = _with_made(
+                name, table.num_rows, lives(created_at_epoch, 0.15 if fact else 0.08, 0.5, random), random
+            )
     moving = sum(len(rows) for name, (rows, _, _) in times.items() if name not in _FIXED)
     return cut(tables, times, max(1, moving // epochs), epochs - 1)
 

@@ -71,7 +71,7 @@ def parts(path: Path, reader: RowReader, options: dict[str, str], ends: Iterator
     while encoded < status.st_size:
         end = next(ends)
         split = Split("t", str(path), 0, status.st_size, status.st_size, status.st_mtime_ns)
-        file = file_bytes(FileReader(split, 700), str(path), split.size, split.end, options, whole=True)
+        file = file_bytes(FileReader(split, 700), str(path), split.size, split.end, options, intact=True)
         part = open_split(reader, file, start=start, end=end, size=split.size, in_quotes=in_quotes, part=True)
         rows: list[Row] = []
         for some in feed(part, file, Mode.PERMISSIVE):

@@ -56,10 +56,10 @@ class Views:
         for name in TABLES:
             catalyst.register(name, SCHEMA)
 
-    def add(self, name: str, query: str, born: int = 0) -> None:
+    def add(self, name: str, query: str, created_at_epoch: int = 0) -> None:
         root = rewrite(self.catalyst.plan(query))
         self.catalyst.register(name, root.schema)
-        self.views.append(ViewDefinition(name, f"{name}#1", root, born))
+        self.views.append(ViewDefinition(name, f"{name}#1", root, created_at_epoch))
 
     def program(self) -> Program:
         return Assembler(self.views, TABLES).program()
@@ -154,14 +154,14 @@ def test_supersteps_are_the_depth_of_the_deepest_view(views: Views) -> None:
 def test_views_born_later_share_no_state_and_begin_with_a_snapshot(views: Views) -> None:
     query = "SELECT k, min(n) AS m FROM t GROUP BY k"
     views.add("v", query)
-    views.add("late", query, born=7)
-    views.add("over", "SELECT m FROM v", born=7)
+    views.add("late", query, created_at_epoch=7)
+    views.add("over", "SELECT m FROM v", created_at_epoch=7)
     program = views.program()
     own = {view: set(state_tables(program, view)) for view in ("v", "late", "over")}
     assert own["v"] & own["late"] == {"errors"}
     snapshots = [s for s in program.steps if isinstance(s.operation, ViewSnapshot)]
     assert [s.operation.view for s in snapshots] == ["v"]  # type: ignore[union-attr]
-    assert snapshots[0].born == 7 and snapshots[0].views == {"over"}
+    assert snapshots[0].created_at_epoch == 7 and snapshots[0].views == {"over"}
 
 
 def test_steps_come_after_their_inputs(views: Views) -> None:

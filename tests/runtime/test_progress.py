@@ -112,7 +112,7 @@ def test_one_wrong_guess_gives_the_truth_for_all() -> None:
 
 def test_files_tables_and_histories_are_verified_apart() -> None:
     live = admit(of_files(a=3), 3, 3)[0]
-    history, other = replace(live, audience=4), replace(live, table="u")
+    history, other = replace(live, backfill_target=4), replace(live, table="u")
     starts = {("t", None, "a"): False, ("t", 4, "a"): True, ("u", None, "a"): False}
     found = [result(live, False, 1), result(history, True, 0), result(other, False, 0)]
     assert verify_quotes(found, starts) is None
@@ -121,9 +121,9 @@ def test_files_tables_and_histories_are_verified_apart() -> None:
 def test_a_whole_file_is_one_split_whatever_the_limits() -> None:
     progress = of_files(a=5000, b=300, c=10)
     whole = {"a", "c"}.__contains__
-    assert spans(progress.admit(Limits(1000, None, 100, 2), whole=whole)) == [("a", 0, 5000)]
-    progress.move(progress.after([result(s) for s in progress.admit(Limits(1000, None, 100, 2), whole=whole)]))
-    found = spans(progress.admit(Limits(305, None, 100, 2), whole=whole))
+    assert spans(progress.admit(Limits(1000, None, 100, 2), unsplittable=whole)) == [("a", 0, 5000)]
+    progress.move(progress.after([result(s) for s in progress.admit(Limits(1000, None, 100, 2), unsplittable=whole)]))
+    found = spans(progress.admit(Limits(305, None, 100, 2), unsplittable=whole))
     assert found == [("b", 0, 100), ("b", 100, 200), ("b", 200, 300), ("c", 0, 10)]
 
 
@@ -175,7 +175,7 @@ def test_a_part_of_a_compressed_file_never_looks_like_its_end() -> None:
 
 def test_a_file_that_is_replaced_or_whole_is_one_part() -> None:
     progress = of_files(a=50)
-    (split,) = progress.admit(Limits(10, None, 1), whole=lambda _: True, compressed=lambda _: True)
+    (split,) = progress.admit(Limits(10, None, 1), unsplittable=lambda _: True, compressed=lambda _: True)
     assert split.end == MOST_DECODED
     progress.known["a"] = replace(progress.known["a"], replaces=True)
     (split,) = progress.admit(Limits(10, None, 1), compressed=lambda _: True)
@@ -205,11 +205,11 @@ def test_only_files_that_would_be_cut_are_asked_about() -> None:
         return path == "b"
 
     progress = of_files(a=3, b=10, c=10)
-    assert spans(progress.admit(Limits(100, None, 4), whole=whole)) == [
+    assert spans(progress.admit(Limits(100, None, 4), unsplittable=whole)) == [
         ("a", 0, 3), ("b", 0, 10), ("c", 0, 4), ("c", 4, 8), ("c", 8, 10),
     ]  # fmt: skip
     assert asked == ["b", "c"]
-    assert spans(progress.admit(Limits(4, None, 100), whole=whole)) == [("a", 0, 3), ("b", 0, 10)]
+    assert spans(progress.admit(Limits(4, None, 100), unsplittable=whole)) == [("a", 0, 3), ("b", 0, 10)]
 
 
 def test_files_of_rows_that_have_an_order_wait_for_the_end_of_a_compressed_one() -> None:

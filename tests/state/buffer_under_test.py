@@ -81,7 +81,7 @@ class Clock:
     """The time of files and of those who ask for their age; it moves when told."""
 
     offset: float = 0.0
-    born: dict[str, float] = field(default_factory=dict)
+    created_at_epoch: dict[str, float] = field(default_factory=dict)
 
     @contextmanager
     def running(self) -> Iterator[None]:
@@ -95,11 +95,11 @@ class Clock:
 
     def note(self, name: str) -> None:
         """A file is written now."""
-        self.born[name] = self.offset
+        self.created_at_epoch[name] = self.offset
 
     def of(self, name: str, modified: float) -> float:
         """When a file was written, given when the disk says it was."""
-        return modified + self.born.get(name, 0.0)
+        return modified + self.created_at_epoch.get(name, 0.0)
 
 
 class ClockedObjects(Objects):

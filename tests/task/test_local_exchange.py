@@ -56,13 +56,13 @@ def test_a_sink_hands_items_to_those_meant_to_see_them() -> None:
     sink = ExchangeSink(0, ((0, old, 0, 1), (0, young, 1, 5), (1, other, 0, 1)), frozenset({0}))
     sink.begin(MemoryContext())
     sink.add_input(pairs("+ 1 1"), 0)
-    sink.add_input(replace(pairs("+ 2 2"), audience=5), 0)
+    sink.add_input(replace(pairs("+ 2 2"), backfill_target=5), 0)
     sink.add_input(pairs("+ 3 3"), 1)
 
     def received(exchange: LocalExchange) -> list[tuple[dict, int, int | None]]:
         found = []
         while (entry := exchange.get()) is not None:
-            found.append((weighted_rows(entry[0]), entry[1], entry[0].audience))  # type: ignore[arg-type,union-attr]
+            found.append((weighted_rows(entry[0]), entry[1], entry[0].backfill_target))  # type: ignore[arg-type,union-attr]
         return found
 
     assert received(old) == [({(1, 1): 1}, 0, None)]

@@ -91,10 +91,12 @@ def test_history_says_whom_it_is_for(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_text("x,a\n")
     (split,) = splits(path, 100)
-    history = Split(split.table, split.path, split.start, split.end, split.size, split.modified, False, audience=3)
+    history = Split(
+        split.table, split.path, split.start, split.end, split.size, split.modified, False, backfill_target=3
+    )
     context = MemoryContext()
     (output,) = scan(ScanStep(source(), ("k",)), context, [history])
-    assert output.item.audience == 3  # type: ignore[union-attr]
+    assert output.item.backfill_target == 3  # type: ignore[union-attr]
     assert context.tables == {}, "malformed rows of history have been noted before"
 
 

@@ -35,8 +35,8 @@ class Split:
         agrees is an error, never a silent mixture. A file that is ``GROWING`` may be longer; it is read up to ``size``.
     in_quotes : bool or None
         Whether ``start`` lies inside a quoted field; None when that is not known yet, and is then guessed.
-    audience : int or None
-        None for new data, which every view sees; for history, the birth epoch of the views that still need it.
+    backfill_target : int or None
+        None for new data, which every view sees; for history, the epoch at which the views were created that need it.
     base : int
         Added to the position of a row it gives the row's place among all rows of the table in an epoch. Only
         tables whose rows have an order need it; 0 for the others.
@@ -59,7 +59,7 @@ class Split:
     size: int
     modified: int
     in_quotes: bool | None = None
-    audience: int | None = None
+    backfill_target: int | None = None
     base: int = 0
     watermark: int | None = None
     etag: str = ""

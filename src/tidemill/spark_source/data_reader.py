@@ -311,11 +311,11 @@ class _QuoteFinder:
 
 
 def _opened(
-    reader: RowReader | FileRowReader, split: Split, options: Mapping[str, str], malformed: Mode | None, whole: bool
+    reader: RowReader | FileRowReader, split: Split, options: Mapping[str, str], malformed: Mode | None, intact: bool
 ) -> OpenSplit:
     file = reader_of(split, options, parse_read_mode(options).buffer_bytes)
     part = FilePart(split.path, split.start, split.end, split.size, split.in_quotes)
-    return OpenSplit(reader, file, part, options, malformed=malformed, whole=whole)
+    return OpenSplit(reader, file, part, options, malformed=malformed, intact=intact)
 
 
 @dataclass(frozen=True)

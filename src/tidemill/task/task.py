@@ -227,7 +227,7 @@ def _wire(
             at = consumers[at][0][0]
             operators.append(build(at, steps[at].operation))
         if consumers[at]:
-            targets = tuple((out, exchanges[c], port, steps[c].born) for c, port, out in consumers[at])
+            targets = tuple((out, exchanges[c], port, steps[c].created_at_epoch) for c, port, out in consumers[at])
             operators.append(ExchangeSink(at, targets, leaving[at]))
         drivers.append(Driver(tuple(operators)))
     return drivers

@@ -9,7 +9,7 @@ from tidemill.errors import FormatError, TidemillError
 from tidemill.formats.csv.changes import change_builder
 from tidemill.formats.csv.header import Layout, layout_by_header, layout_by_position
 from tidemill.formats.csv.options import CsvOptions
-from tidemill.formats.csv.rows import RowBuilder, Taker
+from tidemill.formats.csv.rows import RowBuilder, Rescuer
 from tidemill.formats.messages import Deletions
 from tidemill.formats.rows.checked_columns import CheckedColumn
 from tidemill.formats.rows.malformed import Mode
@@ -38,7 +38,7 @@ class CsvRowReader:
         self._columns = columns
         self._needed = needed
         self._filter: RowFilter | None = None
-        self._rescue: Taker | None = None
+        self._rescue: Rescuer | None = None
 
     def filtered(self, condition: RowFilter) -> CsvRowReader:
         """See :class:`tidemill.formats.rows.row_filter.FilteringReader`: only where malformed rows are kept anyway."""

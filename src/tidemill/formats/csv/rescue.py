@@ -136,7 +136,7 @@ class _LaidOut(CsvRowReader):
 
 @dataclass(frozen=True)
 class CsvRescue(Rescue):
-    """See :class:`tidemill.formats.csv.rows.Taker`.
+    """See :class:`tidemill.formats.csv.rows.Rescuer`.
 
     Attributes
     ----------
@@ -152,7 +152,7 @@ class CsvRescue(Rescue):
     strict: bool
 
     def take(self, builder: RowBuilder, read: ReadRows, flaws: Sequence[Flaws]) -> tuple[Texts | None, list[Flaws]]:
-        """See :meth:`tidemill.formats.csv.rows.Taker.take`."""
+        """See :meth:`tidemill.formats.csv.rows.Rescuer.take`."""
         if self.strict:
             for flaw in flaws:
                 if flaw.reason == _TOO_MANY:

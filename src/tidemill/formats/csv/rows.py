@@ -63,7 +63,7 @@ class ReadRows:
     rules: TextRules
 
 
-class Taker(Protocol):
+class Rescuer(Protocol):
     """What has a place for what does not fit, see :class:`tidemill.formats.csv.rescue.CsvRescue`."""
 
     @property
@@ -102,7 +102,7 @@ class RowBuilder:
         How many of ``columns`` go into the batch.
     filter : RowFilter or None
         Rows that need not be kept.
-    rescue : Taker or None
+    rescue : Rescuer or None
         What takes what does not fit, and makes the batch of all columns that are parsed. Not with ``filter``.
     """
 
@@ -111,7 +111,7 @@ class RowBuilder:
     columns: tuple[CheckedColumn[ColumnParser], ...]
     needed: int
     filter: RowFilter | None
-    rescue: Taker | None = field(default=None, kw_only=True)
+    rescue: Rescuer | None = field(default=None, kw_only=True)
 
     @cached_property
     def _batch_schema(self) -> pa.Schema:

@@ -70,7 +70,7 @@ class RescuingJsonReader(JsonReader):
 
 @dataclass(frozen=True)
 class JsonRescue(Rescue):
-    """See :class:`tidemill.formats.json.rows.Taker`.
+    """See :class:`tidemill.formats.json.rows.Rescuer`.
 
     Attributes
     ----------
@@ -84,14 +84,14 @@ class JsonRescue(Rescue):
     allowed: tuple[str, ...] | None
 
     def take(self, index: ValueIndex, flaws: Sequence[Flaws]) -> tuple[Texts | None, list[Flaws]]:
-        """See :meth:`tidemill.formats.json.rows.Taker.take`."""
+        """See :meth:`tidemill.formats.json.rows.Rescuer.take`."""
         if self.allowed is not None:
             self._refuse(index, self.allowed)
         stay, rescued = self.part(flaws, index.row_starts.size)
         return None if self.leftovers is None else self.leftovers.texts(index, rescued), stay
 
     def new_within(self, index: ValueIndex) -> int:
-        """See :meth:`tidemill.formats.json.rows.Taker.new_within`."""
+        """See :meth:`tidemill.formats.json.rows.Rescuer.new_within`."""
         return 0 if self.allowed is None else int(np.count_nonzero(index.unknown == NEW_WITHIN))
 
     def _refuse(self, index: ValueIndex, allowed: tuple[str, ...]) -> None:

@@ -29,7 +29,7 @@ class JsonColumn(CheckedColumn[Build]):
     node: Node
 
 
-class Taker(Protocol):
+class Rescuer(Protocol):
     """What has a place for what does not fit, see :class:`tidemill.formats.json.rescue.JsonRescue`."""
 
     @property
@@ -70,7 +70,7 @@ class RecordBuilder:
         The nodes of ``tree`` by number.
     deletes : Deletions or None
         Of rows that are deletions only the key counts.
-    rescue : Taker or None
+    rescue : Rescuer or None
         What takes what does not fit, and makes the batch of all columns that are parsed.
     """
 
@@ -80,7 +80,7 @@ class RecordBuilder:
     order: tuple[Node, ...]
     tree: Tree
     deletes: Deletions | None = None
-    rescue: Taker | None = None
+    rescue: Rescuer | None = None
 
     @property
     def lines(self) -> LineRules:

@@ -54,12 +54,12 @@ def file_bytes(
     end: int,
     options: Mapping[str, str],
     mode: ReadMode | None = None,
-    whole: bool = False,
+    intact: bool = False,
 ) -> FileBytes:
     """The bytes of a file for a split that ends at ``end``, read by a mode, else by that of the table's options."""
     mode = parse_read_mode(options) if mode is None else mode
     raw: RawFile = ReadAhead(file, end=end, size=size, mode=mode) if mode.reads else file
-    return FileBytes(raw, path, size, options, whole)
+    return FileBytes(raw, path, size, options, intact)
 
 
 class FileBytes:
@@ -74,7 +74,7 @@ class FileBytes:
         Bytes of the file, before decoding.
     options : mapping
         Those of the table, with names in lower case.
-    whole : bool
+    intact : bool
         Damage of a compressed file is an error, not its end.
 
     Attributes
@@ -99,9 +99,9 @@ class FileBytes:
         where no row begins behind that.
     """
 
-    def __init__(self, file: RawFile, path: str, size: int, options: Mapping[str, str], whole: bool = False) -> None:
+    def __init__(self, file: RawFile, path: str, size: int, options: Mapping[str, str], intact: bool = False) -> None:
         self._file = file
-        self._whole = whole
+        self._intact = intact
         self.size = size
         self.path = path
         self.rescued = rescue_column(options)
@@ -175,7 +175,7 @@ class FileBytes:
         decoded = self._decoded.fill()
         self.position += len(decoded)
         self.ended, self.damage = self._decoded.ended, self._decoded.damage
-        if self._whole and self.damage is not None:
+        if self._intact and self.damage is not None:
             raise FormatError(
                 "TM4045",
                 "a compressed file is damaged",

@@ -56,7 +56,7 @@ class OpenSplit:
         How bytes are fetched; as the options say unless given.
     malformed : Mode, optional
         What becomes of malformed rows; as the options say unless given.
-    whole : bool
+    intact : bool
         Damage of a compressed file is an error, not its end.
 
     Attributes
@@ -79,7 +79,7 @@ class OpenSplit:
         *,
         mode: ReadMode | None = None,
         malformed: Mode | None = None,
-        whole: bool = False,
+        intact: bool = False,
     ) -> None:
         self._file: RangeFile | FileBytes = file
         self._bytes: FileBytes | None = None
@@ -92,7 +92,7 @@ class OpenSplit:
                 self._rows = reader.rows(stream, start=part.start, end=part.end, file_size=part.size)
                 return
             last = part.size if part.decoded else part.end
-            self._file = self._bytes = file_bytes(file, part.path, part.size, last, options, mode, whole)
+            self._file = self._bytes = file_bytes(file, part.path, part.size, last, options, mode, intact)
             place = {"start": part.start, "end": part.end, "size": part.size}
             self.reader = open_split(reader, self._bytes, **place, in_quotes=part.in_quotes, part=part.decoded)
             self._rows = feed(self.reader, self._bytes, MODE.of(options) if malformed is None else malformed)

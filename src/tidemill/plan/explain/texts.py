@@ -74,8 +74,8 @@ def explain(
     if not usual.small:
         return usual.text()
     assembler = Assembler(every, tables, frozenset())
-    still = _Explanation(assembler, assembler.program(), query)
-    return still.text(usual) if still.looks_up else usual.text()
+    unchanged = _Explanation(assembler, assembler.program(), query)
+    return unchanged.text(usual) if unchanged.looks_up else usual.text()
 
 
 class _Explanation:

@@ -153,7 +153,7 @@ class Assembler:
         view = self.views[name]
         steps, top = finishing(view.root)
         if isinstance(top, Aggregate):
-            partial = self._partial(top, view.born)
+            partial = self._partial(top, view.created_at_epoch)
             return ReadPlan(partial.groups, partial.layout, partial.input_types, steps, view.root.schema)
         return ReadPlan(_view_table(view), None, (), (), view.root.schema)
 
@@ -201,69 +201,81 @@ class Assembler:
         """The step that writes a view's state."""
         _, top = finishing(view.root)
         if not isinstance(top, Aggregate):
-            return self.add(StoreRows(_view_table(view)), (self.rows(view.root, view.born),), view.born)
+            return self.add(
+                StoreRows(_view_table(view)), (self.rows(view.root, view.created_at_epoch),), view.created_at_epoch
+            )
         if finishing_can_fail(view.root):
-            self.keep(self.rows(view.root, view.born).step)  # nobody reads it: failing groups are counted
-        if (top, view.born) in self._demand.changing:
-            return self.rows(top, view.born).step
-        partial = self._partial(top, view.born)
-        groups = self._sums(top, partial, view.born)
+            self.keep(self.rows(view.root, view.created_at_epoch).step)  # nobody reads it: failing groups are counted
+        if (top, view.created_at_epoch) in self._demand.changing:
+            return self.rows(top, view.created_at_epoch).step
+        partial = self._partial(top, view.created_at_epoch)
+        groups = self._sums(top, partial, view.created_at_epoch)
         if not partial.multisets:
-            return self.add(StoreKeyed(partial.groups), (groups,), view.born)
-        return self._group_changes(top, partial, groups, view.born, emit=False)
+            return self.add(StoreKeyed(partial.groups), (groups,), view.created_at_epoch)
+        return self._group_changes(top, partial, groups, view.created_at_epoch, emit=False)
 
     def _group_changes(
-        self, node: Aggregate, partial: GroupPartial, groups: Input, born: int, emit: bool, single: bool = False
+        self,
+        node: Aggregate,
+        partial: GroupPartial,
+        groups: Input,
+        created_at_epoch: int,
+        emit: bool,
+        single: bool = False,
     ) -> int:
         inputs = tuple(Input(groups.step, port) for port in range(1 + len(partial.multisets)))
-        moves = not self._groups_at.in_place(node, partial, born, single)
-        step = self.add(GroupChanges(partial, emit), inputs, born, moves)
+        moves = not self._groups_at.in_place(node, partial, created_at_epoch, single)
+        step = self.add(GroupChanges(partial, emit), inputs, created_at_epoch, moves)
         self._placed[Input(step)] = frozenset({tuple(range(partial.groups.distribution))})
         return step
 
-    def rows(self, node: Node, born: int, single: bool = False) -> Input:
+    def rows(self, node: Node, created_at_epoch: int, single: bool = False) -> Input:
         """The step that gives the changes of a node's rows.
 
         With ``single`` an aggregate is folded where the rows of vnode 0 are, because its reader is there. A node is
         asked for by all that want to know where its rows are, so what is found is kept, under the node itself.
         """
-        key = (id(node), born, single)  # comparing nodes takes as long as lowering them
+        key = (id(node), created_at_epoch, single)  # comparing nodes takes as long as lowering them
         if key not in self._lowered:
-            self._lowered[key] = node, self._lower(node, born, single)
+            self._lowered[key] = node, self._lower(node, created_at_epoch, single)
         return self._lowered[key][1]
 
-    def _lower(self, node: Node, born: int, single: bool) -> Input:
+    def _lower(self, node: Node, created_at_epoch: int, single: bool) -> Input:
         """Add the steps of a node."""
         match node:
             case Scan():
-                return Input(self._scan(node, born))
+                return Input(self._scan(node, created_at_epoch))
             case Project() | Filter():
                 operation, base = calculation(node)
-                source, operation = self._fused(base, operation, born, single)
-                return self.placed_by(after_calculation(self.place(source), operation), operation, (source,), born)
+                source, operation = self._fused(base, operation, created_at_epoch, single)
+                return self.placed_by(
+                    after_calculation(self.place(source), operation), operation, (source,), created_at_epoch
+                )
             case Union():
-                inputs = tuple(self.rows(c, born, single) for c in node.children)
+                inputs = tuple(self.rows(c, created_at_epoch, single) for c in node.children)
                 common = frozenset.intersection(*(self.place(i) for i in inputs))
-                return self.placed_by(common, Concatenate(), inputs, born)
+                return self.placed_by(common, Concatenate(), inputs, created_at_epoch)
             case Aggregate():
-                partial = self._partial(node, born, single)
-                groups = self._sums(node, partial, born, single)
-                return Input(self._group_changes(node, partial, groups, born, emit=True, single=single))
+                partial = self._partial(node, created_at_epoch, single)
+                groups = self._sums(node, partial, created_at_epoch, single)
+                return Input(self._group_changes(node, partial, groups, created_at_epoch, emit=True, single=single))
             case Join():
-                return self._joins.join(node, born)
+                return self._joins.join(node, created_at_epoch)
             case SemiJoin():
-                return self._joins.semi_join(node, born)
+                return self._joins.semi_join(node, created_at_epoch)
             case TopRows():
-                return self._top(node, born)
+                return self._top(node, created_at_epoch)
             case Window():
-                return self._window(node, born)
+                return self._window(node, created_at_epoch)
             case Recursion():
-                return recursion(self, node, self.identity(node), born)
+                return recursion(self, node, self.identity(node), created_at_epoch)
             case Generate():
                 explode = Explode(node.argument, node.kept, node.position, node.spread, node.outer)
-                return Input(self.add(explode, (self.rows(node.child, born),), born))
+                return Input(self.add(explode, (self.rows(node.child, created_at_epoch),), created_at_epoch))
             case Repeat():
-                return Input(self.add(RepeatRows(node.count), (self.rows(node.child, born),), born))
+                return Input(
+                    self.add(RepeatRows(node.count), (self.rows(node.child, created_at_epoch),), created_at_epoch)
+                )
 
     def place(self, rows: Input) -> Placement:
         """Where the rows of a stream are."""
@@ -273,20 +285,24 @@ class Assembler:
         """Note where the rows of a stream are."""
         self._placed[rows] = placement
 
-    def _place_of(self, node: Node, born: int, single: bool) -> Placement:
+    def _place_of(self, node: Node, created_at_epoch: int, single: bool) -> Placement:
         """Where the rows of a node are."""
-        return self.place(self.rows(node, born, single))
+        return self.place(self.rows(node, created_at_epoch, single))
 
-    def placed_by(self, placement: Placement, operation: Operation, inputs: tuple[Input, ...], born: int) -> Input:
+    def placed_by(
+        self, placement: Placement, operation: Operation, inputs: tuple[Input, ...], created_at_epoch: int
+    ) -> Input:
         """A step whose rows are at a place."""
-        rows = Input(self.add(operation, inputs, born))
+        rows = Input(self.add(operation, inputs, created_at_epoch))
         self._placed[rows] = placement
         return rows
 
-    def _fused(self, base: Node, operation: Calculate, born: int, single: bool) -> tuple[Input, Calculate]:
+    def _fused(self, base: Node, operation: Calculate, created_at_epoch: int, single: bool) -> tuple[Input, Calculate]:
         """A calculation directly over a shared scan reads the scan's columns, without a step in between."""
-        if not (isinstance(base, Scan) and base.relation in self.tables) or self._comes_later(base.relation, born):
-            return self.rows(base, born, single), operation
+        if not (isinstance(base, Scan) and base.relation in self.tables) or self._comes_later(
+            base.relation, created_at_epoch
+        ):
+            return self.rows(base, created_at_epoch, single), operation
         positions = self._scan_positions(base)
         expressions = operation.expressions
         if expressions is None:
@@ -317,50 +333,55 @@ class Assembler:
         self._placed[Input(step)] = frozenset({message_key(source)})
         return step
 
-    def _comes_later(self, table: str, born: int) -> bool:
-        """Whether a reader born at an epoch must begin with the rows that a table had kept by then."""
+    def _comes_later(self, table: str, created_at_epoch: int) -> bool:
+        """Whether a reader created at an epoch must begin with the rows that a table had kept by then."""
         kept = self.tables[table].kept
-        return kept is not None and born > kept.born
+        return kept is not None and created_at_epoch > kept.created_at_epoch
 
-    def _scan(self, node: Scan, born: int) -> int:
+    def _scan(self, node: Scan, created_at_epoch: int) -> int:
         if node.relation in self.tables:
             positions = self._scan_positions(node)
             expressions = tuple(Ref(positions[i], f.type, f.nullable) for i, f in enumerate(node.columns))
             operation = Calculate(None, expressions)
             scan = Input(self._table_scan(node.relation))
             placement = after_calculation(self.place(scan), operation)
-            rows = self.placed_by(placement, operation, (scan,), born).step
-            if not self._comes_later(node.relation, born):
+            rows = self.placed_by(placement, operation, (scan,), created_at_epoch).step
+            if not self._comes_later(node.relation, created_at_epoch):
                 return rows
-            snapshot = self.add(ViewSnapshot(node.relation, kept_rows_plan(self.tables[node.relation])), (), born)
-            first = self.add(Calculate(None, expressions), (Input(snapshot),), born)
-            return self.add(Concatenate(), (Input(rows), Input(first)), born)
+            snapshot = self.add(
+                ViewSnapshot(node.relation, kept_rows_plan(self.tables[node.relation])), (), created_at_epoch
+            )
+            first = self.add(Calculate(None, expressions), (Input(snapshot),), created_at_epoch)
+            return self.add(Concatenate(), (Input(rows), Input(first)), created_at_epoch)
         upstream = self.views[node.relation]
-        changes = self.rows(upstream.root, upstream.born)
+        changes = self.rows(upstream.root, upstream.created_at_epoch)
         names = upstream.root.schema.names
         expressions = tuple(Ref(names.index(f.name), f.type, f.nullable) for f in node.columns)
         operation = Calculate(None, expressions)
-        inputs = [self.placed_by(after_calculation(self.place(changes), operation), operation, (changes,), born)]
-        if born == upstream.born:
+        inputs = [
+            self.placed_by(after_calculation(self.place(changes), operation), operation, (changes,), created_at_epoch)
+        ]
+        if created_at_epoch == upstream.created_at_epoch:
             return inputs[0].step
-        snapshot = self.add(ViewSnapshot(upstream.name, self.read_plan(upstream.name)), (), born)
-        inputs.append(Input(self.add(Calculate(None, expressions), (Input(snapshot),), born)))
-        return self.add(Concatenate(), tuple(inputs), born)
+        snapshot = self.add(ViewSnapshot(upstream.name, self.read_plan(upstream.name)), (), created_at_epoch)
+        inputs.append(Input(self.add(Calculate(None, expressions), (Input(snapshot),), created_at_epoch)))
+        return self.add(Concatenate(), tuple(inputs), created_at_epoch)
 
-    def _partial(self, node: Aggregate, born: int, single: bool = False) -> GroupPartial:
+    def _partial(self, node: Aggregate, created_at_epoch: int, single: bool = False) -> GroupPartial:
         """The partial groups of an aggregate: folded where their rows are if that can be, else spread by all keys."""
-        distribution = self._groups_at.distribution(node, born, single)
-        return self._groups(node, born, len(node.keys) if distribution is None else distribution)
+        distribution = self._groups_at.distribution(node, created_at_epoch, single)
+        return self._groups(node, created_at_epoch, len(node.keys) if distribution is None else distribution)
 
     def _groups(
-        self, node: Aggregate, born: int, distribution: int, kind: str = "group", retracted: bool = False
+        self, node: Aggregate, created_at_epoch: int, distribution: int, kind: str = "group", retracted: bool = False
     ) -> GroupPartial:
         """Partial groups; ``retracted`` tells that what is made of them may be taken back, though no row is."""
         types = node.child.schema.types
         factorised = node.pairs is not None or bool(node.parts)
         append_only = not factorised and self.append_only(node.child)
         chosen = layout(node, append_only and not retracted)
-        name = f"{self.identity(node)}:{born}" + ("" if distribution == len(node.keys) else f":{distribution}")
+        spread = "" if distribution == len(node.keys) else f":{distribution}"
+        name = f"{self.identity(node)}:{created_at_epoch}{spread}"
         if append_only and retracted:
             name += ":retracted"
         group_types = tuple(types[k] for k in node.keys)
@@ -379,103 +400,108 @@ class Assembler:
             self.look_up(table, node.child, node.keys)
         return GroupPartial(node.keys, chosen, types, groups, multisets)
 
-    def _sums(self, node: Aggregate, partial: GroupPartial, born: int, single: bool = False) -> Input:
+    def _sums(self, node: Aggregate, partial: GroupPartial, created_at_epoch: int, single: bool = False) -> Input:
         """The step that gives the partial groups of an aggregate."""
         if node.parts:
-            streams = tuple(self._sums(part, partial, born, single) for part in node.parts)
-            return Input(self.add(Concatenate(), streams, born))
+            streams = tuple(self._sums(part, partial, created_at_epoch, single) for part in node.parts)
+            return Input(self.add(Concatenate(), streams, created_at_epoch))
         if node.pairs is None:
-            return Input(self.add(partial, (self.rows(node.child, born, single),), born))
+            return Input(self.add(partial, (self.rows(node.child, created_at_epoch, single),), created_at_epoch))
         pairs = node.pairs
-        complete = self._static.complete_side(pairs, born)
+        complete = self._static.complete_side(pairs, created_at_epoch)
         if complete is not None:
-            return self._lookup_pairs(pairs, partial, born, complete)
-        width = self._groups_at.pair_distribution(pairs, born)
+            return self._lookup_pairs(pairs, partial, created_at_epoch, complete)
+        width = self._groups_at.pair_distribution(pairs, created_at_epoch)
         sides = []
         inputs = []
         moves = []
         retracted = not self._append_only_pairs(pairs)
         for side in (pairs.left, pairs.right):
-            groups = self._groups(side, born, width, "side", retracted)
-            stream = self._sums(side, groups, born, single=width == 0)
-            self.keep(self.add(StoreKeyed(groups.groups), (stream,), born))
+            groups = self._groups(side, created_at_epoch, width, "side", retracted)
+            stream = self._sums(side, groups, created_at_epoch, single=width == 0)
+            self.keep(self.add(StoreKeyed(groups.groups), (stream,), created_at_epoch))
             sides.append(groups)
             inputs.append(stream)
-            moves.append(not self._groups_at.side_in_place(side, width, born))
+            moves.append(not self._groups_at.side_in_place(side, width, created_at_epoch))
         self.look_up(sides[0].groups, pairs.right.child, pairs.right.keys[: pairs.key_width])
         self.look_up(sides[1].groups, pairs.left.child, pairs.left.keys[: pairs.key_width])
         terms = pair_accumulators(pairs, partial.layout, sides[0].layout, sides[1].layout)
         operation = PairSums(
             sides[0], sides[1], pairs.key_width, pairs.comparisons, pairs.any_of, pairs.keys, terms, partial
         )
-        small = self.small.side(pairs, born)
-        if small is not None and self.small.still((pairs.left, pairs.right)[small], born):
+        small = self.small.side(pairs, created_at_epoch)
+        if small is not None and self.small.unchanged((pairs.left, pairs.right)[small], created_at_epoch):
             self.small.looked_up.add(sides[small].groups.id)
-            return Input(self.add(replace(operation, complete=small), (inputs[1 - small],), born))
-        return Input(self.add(operation, tuple(inputs), born, *moves))
+            return Input(self.add(replace(operation, complete=small), (inputs[1 - small],), created_at_epoch))
+        return Input(self.add(operation, tuple(inputs), created_at_epoch, *moves))
 
     def _append_only_pairs(self, pairs: Pairs) -> bool:
         """Whether no pair ever goes. Else an infinity on one side must stay apart from what is finite beside it: all
         its pairs may go with a row of the other side."""
         return self.append_only(pairs.left.child) and self.append_only(pairs.right.child)
 
-    def _lookup_pairs(self, pairs: Pairs, partial: GroupPartial, born: int, complete: int) -> Input:
+    def _lookup_pairs(self, pairs: Pairs, partial: GroupPartial, created_at_epoch: int, complete: int) -> Input:
         """Sums over pairs of one side's partial groups, where they are, with the other side, which is complete."""
         sides = (pairs.left, pairs.right)
         retracted = not self._append_only_pairs(pairs)
-        groups = tuple(self._groups(side, born, pairs.key_width, "side", retracted) for side in sides)
-        streams = tuple(self._sums(side, own, born) for side, own in zip(sides, groups, strict=True))
-        self.keep(self.add(StoreKeyed(groups[complete].groups), (streams[complete],), born))
+        groups = tuple(self._groups(side, created_at_epoch, pairs.key_width, "side", retracted) for side in sides)
+        streams = tuple(self._sums(side, own, created_at_epoch) for side, own in zip(sides, groups, strict=True))
+        self.keep(self.add(StoreKeyed(groups[complete].groups), (streams[complete],), created_at_epoch))
         waiting = sides[1 - complete]
         self.look_up(groups[complete].groups, waiting.child, waiting.keys[: pairs.key_width])
         terms = pair_accumulators(pairs, partial.layout, groups[0].layout, groups[1].layout)
         shape = (pairs.key_width, pairs.comparisons, pairs.any_of, pairs.keys, terms)
         operation = PairSums(groups[0], groups[1], *shape, partial, complete)
-        return Input(self.add(operation, (streams[1 - complete],), born))
+        return Input(self.add(operation, (streams[1 - complete],), created_at_epoch))
 
-    def _top(self, node: TopRows, born: int) -> Input:
+    def _top(self, node: TopRows, created_at_epoch: int) -> Input:
         order = tuple(k.column for k in node.keys)
         columns = order + tuple(i for i in range(len(node.schema)) if i not in order)
         key = tuple(
             KeyColumn(node.schema.fields[k.column].type, k.descending, k.nulls_first) for k in node.keys
         ) + tuple(KeyColumn(node.schema.fields[i].type) for i in columns[len(order) :])
-        source = self.rows(node.child, born)
-        name = f"top:{self.identity(node)}:{born}"
+        source = self.rows(node.child, created_at_epoch)
+        name = f"top:{self.identity(node)}:{created_at_epoch}"
         arrange = Arrange(columns, (), StateTable(name, key, 0, (pa.int64(),), (MergeOp.SUM,)))
-        arranged = Input(self.add(arrange, (source,), born))
-        self.keep(self.add(StoreKeyed(arrange.table), (arranged,), born))
+        arranged = Input(self.add(arrange, (source,), created_at_epoch))
+        self.keep(self.add(StoreKeyed(arrange.table), (arranged,), created_at_epoch))
         moves = () not in self.place(source)
-        found = Input(self.add(TopChanges(arrange, node.limit, node.offset), (arranged,), born, moves))
+        found = Input(self.add(TopChanges(arrange, node.limit, node.offset), (arranged,), created_at_epoch, moves))
         self._placed[found] = ONE_PLACE
         return found
 
-    def _window(self, node: Window, born: int) -> Input:
-        source = self.rows(node.child, born)
-        operation = window_changes(node, self._identities.of_window(node, self._uid), born)
-        arranged = Input(self.add(operation.rows, (source,), born))
-        self.keep(self.add(StoreKeyed(operation.rows.table), (arranged,), born))
+    def _window(self, node: Window, created_at_epoch: int) -> Input:
+        source = self.rows(node.child, created_at_epoch)
+        operation = window_changes(node, self._identities.of_window(node, self._uid), created_at_epoch)
+        arranged = Input(self.add(operation.rows, (source,), created_at_epoch))
+        self.keep(self.add(StoreKeyed(operation.rows.table), (arranged,), created_at_epoch))
         partition = operation.rows.columns[: operation.rows.table.distribution]
         moves = partition not in self.place(source)
-        found = Input(self.add(operation, (arranged,), born, moves))
+        found = Input(self.add(operation, (arranged,), created_at_epoch, moves))
         self._placed[found] = frozenset({partition})
         return found
 
     def arranged(
-        self, node: Node, born: int, keys: tuple[int, ...], required: tuple[int, ...], keys_only: bool = False
+        self,
+        node: Node,
+        created_at_epoch: int,
+        keys: tuple[int, ...],
+        required: tuple[int, ...],
+        keys_only: bool = False,
     ) -> tuple[Arrange, Input, bool]:
         """A node's rows by key, the step that arranges them, and whether they must move to where they belong.
 
         They are stored by a step of their own, which is the same for all that want them alike.
         """
-        source = self.rows(node, born)
+        source = self.rows(node, created_at_epoch)
         others = () if keys_only else tuple(i for i in range(len(node.schema)) if i not in keys)
         order = keys + others
         identity = arrangement(self.identity(node), order, required, len(keys))
         types = tuple(node.schema.types[i] for i in order)
-        table = multiset_table(f"rows:{identity}:{born}", types, len(keys))
+        table = multiset_table(f"rows:{identity}:{created_at_epoch}", types, len(keys))
         arrange = Arrange(order, required, table)
-        arranged = Input(self.add(arrange, (source,), born))
-        self.keep(self.add(StoreKeyed(table), (arranged,), born))
+        arranged = Input(self.add(arrange, (source,), created_at_epoch))
+        self.keep(self.add(StoreKeyed(table), (arranged,), created_at_epoch))
         return arrange, arranged, keys not in self.place(source)
 
     def look_up(self, table: StateTable, by: Node | None, keys: tuple[int, ...]) -> None:
@@ -494,15 +520,15 @@ class Assembler:
     def _uid(self, relation: str) -> str:
         return self.views[relation].uid if relation in self.views else self.tables[relation].uid
 
-    def add(self, operation: Operation, inputs: tuple[Input, ...], born: int, *moves: bool) -> int:
+    def add(self, operation: Operation, inputs: tuple[Input, ...], created_at_epoch: int, *moves: bool) -> int:
         """The step that does this. ``moves`` tells which inputs need an exchange: of all, when it is one."""
-        key = (operation, inputs, born)
+        key = (operation, inputs, created_at_epoch)
         if key not in self._memo:
             moved = moves * len(inputs) if len(moves) == 1 else moves or (False,) * len(inputs)
             depths = (self._steps[i.step].depth + m for i, m in zip(inputs, moved, strict=True))
             depth = max(depths, default=0)
             self._memo[key] = len(self._steps)
-            self._steps.append(Step(operation, inputs, depth, born, frozenset()))
+            self._steps.append(Step(operation, inputs, depth, created_at_epoch, frozenset()))
         return self._memo[key]
 
     def _with_views(self) -> tuple[Step, ...]:
@@ -516,7 +542,8 @@ class Assembler:
                     views[at].add(name)
                     stack += [i.step for i in self._steps[at].inputs]
         return tuple(
-            Step(s.operation, s.inputs, s.depth, s.born, frozenset(v)) for s, v in zip(self._steps, views, strict=True)
+            Step(s.operation, s.inputs, s.depth, s.created_at_epoch, frozenset(v))
+            for s, v in zip(self._steps, views, strict=True)
         )
 
 

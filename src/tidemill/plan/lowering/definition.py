@@ -10,7 +10,7 @@ from tidemill.plan.algebra.nodes import Node
 
 @dataclass(frozen=True)
 class ViewDefinition:
-    """A view as the assembler needs it. ``born`` is the epoch sealed last when it was created.
+    """A view as the assembler needs it. ``created_at_epoch`` is the epoch sealed last when it was created.
 
     ``sizes`` are the bytes of the tables it reads, as they were then: None for what can be no small side, 0 for what
     always can (:class:`SmallSides`). ``names`` are those of its nodes (:mod:`tidemill.plan.algebra.identities`).
@@ -19,6 +19,6 @@ class ViewDefinition:
     name: str
     uid: str
     root: Node
-    born: int
+    created_at_epoch: int
     sizes: Mapping[str, int | None] = field(default_factory=dict)
     names: tuple[str, ...] = ()

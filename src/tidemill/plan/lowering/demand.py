@@ -18,7 +18,7 @@ class Demand:
     columns : dict
         Columns of each table in use.
     changing : set
-        Aggregates, with the birth of their view, that must give their changes.
+        Aggregates, with the epoch at which their view was created, that must give their changes.
     """
 
     def __init__(self, views: Mapping[str, ViewDefinition], tables: Mapping[str, TableSource]) -> None:
@@ -40,9 +40,9 @@ class Demand:
             self._note_columns(view.root)
             _, top = finishing(view.root)
             if isinstance(top, Aggregate) and not finishing_can_fail(view.root):
-                self._note_below(top, view.born)
+                self._note_below(top, view.created_at_epoch)
             else:
-                self._note_changes(top, view.born)
+                self._note_changes(top, view.created_at_epoch)
 
     def _note_columns(self, node: Node) -> None:
         """Columns of each table in use, in the table's order."""
@@ -53,18 +53,18 @@ class Demand:
         for child in children(node):
             self._note_columns(child)
 
-    def _note_changes(self, node: Node, born: int) -> None:
+    def _note_changes(self, node: Node, created_at_epoch: int) -> None:
         """Which aggregates must give their changes, because something other than a reader of views wants them."""
         if isinstance(node, Aggregate):
-            self.changing.add((node, born))
-            self._note_below(node, born)
+            self.changing.add((node, created_at_epoch))
+            self._note_below(node, created_at_epoch)
             return
         if isinstance(node, Scan) and node.relation in self._views:
             upstream = self._views[node.relation]
-            self._note_changes(upstream.root, upstream.born)
+            self._note_changes(upstream.root, upstream.created_at_epoch)
         for child in children(node):
-            self._note_changes(child, born)
+            self._note_changes(child, created_at_epoch)
 
-    def _note_below(self, node: Aggregate, born: int) -> None:
+    def _note_below(self, node: Aggregate, created_at_epoch: int) -> None:
         for child in summed(node):
-            self._note_changes(child, born)
+            self._note_changes(child, created_at_epoch)

@@ -28,7 +28,7 @@ from tidemill.task.program import (
 class Steps(Protocol):
     """What the assembler offers to whoever lowers a kind of node."""
 
-    def rows(self, node: Node, born: int, single: bool = False) -> Input:
+    def rows(self, node: Node, created_at_epoch: int, single: bool = False) -> Input:
         """The step that gives the changes of a node's rows."""
 
     def place(self, rows: Input) -> Placement:
@@ -37,18 +37,25 @@ class Steps(Protocol):
     def put(self, rows: Input, placement: Placement) -> None:
         """Note where the rows of a stream are."""
 
-    def placed_by(self, placement: Placement, operation: Operation, inputs: tuple[Input, ...], born: int) -> Input:
+    def placed_by(
+        self, placement: Placement, operation: Operation, inputs: tuple[Input, ...], created_at_epoch: int
+    ) -> Input:
         """A step whose rows are at a place."""
 
     def arranged(
-        self, node: Node, born: int, keys: tuple[int, ...], required: tuple[int, ...], keys_only: bool = False
+        self,
+        node: Node,
+        created_at_epoch: int,
+        keys: tuple[int, ...],
+        required: tuple[int, ...],
+        keys_only: bool = False,
     ) -> tuple[Arrange, Input, bool]:
         """A node's rows by key, the step that arranges them, and whether they must move to where they belong."""
 
     def look_up(self, table: StateTable, by: Node | None, keys: tuple[int, ...]) -> None:
         """Note that a table is looked up by the keys of the changes of a node; without one, that it is read whole."""
 
-    def add(self, operation: Operation, inputs: tuple[Input, ...], born: int, *moves: bool) -> int:
+    def add(self, operation: Operation, inputs: tuple[Input, ...], created_at_epoch: int, *moves: bool) -> int:
         """The step that does this."""
 
 
@@ -69,64 +76,74 @@ class Joins:
         self._views = views
         self._tables = tables
 
-    def join(self, node: Join, born: int) -> Input:
-        complete = self._static.complete_side(node, born)
+    def join(self, node: Join, created_at_epoch: int) -> Input:
+        complete = self._static.complete_side(node, created_at_epoch)
         if complete is not None:
-            return self._lookup_join(node, born, complete)
+            return self._lookup_join(node, created_at_epoch, complete)
         if not node.left_keys and (node.spread or gives_one_row(node.right)):
-            return self._join_scalar(node, born)
-        node = self._in_placed_order(node, born)
-        left = self._steps.arranged(node.left, born, node.left_keys, required_keys(node.left_keys, node.null_safe))
-        right = self._steps.arranged(node.right, born, node.right_keys, required_keys(node.right_keys, node.null_safe))
+            return self._join_scalar(node, created_at_epoch)
+        node = self._in_placed_order(node, created_at_epoch)
+        left = self._steps.arranged(
+            node.left, created_at_epoch, node.left_keys, required_keys(node.left_keys, node.null_safe)
+        )
+        right = self._steps.arranged(
+            node.right, created_at_epoch, node.right_keys, required_keys(node.right_keys, node.null_safe)
+        )
         self._steps.look_up(left[0].table, node.right, node.right_keys)
         self._steps.look_up(right[0].table, node.left, node.left_keys)
         start = len(node.left.schema)
         places = frozenset({node.left_keys, tuple(start + k for k in node.right_keys)})
         operation = JoinChanges(left[0], right[0], len(node.left_keys))
-        return self._joined(node, operation, (left[1], right[1]), places, born, left[2], right[2])
+        return self._joined(node, operation, (left[1], right[1]), places, created_at_epoch, left[2], right[2])
 
     def _joined(
-        self, node: Join, operation: JoinChanges, inputs: tuple[Input, ...], places: Placement, born: int, *moves: bool
+        self,
+        node: Join,
+        operation: JoinChanges,
+        inputs: tuple[Input, ...],
+        places: Placement,
+        created_at_epoch: int,
+        *moves: bool,
     ) -> Input:
         """The step of a join whose sides are stored; in place where one is small and still.
 
         The rows count as being where they are in every program, because that decides about state tables.
         """
-        small = self._small.side(node, born)
+        small = self._small.side(node, created_at_epoch)
         if small is not None:
-            places &= self._lookup_places(node, born, small)
-        if small is not None and self._small.still((node.left, node.right)[small], born):
+            places &= self._lookup_places(node, created_at_epoch, small)
+        if small is not None and self._small.unchanged((node.left, node.right)[small], created_at_epoch):
             other = (operation.left, operation.right)[small]
             self._small.looked_up.add(other.table.id)
-            joined = self._looked_up_in(node, born, small, other)
+            joined = self._looked_up_in(node, created_at_epoch, small, other)
         else:
-            joined = Input(self._steps.add(operation, inputs, born, *moves))
+            joined = Input(self._steps.add(operation, inputs, created_at_epoch, *moves))
         self._steps.put(joined, places)
-        return self._with_residual(node, joined, born)
+        return self._with_residual(node, joined, created_at_epoch)
 
-    def _lookup_join(self, node: Join, born: int, complete: int) -> Input:
+    def _lookup_join(self, node: Join, created_at_epoch: int, complete: int) -> Input:
         """A join of the rows of one side, where they are, with the other side, which is complete."""
         keys, sides = (node.left_keys, node.right_keys), (node.left, node.right)
-        self._steps.rows(sides[1 - complete], born)
+        self._steps.rows(sides[1 - complete], created_at_epoch)
         other, _, _ = self._steps.arranged(
-            sides[complete], born, keys[complete], required_keys(keys[complete], node.null_safe)
+            sides[complete], created_at_epoch, keys[complete], required_keys(keys[complete], node.null_safe)
         )
         self._steps.look_up(other.table, sides[1 - complete], keys[1 - complete])
-        joined = self._looked_up_in(node, born, complete, other)
-        self._steps.put(joined, self._lookup_places(node, born, complete))
-        return self._with_residual(node, joined, born)
+        joined = self._looked_up_in(node, created_at_epoch, complete, other)
+        self._steps.put(joined, self._lookup_places(node, created_at_epoch, complete))
+        return self._with_residual(node, joined, created_at_epoch)
 
-    def _looked_up_in(self, node: Join, born: int, side: int, other: Arrange) -> Input:
+    def _looked_up_in(self, node: Join, created_at_epoch: int, side: int, other: Arrange) -> Input:
         """The rows of the other side joined with a side that is still."""
         mine = (node.right_keys, node.left_keys)[side]
-        rows = self._steps.rows((node.right, node.left)[side], born)
+        rows = self._steps.rows((node.right, node.left)[side], created_at_epoch)
         operation = LookupJoin("inner", mine, required_keys(mine, node.null_safe), other, side == 0)
-        return Input(self._steps.add(operation, (rows,), born))
+        return Input(self._steps.add(operation, (rows,), created_at_epoch))
 
-    def _lookup_places(self, node: Join, born: int, side: int) -> Placement:
+    def _lookup_places(self, node: Join, created_at_epoch: int, side: int) -> Placement:
         """Where the rows of the other side are, as the joined rows that they become."""
         theirs, mine = (node.left_keys, node.right_keys) if side == 0 else (node.right_keys, node.left_keys)
-        before = self._steps.place(self._steps.rows((node.right, node.left)[side], born))
+        before = self._steps.place(self._steps.rows((node.right, node.left)[side], created_at_epoch))
         start = len(node.left.schema)
         moved, equal = ((start, 0), (0, start))[side]
         places = {tuple(moved + c for c in place) for place in before}
@@ -135,48 +152,54 @@ class Joins:
                 places.add(tuple(equal + theirs[mine.index(c)] for c in place))
         return frozenset(places)
 
-    def _lookup_semi_join(self, node: SemiJoin, born: int) -> Input | None:
+    def _lookup_semi_join(self, node: SemiJoin, created_at_epoch: int) -> Input | None:
         """A semi or anti join of rows, where they are, with a right side that is complete; None where it is not."""
-        join = self._static.residual_join(node, lambda join: self._static.complete_side(join, born) == 1)
-        if join is None and self._static.complete_side(node, born) != 1:
+        join = self._static.residual_join(node, lambda join: self._static.complete_side(join, created_at_epoch) == 1)
+        if join is None and self._static.complete_side(node, created_at_epoch) != 1:
             return None
         keyed = join or node
         required = required_keys(keyed.right_keys, keyed.null_safe)
         whole = join is not None and join.residual is not None
-        other, _, _ = self._steps.arranged(keyed.right, born, keyed.right_keys, required, keys_only=not whole)
+        other, _, _ = self._steps.arranged(
+            keyed.right, created_at_epoch, keyed.right_keys, required, keys_only=not whole
+        )
         self._steps.look_up(other.table, node.left, keyed.left_keys)
         never = required_keys(keyed.left_keys, keyed.null_safe)
         residual = None if join is None else join.residual
         operation = LookupJoin(_kind(node), keyed.left_keys, never, other, residual=residual)
-        rows = self._steps.rows(node.left, born)
-        return self._steps.placed_by(self._steps.place(rows), operation, (rows,), born)
+        rows = self._steps.rows(node.left, created_at_epoch)
+        return self._steps.placed_by(self._steps.place(rows), operation, (rows,), created_at_epoch)
 
-    def _join_scalar(self, node: Join, born: int) -> Input:
+    def _join_scalar(self, node: Join, created_at_epoch: int) -> Input:
         """A join with one row: it is sent to where the rows of the other side are."""
-        rows = self._steps.rows(node.left, born)
+        rows = self._steps.rows(node.left, created_at_epoch)
         places = self._steps.place(rows)
         if () in places:
             spread: tuple[int, ...] = ()
         else:
             spread = max(sorted(places), key=len, default=tuple(range(len(node.left.schema))))
-        left = self._steps.arranged(node.left, born, spread, ())
-        right = self._steps.arranged(node.right, born, (), ())
+        left = self._steps.arranged(node.left, created_at_epoch, spread, ())
+        right = self._steps.arranged(node.right, created_at_epoch, (), ())
         broadcast = bool(spread)
         for table in (left[0].table, right[0].table):
             self._steps.look_up(table, None, ())
         operation = JoinChanges(left[0], right[0], 0, broadcast)
         inputs = (left[1], replace(right[1], broadcast=broadcast))
-        return self._joined(node, operation, inputs, frozenset({spread}), born, left[2], right[2] or broadcast)
+        return self._joined(
+            node, operation, inputs, frozenset({spread}), created_at_epoch, left[2], right[2] or broadcast
+        )
 
-    def _with_residual(self, node: Join, joined: Input, born: int) -> Input:
+    def _with_residual(self, node: Join, joined: Input, created_at_epoch: int) -> Input:
         if node.residual is None:
             return joined
-        return self._steps.placed_by(self._steps.place(joined), Calculate(node.residual, None), (joined,), born)
+        return self._steps.placed_by(
+            self._steps.place(joined), Calculate(node.residual, None), (joined,), created_at_epoch
+        )
 
-    def _in_placed_order(self, node: Join, born: int) -> Join:
+    def _in_placed_order(self, node: Join, created_at_epoch: int) -> Join:
         """The join with its keys in the order in which one side is placed, if it is by just these keys."""
         for keys, side in ((node.left_keys, node.left), (node.right_keys, node.right)):
-            for place in sorted(self._steps.place(self._steps.rows(side, born))):
+            for place in sorted(self._steps.place(self._steps.rows(side, created_at_epoch))):
                 if len(set(keys)) == len(keys) and place != keys and sorted(place) == sorted(keys):
                     order = [keys.index(k) for k in place]
                     return replace(
@@ -187,45 +210,45 @@ class Joins:
                     )
         return node
 
-    def semi_join(self, node: SemiJoin, born: int) -> Input:
-        found = self._lookup_semi_join(node, born)
-        return self._semi_join_of_changes(node, born) if found is None else found
+    def semi_join(self, node: SemiJoin, created_at_epoch: int) -> Input:
+        found = self._lookup_semi_join(node, created_at_epoch)
+        return self._semi_join_of_changes(node, created_at_epoch) if found is None else found
 
-    def _semi_join_of_changes(self, node: SemiJoin, born: int) -> Input:
+    def _semi_join_of_changes(self, node: SemiJoin, created_at_epoch: int) -> Input:
         never = required_keys(node.left_keys, node.null_safe)
-        left = self._steps.arranged(node.left, born, node.left_keys, () if node.anti else never)
+        left = self._steps.arranged(node.left, created_at_epoch, node.left_keys, () if node.anti else never)
         required = required_keys(node.right_keys, node.null_safe)
-        right = self._steps.arranged(node.right, born, node.right_keys, required, keys_only=True)
+        right = self._steps.arranged(node.right, created_at_epoch, node.right_keys, required, keys_only=True)
         self._steps.look_up(left[0].table, node.right, node.right_keys)
         self._steps.look_up(right[0].table, node.left, node.left_keys)
         self._steps.look_up(right[0].table, node.right, node.right_keys)
         places: Placement = frozenset({node.left_keys})
-        rows = self._steps.rows(node.left, born)
-        small = self._small_semi_join(node, born, right[0])
+        rows = self._steps.rows(node.left, created_at_epoch)
+        small = self._small_semi_join(node, created_at_epoch, right[0])
         if small is not None:
             places &= self._steps.place(rows)
-        if small is not None and self._small.still(small[1], born):
+        if small is not None and self._small.unchanged(small[1], created_at_epoch):
             self._small.looked_up.add(small[0].other.table.id)
-            found = Input(self._steps.add(small[0], (rows,), born))
+            found = Input(self._steps.add(small[0], (rows,), created_at_epoch))
         else:
             operation = SemiChanges(left[0], right[0], len(node.left_keys), node.anti)
-            found = Input(self._steps.add(operation, (left[1], right[1]), born, left[2], right[2]))
+            found = Input(self._steps.add(operation, (left[1], right[1]), created_at_epoch, left[2], right[2]))
         self._steps.put(found, places)
         return found
 
-    def _small_semi_join(self, node: SemiJoin, born: int, right: Arrange) -> tuple[LookupJoin, Node] | None:
+    def _small_semi_join(self, node: SemiJoin, created_at_epoch: int, right: Arrange) -> tuple[LookupJoin, Node] | None:
         """A semi or anti join of left rows, where they are, with a small side while it is still, and that side."""
-        join = self._static.residual_join(node, lambda join: self._small.side(join, born) == 1)
+        join = self._static.residual_join(node, lambda join: self._small.side(join, created_at_epoch) == 1)
         if join is not None and not never_negative(node.left, self._tables, self._views):
             return None
         if join is not None:
-            join = self._in_placed_order(join, born)
+            join = self._in_placed_order(join, created_at_epoch)
             other = self._steps.arranged(
-                join.right, born, join.right_keys, required_keys(join.right_keys, join.null_safe)
+                join.right, created_at_epoch, join.right_keys, required_keys(join.right_keys, join.null_safe)
             )[0]
             never = required_keys(join.left_keys, join.null_safe)
             return LookupJoin(_kind(node), join.left_keys, never, other, residual=join.residual), join.right
-        if self._small.side(node, born) is None:
+        if self._small.side(node, created_at_epoch) is None:
             return None
         never = required_keys(node.left_keys, node.null_safe)
         return LookupJoin(_kind(node), node.left_keys, never, right), node.right

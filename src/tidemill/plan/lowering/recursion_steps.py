@@ -41,13 +41,13 @@ class NamedSteps(Steps, Protocol):
         """The view being lowered depends on this step, which nothing reads."""
 
 
-def recursion(steps: NamedSteps, node: Recursion, identity: str, born: int) -> Input:
+def recursion(steps: NamedSteps, node: Recursion, identity: str, created_at_epoch: int) -> Input:
     """The step that gives the changes of a recursion's rows."""
-    source = steps.rows(node.anchor, born)
+    source = steps.rows(node.anchor, created_at_epoch)
     types = node.anchor.schema.types
-    name = f"recursion:{identity}:{born}"
+    name = f"recursion:{identity}:{created_at_epoch}"
     anchor = Arrange(tuple(range(len(types))), (), multiset_table(f"{name}:rows", types, 0))
-    inputs = [Input(steps.add(anchor, (source,), born))]
+    inputs = [Input(steps.add(anchor, (source,), created_at_epoch))]
     moves = [() not in steps.place(source)]
     relations: list[Arrange] = []
     paths = []
@@ -59,7 +59,7 @@ def recursion(steps: NamedSteps, node: Recursion, identity: str, born: int) -> I
             if behind:
                 behind = behind[1:]  # it is done by the join before
             elif isinstance(part, StepJoin):
-                arrange, arranged, moved = _relation(steps, part, born)
+                arrange, arranged, moved = _relation(steps, part, created_at_epoch)
                 if arrange not in relations:
                     relations.append(arrange)
                     inputs.append(arranged)
@@ -78,7 +78,7 @@ def recursion(steps: NamedSteps, node: Recursion, identity: str, born: int) -> I
         paths.append(RecursionPath(tuple(parts), path.sign))
     counted = StateTable(f"{name}:counted", (KeyColumn(LEVEL),), 0, (pa.int64(),), (MergeOp.SUM,))
     operation = RecursiveChanges(anchor, tuple(relations), tuple(paths), counted, node.levels, node.rows, node.last)
-    found = Input(steps.add(operation, tuple(inputs), born, *moves))
+    found = Input(steps.add(operation, tuple(inputs), created_at_epoch, *moves))
     steps.put(found, ONE_PLACE)
     return found
 
@@ -88,18 +88,18 @@ def _calculations(parts: Sequence[Calculate | Explode | StepJoin]) -> tuple[Calc
     return tuple(part for part in takewhile(lambda p: isinstance(p, Calculate), parts) if isinstance(part, Calculate))
 
 
-def _relation(steps: NamedSteps, part: StepJoin, born: int) -> tuple[Arrange, Input, bool]:
+def _relation(steps: NamedSteps, part: StepJoin, created_at_epoch: int) -> tuple[Arrange, Input, bool]:
     """The rows of a relation by key, all with vnode 0, the step that arranges them, and whether they must move."""
-    source = steps.rows(part.relation, born)
+    source = steps.rows(part.relation, created_at_epoch)
     types = part.relation.schema.types
     keys = tuple(dict.fromkeys(part.relation_keys))
     order = (*part.relation_keys, *(i for i in range(len(types)) if i not in keys))
     required = required_keys(part.relation_keys, part.null_safe)
     identity = arrangement(steps.identity(part.relation), order, required, len(part.relation_keys))
-    table = multiset_table(f"gathered:{identity}:{born}", tuple(types[i] for i in order), 0)
+    table = multiset_table(f"gathered:{identity}:{created_at_epoch}", tuple(types[i] for i in order), 0)
     arrange = Arrange(order, required, table)
-    arranged = Input(steps.add(arrange, (source,), born))
-    steps.keep(steps.add(StoreKeyed(table), (arranged,), born))
+    arranged = Input(steps.add(arrange, (source,), created_at_epoch))
+    steps.keep(steps.add(StoreKeyed(table), (arranged,), created_at_epoch))
     return arrange, arranged, () not in steps.place(source)
 
 

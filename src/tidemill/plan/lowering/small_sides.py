@@ -1,4 +1,4 @@
-"""Which sides of joins are small beside the other one, and which of them stand still in an epoch.
+"""Which sides of joins are small beside the other one, and which of them do not change in an epoch.
 
 A small table does change, but in few epochs. In one in which it does not, ``d(L x R) = dL x R``: the rows of the
 other side meet the small one where they are, in the sealed runs of all vnodes, as they meet a side that is complete.
@@ -22,12 +22,12 @@ _TIMES = 10
 
 
 class SmallSides:
-    """Decides from the sizes that tables had when the views of a birth were created.
+    """Decides from the sizes that tables had when the views of an epoch were created.
 
     Parameters
     ----------
     views : mapping
-        All views; those of one birth agree about sizes.
+        All views; those created at one epoch agree about sizes.
     moving : set of str, optional
         Tables that have rows in the epochs of this program; None for any.
 
@@ -36,8 +36,8 @@ class SmallSides:
     tables : set of str
         What the small sides found so far are made of.
     looked_up : set of str
-        State tables of small sides that this program takes to be still: it is right for an epoch that writes none of
-        them.
+        State tables of small sides that this program takes to be unchanged: it is right for an epoch that writes none
+        of them.
     """
 
     def __init__(self, views: Mapping[str, ViewDefinition], moving: frozenset[str] | None) -> None:
@@ -45,11 +45,11 @@ class SmallSides:
         self._moving = moving
         self._sizes: dict[int, dict[str, int | None]] = {}
         for view in views.values():
-            self._sizes.setdefault(view.born, {}).update(view.sizes)
+            self._sizes.setdefault(view.created_at_epoch, {}).update(view.sizes)
         self.tables: set[str] = set()
         self.looked_up: set[str] = set()
 
-    def side(self, node: Join | SemiJoin | Pairs, born: int) -> int | None:
+    def side(self, node: Join | SemiJoin | Pairs, created_at_epoch: int) -> int | None:
         """The side (0 left, 1 right) that is small; None where there is none. Of a semi join only the right one."""
         only_right = isinstance(node, SemiJoin) or (
             isinstance(node, Join) and not node.left_keys and (node.spread or gives_one_row(node.right))
@@ -58,20 +58,20 @@ class SmallSides:
             if side == 0 and only_right:
                 continue
             tables = base_tables(other, self._views)
-            least = sum(self._known(tables, born))
-            most = max(self._known(base_tables(rows, self._views), born), default=0.0)
+            least = sum(self._known(tables, created_at_epoch))
+            most = max(self._known(base_tables(rows, self._views), created_at_epoch), default=0.0)
             if tables and math.isfinite(least) and most and most >= _TIMES * least:
                 self.tables |= tables
                 return side
         return None
 
-    def still(self, node: Node, born: int) -> bool:
+    def unchanged(self, node: Node, created_at_epoch: int) -> bool:
         """Whether a node does not change in the epochs of this program."""
         return self._moving is not None and not base_tables(node, self._views) & self._moving
 
-    def _known(self, tables: Iterable[str], born: int) -> Iterator[float]:
+    def _known(self, tables: Iterable[str], created_at_epoch: int) -> Iterator[float]:
         """The bytes of tables: infinite where they are too many, or not known."""
-        sizes = self._sizes.get(born, {})
+        sizes = self._sizes.get(created_at_epoch, {})
         for table in tables:
             size = sizes.get(table)
             yield math.inf if size is None else float(size)

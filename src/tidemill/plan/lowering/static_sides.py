@@ -34,54 +34,54 @@ from tidemill.task.program import TableSource
 
 
 class StaticSides:
-    """Tells what is complete and what waits, for a reader born at an epoch.
+    """Tells what is complete and what waits, for a reader created at an epoch.
 
-    A view of another birth begins with a snapshot beside new rows, so it neither is complete nor waits; the same
-    holds for a table whose rows are kept and that is older than its reader.
+    A view created at another epoch begins with a snapshot beside new rows, so it neither is complete nor waits; the
+    same holds for a table whose rows are kept and that is older than its reader.
     """
 
     def __init__(self, views: Mapping[str, ViewDefinition], tables: Mapping[str, TableSource]) -> None:
         self._views = views
         self._tables = tables
 
-    def complete(self, node: Node, born: int) -> bool:
+    def complete(self, node: Node, created_at_epoch: int) -> bool:
         """Whether a node reads static tables only."""
         if isinstance(node, Scan):
             if node.relation in self._tables:
                 return self._tables[node.relation].static
             view = self._views[node.relation]
-            return view.born == born and self.complete(view.root, born)
+            return view.created_at_epoch == created_at_epoch and self.complete(view.root, created_at_epoch)
         if isinstance(node, Aggregate):
-            return self.complete(node.child, born)
-        return all(self.complete(child, born) for child in children(node))
+            return self.complete(node.child, created_at_epoch)
+        return all(self.complete(child, created_at_epoch) for child in children(node))
 
-    def waits(self, node: Node, born: int) -> bool:
+    def waits(self, node: Node, created_at_epoch: int) -> bool:
         """Whether a node gives no row before all static tables are read."""
         match node:
             case Scan() if node.relation in self._tables:
                 source = self._tables[node.relation]
-                older = source.kept is not None and born > source.kept.born
+                older = source.kept is not None and created_at_epoch > source.kept.created_at_epoch
                 return not source.static and not older
             case Scan():
                 view = self._views[node.relation]
-                return view.born == born and self.waits(view.root, born)
+                return view.created_at_epoch == created_at_epoch and self.waits(view.root, created_at_epoch)
             case Aggregate():
-                return bool(node.keys) and self.waits(node.child, born)
+                return bool(node.keys) and self.waits(node.child, created_at_epoch)
             case Union():
-                return all(self.waits(child, born) for child in node.children)
+                return all(self.waits(child, created_at_epoch) for child in node.children)
             case SemiJoin(anti=True):
-                return self.waits(node.left, born)
+                return self.waits(node.left, created_at_epoch)
             case Join() | SemiJoin():
-                return self.waits(node.left, born) or self.waits(node.right, born)
+                return self.waits(node.left, created_at_epoch) or self.waits(node.right, created_at_epoch)
             case Recursion():
-                return self.waits(node.anchor, born)
+                return self.waits(node.anchor, created_at_epoch)
             case Project() | Filter() | Generate() | Repeat() | TopRows() | Window():
-                return self.waits(node.child, born)
+                return self.waits(node.child, created_at_epoch)
 
-    def complete_side(self, node: Join | SemiJoin | Pairs, born: int) -> int | None:
+    def complete_side(self, node: Join | SemiJoin | Pairs, created_at_epoch: int) -> int | None:
         """The side (0 left, 1 right) that is complete while the other one waits; None where there is none."""
         for side, (other, waiting) in enumerate(((node.left, node.right), (node.right, node.left))):
-            if self.complete(other, born) and self.waits(_rows_of(node, waiting), born):
+            if self.complete(other, created_at_epoch) and self.waits(_rows_of(node, waiting), created_at_epoch):
                 return side
         return None
 

@@ -17,7 +17,7 @@ from tidemill.task.program import Arrange, StateTable, WindowChanges
 from tidemill.task.program.window_calls import WindowCall
 
 
-def window_changes(node: Window, names: tuple[str, str], born: int) -> WindowChanges:
+def window_changes(node: Window, names: tuple[str, str], created_at_epoch: int) -> WindowChanges:
     """The step that computes a node; the table of its rows is shared by all that order the same rows alike.
 
     Parameters
@@ -41,8 +41,8 @@ def window_changes(node: Window, names: tuple[str, str], born: int) -> WindowCha
         *(KeyColumn(fields[c].type) for c in columns[len(head) :]),
     )
     name, same = names
-    table = StateTable(f"window:{name}:{born}", key, len(partition), (pa.int64(),), (MergeOp.SUM,))
-    failing = replace(table, id=f"window_failing:{same}:{born}", key=table.key[: len(partition)])
+    table = StateTable(f"window:{name}:{created_at_epoch}", key, len(partition), (pa.int64(),), (MergeOp.SUM,))
+    failing = replace(table, id=f"window_failing:{same}:{created_at_epoch}", key=table.key[: len(partition)])
     range_order = None
     if len(node.order) == 1:
         (only,) = node.order

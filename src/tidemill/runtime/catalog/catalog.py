@@ -26,7 +26,7 @@ NEXT = " (replacement)"
 class View:
     """A view as created; ``failure`` is set once it has failed for good, ``failing`` says whether rows fail now.
 
-    ``whole_since`` is the first epoch at which it stands for all rows admitted; None while it is being filled.
+    ``complete_since`` is the first epoch at which it stands for all rows admitted; None while it is being filled.
     ``refused`` says why the last attempt to replace it was given up. ``sizes`` are the bytes that the tables it reads
     had when it was created: they decide what is a small side of a join (``runtime/catalog/small_tables.py``).
     ``node_names`` are names of the nodes of ``root``, which state tables are called by; ``read`` says how rows are read
@@ -37,10 +37,10 @@ class View:
     uid: str
     query: str
     root: Node
-    born: int
+    created_at_epoch: int
     failure: str | None = None
     failed_at: int | None = None
-    whole_since: int | None = None
+    complete_since: int | None = None
     properties: Mapping[str, str] = field(default_factory=dict)
     refused: str | None = None
     sizes: Mapping[str, int | None] = field(default_factory=dict)
@@ -50,7 +50,7 @@ class View:
 
     def definition(self) -> ViewDefinition:
         """What the assembler needs."""
-        return ViewDefinition(self.name, self.uid, self.root, self.born, self.sizes, self.node_names)
+        return ViewDefinition(self.name, self.uid, self.root, self.created_at_epoch, self.sizes, self.node_names)
 
 
 @dataclass(frozen=True)
@@ -99,8 +99,8 @@ class Catalog:
             )
         return replace(self, time_zone=time_zone)
 
-    def add_table(self, statement: CreateTable, born: int = 0) -> Catalog:
-        """With one more table, created after epoch ``born``.
+    def add_table(self, statement: CreateTable, created_at_epoch: int = 0) -> Catalog:
+        """With one more table, created after epoch ``created_at_epoch``.
 
         Raises
         ------
@@ -109,7 +109,7 @@ class Catalog:
             TM5001 and TM5002 for the path; as :func:`with_primary_key` for the key.
         """
         self._check_free(statement.name)
-        table = new_table(statement, f"{statement.name}#{self.next_uid}", born, self.time_zone)
+        table = new_table(statement, f"{statement.name}#{self.next_uid}", created_at_epoch, self.time_zone)
         return replace(self, tables={**self.tables, table.name: table}, next_uid=self.next_uid + 1)
 
     def with_options(self, name: str, options: Mapping[str, str | None]) -> Catalog:
@@ -126,11 +126,11 @@ class Catalog:
         return replace(self, tables={**self.tables, name: table})
 
     def add_view(
-        self, name: str, query: str, root: Node, born: int, properties: Mapping[str, str] | None = None
+        self, name: str, query: str, root: Node, created_at_epoch: int, properties: Mapping[str, str] | None = None
     ) -> Catalog:
         """With one more view. TM2010 when the name is taken."""
         self._check_free(name)
-        view = View(name, f"{name}#{self.next_uid}", query, root, born, properties=dict(properties or {}))
+        view = View(name, f"{name}#{self.next_uid}", query, root, created_at_epoch, properties=dict(properties or {}))
         return replace(self, views={**self.views, name: view}, next_uid=self.next_uid + 1)
 
     def without(self, kind: str, name: str) -> Catalog:
@@ -208,10 +208,10 @@ class Catalog:
         found = {n: self.in_error(n) for n in self.views}
         return {n: error[1] for n, error in found.items() if error is not None and error[0] == epoch}
 
-    def with_whole(self, names: Collection[str], epoch: int) -> Catalog:
+    def with_complete(self, names: Collection[str], epoch: int) -> Catalog:
         """With some views, or replacements, marked as standing for all rows from an epoch on."""
-        views = {n: replace(v, whole_since=epoch) if v.name in names else v for n, v in self.views.items()}
-        pending = {n: replace(v, whole_since=epoch) if v.name in names else v for n, v in self.pending.items()}
+        views = {n: replace(v, complete_since=epoch) if v.name in names else v for n, v in self.views.items()}
+        pending = {n: replace(v, complete_since=epoch) if v.name in names else v for n, v in self.pending.items()}
         return replace(self, views=views, pending=pending)
 
     @property
@@ -244,7 +244,7 @@ class Catalog:
 
     def histories(self) -> set[tuple[str, int]]:
         """Tables that views read themselves, each with the epoch in which such a view was created."""
-        return {(t, view.born) for view in self.active_views() for t in self.tables_read_by(view.root)}
+        return {(t, view.created_at_epoch) for view in self.active_views() for t in self.tables_read_by(view.root)}
 
     def kept_tables(self) -> set[str]:
         """Tables whose rows are kept, so that no view reads their files again."""
@@ -256,9 +256,9 @@ class Catalog:
 
     def begins_with_snapshot(self, view: View) -> bool:
         """Whether a view begins with rows that an older view, or table that is kept, had when it was created."""
-        births = [self.everything[n].born for n in self.views_read_by(view.root)]
-        births += [self.tables[n].born for n in self.tables_read_by(view.root) & self.kept_tables()]
-        return any(born < view.born for born in births)
+        epochs = [self.everything[n].created_at_epoch for n in self.views_read_by(view.root)]
+        epochs += [self.tables[n].created_at_epoch for n in self.tables_read_by(view.root) & self.kept_tables()]
+        return any(epoch < view.created_at_epoch for epoch in epochs)
 
     def views_read_by(self, root: Node) -> set[str]:
         """The views that a query reads itself."""
@@ -353,9 +353,15 @@ class Catalog:
         return Catalog(tables, views, data["next_uid"], pending, former, data.get("time_zone", UTC))
 
 
+_STORED = {n: n for n in ("name", "uid", "query", "failure", "failed_at", "refused")} | {
+    "created_at_epoch": "born",
+    "complete_since": "whole_since",
+}
+"""Fields of a view, and the names that they have in manifests."""
+
+
 def _view_to_json(view: View) -> dict[str, Any]:
-    names = ("name", "uid", "query", "born", "failure", "failed_at", "whole_since", "refused")
-    plain = {n: getattr(view, n) for n in names}
+    plain = {stored: getattr(view, name) for name, stored in _STORED.items()}
     maps = {"properties": dict(view.properties), "sizes": dict(view.sizes), "failing": vars(view.failing)}
     encoded = _ENCODED.get(view.root)
     if encoded is None or encoded[0] is not view.read:
@@ -373,7 +379,9 @@ def _view_from_json(data: Mapping[str, Any]) -> View:
     failing["past"] = tuple((since, until, error) for since, until, error in failing.get("past", ()))
     plans = {n: codec.decode(data[n]) for n in ("root", "read")}
     names = tuple(data["node_names"])
-    return View(**{**data, **plans, "node_names": names, "failing": FailingRows(**failing)})
+    plain = {name: data[stored] for name, stored in _STORED.items()}
+    maps = {n: data.get(n, {}) for n in ("properties", "sizes")}
+    return View(**plain, **maps, **plans, node_names=names, failing=FailingRows(**failing))
 
 
 PROPERTIES: Mapping[str, tuple[str, ...]] = {"emptySum": ("null", "zero")}

@@ -47,7 +47,7 @@ class Declaration:
         Plans the queries; nothing is run.
     catalog : Catalog
         What is there.
-    born : int
+    created_at_epoch : int
         The newest epoch.
     within : Within
         Where tables may have their files.
@@ -68,7 +68,7 @@ class Declaration:
         self,
         spark: SparkSession,
         catalog: Catalog,
-        born: int,
+        created_at_epoch: int,
         within: Within,
         functions: Mapping[str, Any] | None = None,
     ) -> None:
@@ -76,7 +76,7 @@ class Declaration:
         self.changes: list[Change] = []
         self.changed: list[str] = []
         self.catalyst = Catalyst(spark, catalog.time_zone)
-        self._born, self._within = born, within
+        self._created_at_epoch, self._within = created_at_epoch, within
         self._declared: set[str] = set()
         for name in (*catalog.tables, *catalog.views):
             self.catalyst.register(name, catalog.described(name)[0])
@@ -181,7 +181,7 @@ class Declaration:
         if present is not None and statement.if_not_exists:
             return
         self._within.check(statement.name, options, looks_into=not len(statement.schema))
-        self.catalog = self.catalog.add_table(statement, self._born)
+        self.catalog = self.catalog.add_table(statement, self._created_at_epoch)
         self.catalyst.register(statement.name, self.catalog.tables[statement.name].schema)
         self.changes.append(Change("add", "table", statement.name))
 
@@ -211,16 +211,16 @@ class Declaration:
         self.catalog.check_reads_no_failed(root)
         properties = dict(statement.properties)
         if present is None:
-            catalog = self.catalog.add_view(name, statement.query, root, self._born, properties)
-            self.catalog = replacements.follow(catalog, name, self._born)
+            catalog = self.catalog.add_view(name, statement.query, root, self._created_at_epoch, properties)
+            self.catalog = replacements.follow(catalog, name, self._created_at_epoch)
             self.catalyst.register(name, root.schema)
             self.changes.append(Change("add", "view", name))
             return
         steady = not statement.or_replace and name not in self.catalog.pending
         if steady and root == present.root and properties == dict(present.properties):
             return
-        new = View(name, "", statement.query, root, self._born, properties=properties)
-        catalog = replacements.replaced(self.catalog, new, self._born)
+        new = View(name, "", statement.query, root, self._created_at_epoch, properties=properties)
+        catalog = replacements.replaced(self.catalog, new, self._created_at_epoch)
         if catalog is self.catalog:
             return
         self.changes.append(Change("replace", "view", name))

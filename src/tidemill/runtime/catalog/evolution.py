@@ -64,7 +64,7 @@ def fields_not_added(results: Iterable[SplitResult]) -> tuple[str, ...]:
     """
     found = Counter[str]()
     for result in results:
-        if result.new_within and result.split.audience is None:
+        if result.new_within and result.split.backfill_target is None:
             found[result.split.table] += result.new_within
     return tuple(
         TidemillError(

@@ -28,10 +28,10 @@ def explain_query(
     return explained(catalog, root, epoch, size_of)
 
 
-def explained(catalog: Catalog, root: Node, born: int, size_of: Callable[[str], int | None]) -> str:
+def explained(catalog: Catalog, root: Node, created_at_epoch: int, size_of: Callable[[str], int | None]) -> str:
     """The plan of a query's algebra, were it created after an epoch; ``size_of`` as in :mod:`small_tables`."""
-    catalog = replace(catalog, views={**catalog.views, QUERY: View(QUERY, QUERY, "", root, born)})
-    catalog = small_tables.with_sizes(with_names(catalog), born, size_of)
+    catalog = replace(catalog, views={**catalog.views, QUERY: View(QUERY, QUERY, "", root, created_at_epoch)})
+    catalog = small_tables.with_sizes(with_names(catalog), created_at_epoch, size_of)
     return explained_beside(catalog, catalog.views[QUERY].definition())
 
 

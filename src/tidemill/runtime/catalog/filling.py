@@ -12,7 +12,7 @@ from tidemill.runtime.catalog.catalog import Catalog
 
 
 def filling(
-    catalog: Catalog, assembler: Assembler, remaining: Mapping[int, int], fresh: Collection[str]
+    catalog: Catalog, assembler: Assembler, remaining: Mapping[int, int], not_begun: Collection[str]
 ) -> dict[str, int]:
     """Views that wait for history or for their first epoch, each with the bytes of history that remain.
 
@@ -21,15 +21,15 @@ def filling(
     Parameters
     ----------
     remaining : mapping
-        Bytes of history by the birth of the views that wait for it.
-    fresh : collection of str
+        Bytes of history by the epoch at which the views were created that wait for it.
+    not_begun : collection of str
         Views that have had no epoch yet.
     """
     found: dict[str, int] = {}
     for view in catalog.active_views():
         upstream = catalog.views_read_by(view.root)
-        behind = remaining.get(view.born, 0) + sum(found.get(n, 0) for n in upstream)
-        waits = view.name in fresh and (catalog.begins_with_snapshot(view) or assembler.begins_with_rows(view.name))
+        behind = remaining.get(view.created_at_epoch, 0) + sum(found.get(n, 0) for n in upstream)
+        waits = view.name in not_begun and (catalog.begins_with_snapshot(view) or assembler.begins_with_rows(view.name))
         if behind or waits or any(n in found for n in upstream):
             found[view.name] = behind
     return found
@@ -41,12 +41,16 @@ def without_history(catalog: Catalog, lost: Mapping[tuple[str, int], TidemillErr
     Parameters
     ----------
     lost : mapping
-        By table and birth of the views.
+        By table and epoch at which the views were created.
     """
     definitions = {v.name: v.definition() for v in catalog.everything.values()}
     messages = {}
     for view in catalog.active_views():
-        errors = [lost[t, view.born] for t in base_tables(view.root, definitions) if (t, view.born) in lost]
-        if errors and view.whole_since is None:
+        errors = [
+            lost[t, view.created_at_epoch]
+            for t in base_tables(view.root, definitions)
+            if (t, view.created_at_epoch) in lost
+        ]
+        if errors and view.complete_since is None:
             messages[view.name] = errors[0].message()
     return replacements.with_failures(catalog, messages, epoch)

@@ -67,7 +67,7 @@ def ordered(views: Mapping[str, View]) -> list[str]:
     return list(done)
 
 
-def replaced(catalog: Catalog, view: View, born: int) -> Catalog:
+def replaced(catalog: Catalog, view: View, created_at_epoch: int) -> Catalog:
     """Begin to replace the view of this name, unless it is, or will be, the same: then the catalog as it is.
 
     Errors as :func:`begin`.
@@ -80,10 +80,10 @@ def replaced(catalog: Catalog, view: View, born: int) -> Catalog:
     present = catalog.views[view.name]
     if same(catalog.pending.get(view.name, present)):
         return catalog
-    return give_up(catalog, view.name, born) if same(present) else begin(catalog, view, born)
+    return give_up(catalog, view.name, created_at_epoch) if same(present) else begin(catalog, view, created_at_epoch)
 
 
-def begin(catalog: Catalog, view: View, born: int) -> Catalog:
+def begin(catalog: Catalog, view: View, created_at_epoch: int) -> Catalog:
     """Begin to replace the view of this name; one that is being built in its place already is given up.
 
     Raises
@@ -104,13 +104,13 @@ def begin(catalog: Catalog, view: View, born: int) -> Catalog:
     for n in (name, *below):
         source = view if n == name else future[n]
         root = renamed(source.root, inner)
-        kept[n] = View(n + NEXT, f"{n}#{uid}", source.query, root, born, properties=source.properties)
+        kept[n] = View(n + NEXT, f"{n}#{uid}", source.query, root, created_at_epoch, properties=source.properties)
         uid += 1
     target = replace(catalog.views[name], refused=None)
     return replace(catalog, views={**catalog.views, name: target}, pending=kept, next_uid=uid)
 
 
-def follow(catalog: Catalog, name: str, born: int) -> Catalog:
+def follow(catalog: Catalog, name: str, created_at_epoch: int) -> Catalog:
     """A view that has just been added moves with those it reads. TM2018 when their columns will differ."""
     view = catalog.views[name]
     _check_steady(catalog, view.root)
@@ -118,7 +118,9 @@ def follow(catalog: Catalog, name: str, born: int) -> Catalog:
     if not inner.keys() & set(relations(view.root)):
         return catalog
     root = renamed(view.root, inner)
-    moved = View(name + NEXT, f"{name}#{catalog.next_uid}", view.query, root, born, properties=view.properties)
+    moved = View(
+        name + NEXT, f"{name}#{catalog.next_uid}", view.query, root, created_at_epoch, properties=view.properties
+    )
     return replace(catalog, pending={**catalog.pending, name: moved}, next_uid=catalog.next_uid + 1)
 
 
@@ -127,14 +129,14 @@ def explicit(catalog: Catalog) -> list[str]:
     return [n for n, p in catalog.pending.items() if public(p.root) != catalog.views[n].root]
 
 
-def give_up(catalog: Catalog, name: str, born: int) -> Catalog:
+def give_up(catalog: Catalog, name: str, created_at_epoch: int) -> Catalog:
     """Keep a view as it is after all; what else is being replaced begins again where it hung together."""
     gone = together(catalog, {name})
     others = [catalog.pending[n] for n in explicit(catalog) if n in gone and n != name]
     catalog = without(catalog, gone)
     for other in others:
         target = other.name.removesuffix(NEXT)
-        catalog = begin(catalog, replace(other, name=target, root=public(other.root)), born)
+        catalog = begin(catalog, replace(other, name=target, root=public(other.root)), created_at_epoch)
     return catalog
 
 
@@ -148,7 +150,7 @@ def with_failures(catalog: Catalog, failed: Mapping[str, str], epoch: int) -> Ca
 
 def without_failing(catalog: Catalog, epoch: int) -> Catalog:
     """The catalog without replacements that stand for all rows of which one makes them fail."""
-    pending = [p for p in catalog.pending.values() if p.whole_since is not None]
+    pending = [p for p in catalog.pending.values() if p.complete_since is not None]
     broken = {p.name: p.failing.error for p in pending if p.failing.since is not None}
     return fail(catalog, broken, epoch) if broken else catalog
 
@@ -192,7 +194,7 @@ def together(catalog: Catalog, names: Iterable[str]) -> set[str]:
 
 def ready(catalog: Catalog) -> bool:
     """Whether there are replacements, and all of them stand for all rows."""
-    return bool(catalog.pending) and all(p.whole_since is not None for p in catalog.pending.values())
+    return bool(catalog.pending) and all(p.complete_since is not None for p in catalog.pending.values())
 
 
 def swap(catalog: Catalog, epoch: int) -> Catalog:
@@ -201,9 +203,9 @@ def swap(catalog: Catalog, epoch: int) -> Catalog:
     views = dict(catalog.views)
     former = list(catalog.former)
     for name, view in catalog.pending.items():
-        if views[name].whole_since is not None:
+        if views[name].complete_since is not None:
             former.append(Former(views[name], epoch))
-        views[name] = replace(view, name=name, root=renamed(view.root, outer), whole_since=epoch)
+        views[name] = replace(view, name=name, root=renamed(view.root, outer), complete_since=epoch)
     return replace(catalog, views={n: views[n] for n in ordered(views)}, pending={}, former=tuple(former))
 
 

@@ -14,10 +14,10 @@ from tidemill.plan.lowering.small_sides import base_tables
 from tidemill.runtime.catalog.catalog import Catalog, View
 
 
-def with_sizes(catalog: Catalog, born: int, size_of: Callable[[str], int | None]) -> Catalog:
-    """The catalog with the sizes that matter noted for its views of a birth, where they are not.
+def with_sizes(catalog: Catalog, created_at_epoch: int, size_of: Callable[[str], int | None]) -> Catalog:
+    """The catalog with the sizes that matter noted for its views of one epoch, where they are not.
 
-    Views of one birth share state, so for each table the first of them decides.
+    Views created at one epoch share state, so for each table the first of them decides.
 
     Parameters
     ----------
@@ -26,11 +26,11 @@ def with_sizes(catalog: Catalog, born: int, size_of: Callable[[str], int | None]
     """
     known: dict[str, int | None] = {}
     for view in catalog.everything.values():
-        if view.born == born:
+        if view.created_at_epoch == created_at_epoch:
             known.update(view.sizes)
 
     def noted(view: View) -> View:
-        if view.born != born or view.sizes:
+        if view.created_at_epoch != created_at_epoch or view.sizes:
             return view
         for table in sorted(base_tables(view.root, definitions)):
             if table not in known:

@@ -9,7 +9,7 @@ from tidemill.errors import TidemillError
 from tidemill.runtime.epoch.report import EpochReport
 
 ViewStatus = tuple[str, str, int, str]
-"""Name, status, birth epoch and detail of a view."""
+"""Name, status, epoch of creation and detail of a view."""
 
 
 class Background:

@@ -112,7 +112,7 @@ class Coordinator:
     def _begin_from(self, found: Recovered) -> None:
         last = found.last
         self.store, self.version, self.catalog, self._intake = found.store, found.version, found.catalog, found.intake
-        self._fresh: set[str] = set(last.catalog["fresh"]) if last else set()
+        self._not_begun: set[str] = set(last.catalog["fresh"]) if last else set()
         self.partitions = self.settings.partitions or self.spark.sparkContext.defaultParallelism
         self.catalyst = Catalyst(self.spark, self.catalog.time_zone)
         for name in (*self.catalog.tables, *self.catalog.views):
@@ -177,14 +177,18 @@ class Coordinator:
             if statement.if_not_exists and statement.name in self.catalog.views:
                 return
             check_properties(statement.properties)
-            root, born = view_root(self.plan, statement, frame), self.version.epoch
+            root, created_at_epoch = view_root(self.plan, statement, frame), self.version.epoch
             self.catalog.check_reads_no_failed(root)
             if statement.or_replace and statement.name in self.catalog.views:
-                new = View(statement.name, "", statement.query, root, born, properties=dict(statement.properties))
-                self._adopt(replacements.replaced(self.catalog, new, born))
+                new = View(
+                    statement.name, "", statement.query, root, created_at_epoch, properties=dict(statement.properties)
+                )
+                self._adopt(replacements.replaced(self.catalog, new, created_at_epoch))
                 return
-            catalog = self.catalog.add_view(statement.name, statement.query, root, born, statement.properties)
-            self._adopt(replacements.follow(catalog, statement.name, born))
+            catalog = self.catalog.add_view(
+                statement.name, statement.query, root, created_at_epoch, statement.properties
+            )
+            self._adopt(replacements.follow(catalog, statement.name, created_at_epoch))
 
     def has_view(self, statement: CreateView) -> bool:
         """Whether a view of this name, query (or plan) and properties is there already."""
@@ -248,10 +252,10 @@ class Coordinator:
             self._warn(*self.streams.history_wanted(self._intake, catalog.tables_read_by(view.root)))
             for table in sorted(catalog.tables_read_by(view.root) - catalog.kept_tables()):
                 self._intake.pin(table)
-                self._intake.add_history(table, view.born)
-        self._fresh = (self._fresh & catalog.everything.keys()) | {v.name for v in new}
+                self._intake.add_history(table, view.created_at_epoch)
+        self._not_begun = (self._not_begun & catalog.everything.keys()) | {v.name for v in new}
         self._intake.keep_history(catalog.histories())
-        self._change(self._noting_whole(catalog))
+        self._change(self._noting_complete(catalog))
 
     def _sizes(self) -> partial[int | None]:
         return partial(self._intake.size, most=self.settings.broadcast_bytes)  # None: it may be no small side of a join
@@ -286,12 +290,12 @@ class Coordinator:
     @contextmanager
     def _all_or_nothing(self) -> Iterator[None]:
         """Take back what a statement changed when it fails, also when it could not be made durable."""
-        catalog, version, fresh, current = self.catalog, self.version, set(self._fresh), self._current
+        catalog, version, not_begun, current = self.catalog, self.version, set(self._not_begun), self._current
         intake = self._intake.copy()
         try:
             yield
         except BaseException as error:
-            self.catalog, self.version, self._fresh, self._current = catalog, version, fresh, current
+            self.catalog, self.version, self._not_begun, self._current = catalog, version, not_begun, current
             self._intake = intake
             self.streams.hold(catalog)
             if isinstance(error, TidemillError) and error.number in _LOSSES:
@@ -376,20 +380,20 @@ class Coordinator:
             self._durable = None  # it would keep files that nobody reads
         old = self.published
         same = old.version is self.version and old.catalog is self.catalog and old.store is self.store
-        if not same or old.filling or self._fresh:
+        if not same or old.filling or self._not_begun:
             self.published = self._newest()
 
     def _filling_of(self, catalog: Catalog) -> dict[str, int]:
         """Views that do not stand for all rows yet, with the bytes of history that remain."""
         remaining = self._intake.history_remaining()
-        nothing = not remaining and not self._fresh
-        return {} if nothing else filling(catalog, self._assembler(catalog), remaining, self._fresh)
+        nothing = not remaining and not self._not_begun
+        return {} if nothing else filling(catalog, self._assembler(catalog), remaining, self._not_begun)
 
-    def _noting_whole(self, catalog: Catalog) -> Catalog:
+    def _noting_complete(self, catalog: Catalog) -> Catalog:
         """The catalog with the newest epoch noted for views that stand for all rows since then."""
         filling = self._filling_of(catalog)
-        whole = {v.name for v in catalog.active_views() if v.whole_since is None and v.name not in filling}
-        return catalog.with_whole(whole, self.version.epoch) if whole else catalog
+        whole = {v.name for v in catalog.active_views() if v.complete_since is None and v.name not in filling}
+        return catalog.with_complete(whole, self.version.epoch) if whole else catalog
 
     @property
     def durable_epoch(self) -> int:
@@ -504,15 +508,19 @@ class Coordinator:
             programs = self._programs()
             current = programs.usual
             limits = self._admission.bytes, self.settings.split_bytes, self.partitions
-            splits = self._intake.admit(*limits, () if self._fresh else programs.small, self.settings.small_epoch_bytes)
-            snapshots = snapshot_steps(current.program, {self.catalog.everything[v].born for v in self._fresh})
-            begins = must_begin(current.program, self._fresh) or bool(self.catalog.pending)
+            splits = self._intake.admit(
+                *limits, () if self._not_begun else programs.small, self.settings.small_epoch_bytes
+            )
+            snapshots = snapshot_steps(
+                current.program, {self.catalog.everything[v].created_at_epoch for v in self._not_begun}
+            )
+            begins = must_begin(current.program, self._not_begun) or bool(self.catalog.pending)
             appeared = self._intake.appeared()
             if not splits and not snapshots and not begins and not self._intake.must_note:
-                self._fresh.clear()
+                self._not_begun.clear()
                 return None
             admitted = time.perf_counter()
-            if not self._fresh:
+            if not self._not_begun:
                 current = programs.of({s.table for s in splits})
             run = self._run(programs, current, splits, snapshots)
             current, reports, results = run.prepared, run.reports, run.results
@@ -599,7 +607,7 @@ class Coordinator:
             self._written = self.catalog, self.catalog.to_json()
         catalog = {
             "catalog": self._written[1],
-            "fresh": sorted(self._fresh),
+            "fresh": sorted(self._not_begun),
             "filling": self._filling_of(self.catalog),
             **self._intake.to_json(),
         }
@@ -646,7 +654,7 @@ class Coordinator:
         version = self.version.seal(epoch, [*runs, *outputs, *driver_runs], merged.removed)
         self.version = version.forget(epoch - self.settings.history_epochs)
         self._evict()
-        self._fresh.clear()
+        self._not_begun.clear()
         self._settle(failures)
         self._scattered |= any(not self.store.reachable(file) for file in {run.file for run in runs})
         if self._scattered:
@@ -670,7 +678,7 @@ class Coordinator:
         """What the epoch just sealed means for the catalog: failures, views that are whole, replacements."""
         epoch = self.version.epoch
         catalog = self.catalog.with_failing(failures.failing, epoch, self.version.horizon)
-        catalog = self._noting_whole(replacements.with_failures(catalog, failures.ended, epoch))
+        catalog = self._noting_complete(replacements.with_failures(catalog, failures.ended, epoch))
         swapped = replacements.without_failing(catalog, epoch)
         if replacements.ready(swapped):
             swapped = replacements.swap(swapped, epoch)

@@ -1,4 +1,4 @@
-"""The programs of a mill: one that serves every epoch, and faster ones for epochs in which small tables are still.
+"""The programs of a mill: one that serves every epoch, and faster ones for epochs in which small tables do not change.
 
 All of them write the same state tables, so each epoch may take another one.
 """
@@ -21,18 +21,18 @@ _MOST = 8
 
 @dataclass(frozen=True)
 class Prepared:
-    """A program and what is derived from it. ``still`` are state tables that must not be written in its epochs."""
+    """A program and what is derived from it. ``unchanged`` are state tables that must not be written in its epochs."""
 
     program: Program
     broadcast: Broadcast[Program]
     reads: tuple[str, ...]
     tables: dict[str, StateTable]
     retention: dict[str, tuple[Lag, ...]]
-    still: frozenset[str] = frozenset()
+    unchanged: frozenset[str] = frozenset()
 
     def fits(self, runs: Iterable[Run]) -> bool:
-        """Whether these are right results of an epoch: nothing moved that the program takes to be still."""
-        return not any(run.table in self.still for run in runs)
+        """Whether these are right results of an epoch: nothing changed that the program takes to be unchanged."""
+        return not any(run.table in self.unchanged for run in runs)
 
 
 class EpochPrograms:
@@ -84,5 +84,7 @@ class EpochPrograms:
     def _prepared(self, assembler: Assembler) -> Prepared:
         program = assembler.program()
         reads = tuple({t.id: None for s in program.steps for t in s.operation.read_tables})
-        still = frozenset(assembler.small.looked_up)
-        return Prepared(program, self._broadcast(program), reads, state_tables(program), assembler.retention(), still)
+        unchanged = frozenset(assembler.small.looked_up)
+        return Prepared(
+            program, self._broadcast(program), reads, state_tables(program), assembler.retention(), unchanged
+        )

@@ -1,7 +1,7 @@
 """Runs the job of an epoch until its results count.
 
 A job may have to be run again although no task failed for good: splits begin in the middle of a file and guess whether
-that is within quotes, and a program that takes small tables to be still may meet one that moves.
+that is within quotes, and a program that takes small tables to be unchanged may meet one that changes.
 """
 
 from __future__ import annotations

@@ -17,18 +17,20 @@ from tidemill.task.program import (
 )
 
 
-def snapshot_steps(program: Program, born: Collection[int]) -> list[int]:
-    """Source steps that give a new reader, of one of the births ``born``, the contents of an older view."""
-    return [i for i, s in enumerate(program.steps) if isinstance(s.operation, ViewSnapshot) and s.born in born]
+def snapshot_steps(program: Program, epochs: Collection[int]) -> list[int]:
+    """Source steps that give a new reader, created at one of the epochs, the contents of an older view."""
+    return [
+        i for i, s in enumerate(program.steps) if isinstance(s.operation, ViewSnapshot) and s.created_at_epoch in epochs
+    ]
 
 
-def must_begin(program: Program, fresh: Collection[str]) -> bool:
+def must_begin(program: Program, not_begun: Collection[str]) -> bool:
     """Whether a new view has a row to give before any input came: an aggregate without GROUP BY."""
     return any(
         isinstance(s.operation, GroupChanges)
         and s.operation.emit
         and not s.operation.partial.groups.key
-        and not s.views.isdisjoint(fresh)
+        and not s.views.isdisjoint(not_begun)
         for s in program.steps
     )
 

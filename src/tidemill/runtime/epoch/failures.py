@@ -34,7 +34,7 @@ class Failures:
             for number, (weight, error) in report.failing.items():
                 step = program.steps[number]
                 for name in step.views:
-                    if name in views and views[name].born == step.born:
+                    if name in views and views[name].created_at_epoch == step.created_at_epoch:
                         before, first = failing.get(name, (0, ""))
                         failing[name] = (before + weight, first or (error.message() if error is not None else ""))
         return Failures(failed_views(program, reports), failing)

@@ -124,11 +124,11 @@ def epoch_report(
     reports : sequence of TaskReport
         Of the attempts that counted, all supersteps.
     results : sequence of SplitResult
-        Splits read; those of history have an audience.
+        Splits read; those of history have a backfill target.
     written : sequence of Run
         Runs sealed for views and their state.
     """
-    live = [r for r in results if r.split.audience is None]
+    live = [r for r in results if r.split.backfill_target is None]
     per_table: dict[str, int] = {}
     for result in live:
         per_table[result.split.table] = per_table.get(result.split.table, 0) + result.rows

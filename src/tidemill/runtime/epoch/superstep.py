@@ -266,7 +266,7 @@ def _addressed(plan: EpochPlan, partition: int, parcel: _Parcel, broadcast: bool
     """Keyed rows go to the owners of their vnodes, or to all; other rows stay with the partition number they have."""
     item = parcel.item
     if isinstance(item, Delta):
-        yield (partition % plan.partitions, replace(parcel, item=replace(item, audience=None)))
+        yield (partition % plan.partitions, replace(parcel, item=replace(item, backfill_target=None)))
         return
     if plan.partitions == 1:
         yield (0, parcel)

@@ -47,7 +47,7 @@ class Limits:
 
 
 class Progress:
-    """Progress of one table, or of the history of one table for views born at an epoch.
+    """Progress of one table, or of the history of one table for views created at an epoch.
 
     Attributes
     ----------
@@ -57,9 +57,9 @@ class Progress:
         Paths of those with something left to admit, in the order they are read.
     """
 
-    def __init__(self, table: str, audience: int | None, files: Iterable[FileProgress] = ()) -> None:
+    def __init__(self, table: str, backfill_target: int | None, files: Iterable[FileProgress] = ()) -> None:
         self.table = table
-        self.audience = audience
+        self.backfill_target = backfill_target
         self.known: dict[str, FileProgress] = {f.path: f for f in files}
         self.waiting: dict[str, None] = {p: None for p, f in self.known.items() if f.waits and not f.failed}
 
@@ -82,15 +82,15 @@ class Progress:
         self,
         limits: Limits,
         watermark: int | None = None,
-        whole: Callable[[str], bool] = lambda _: False,
+        unsplittable: Callable[[str], bool] = lambda _: False,
         compressed: Callable[[str], bool] = lambda _: False,
     ) -> list[Split]:
         """Splits for the next epoch; nothing is changed by asking.
 
         New rows are admitted under ``watermark``, those of history under the one they were first admitted under. A file
-        that is ``whole`` is one split, also where that exceeds the limits. A file that stands in the place of an older
-        one is admitted to its end, so that the change is one. Of a ``compressed`` file there is one split an epoch;
-        either all of these are ``whole`` or none, so that only one is asked about.
+        that is ``unsplittable`` is one split, also where that exceeds the limits. A file that stands in the place of an
+        older one is admitted to its end, so that the change is one. Of a ``compressed`` file there is one split an
+        epoch; either all of these are ``unsplittable`` or none, so that only one is asked about.
         """
         splits: list[Split] = []
         uncut: bool | None = None
@@ -106,7 +106,7 @@ class Progress:
                 break
             number += 1
             if file.remaining and compressed(path):
-                uncut = whole(path) if uncut is None else uncut
+                uncut = unsplittable(path) if uncut is None else uncut
                 splits.append(self._part(file, replace(limits, bytes=budget), watermark, uncut))
                 budget -= splits[-1].length
                 if self.ordered and splits[-1].end < MOST_DECODED:
@@ -115,7 +115,7 @@ class Progress:
             at, quotes = file.position, file.in_quotes
             end = file.size if file.replaces else min(file.size, at + budget)
             piece = _piece(end - at, limits.split_bytes, limits.tasks)
-            if (end < file.size or piece < end - at) and whole(path):  # to ask may cost a look into the file
+            if (end < file.size or piece < end - at) and unsplittable(path):  # to ask may cost a look into the file
                 end = file.size
                 piece = end - at
             budget -= max(1, end - at)
@@ -123,7 +123,7 @@ class Progress:
             while at < end or (first and file.replaces):
                 stop = min(end, at + piece)
                 late = watermark
-                if self.audience is not None:
+                if self.backfill_target is not None:
                     late = next((w for p, w in reversed(file.marks) if p <= at), None)
                     stop = min((p for p, _ in file.marks if at < p < stop), default=stop)
                 known: bool | None = quotes if at == file.position else None
@@ -132,7 +132,7 @@ class Progress:
                     Split(
                         *place,
                         known,
-                        self.audience,
+                        self.backfill_target,
                         watermark=late,
                         etag=file.etag,
                         replaces=first and file.replaces,
@@ -141,7 +141,7 @@ class Progress:
                 at, first = stop, False
         return splits
 
-    def _part(self, file: FileProgress, limits: Limits, watermark: int | None, whole: bool) -> Split:
+    def _part(self, file: FileProgress, limits: Limits, watermark: int | None, unsplittable: bool) -> Split:
         """The next decoded bytes of a compressed file.
 
         What is before them has to be decoded again, so that parts grow with it: in all that is decoding the file
@@ -150,13 +150,13 @@ class Progress:
         """
         at, stop = file.decoded, MOST_DECODED
         small = self.ordered and file.size <= limits.split_bytes
-        if not (whole or small or file.replaces):
+        if not (unsplittable or small or file.replaces):
             least = SPLITS_OF_PART * limits.split_bytes
             stop = min(stop, at + max(limits.bytes, least, at // SHARE_OF_PART))
         if file.until is not None:
             stop = min(stop, file.until)
         late = watermark
-        if self.audience is not None:
+        if self.backfill_target is not None:
             late = next((w for p, w in reversed(file.marks) if p <= at), None)
             stop = min((p for p, _ in file.marks if at < p < stop), default=stop)
         return Split(
@@ -167,7 +167,7 @@ class Progress:
             file.size,
             file.modified,
             file.in_quotes,
-            self.audience,
+            self.backfill_target,
             watermark=late,
             etag=file.etag,
             replaces=file.replaces,
@@ -189,7 +189,11 @@ class Progress:
                 decoded = 0 if ended else split.end
             quotes = file.in_quotes ^ bool(result.quote_parity)
             marks = file.marks
-            if self.audience is None and split.watermark is not None and (not marks or marks[-1][1] != split.watermark):
+            if (
+                self.backfill_target is None
+                and split.watermark is not None
+                and (not marks or marks[-1][1] != split.watermark)
+            ):
                 marks = (*marks, (split.start, split.watermark))
             changed[split.path] = replace(
                 file,
@@ -231,7 +235,7 @@ def verify_quotes(
     results : iterable of SplitResult
         Splits of one epoch; those of a file are consecutive.
     starts : dict
-        Whether the first split of (table, audience, path) begins inside quotes.
+        Whether the first split of (table, backfill target, path) begins inside quotes.
 
     Returns
     -------
@@ -243,7 +247,7 @@ def verify_quotes(
     state = dict(starts)
     for result in sorted(results, key=lambda r: (r.split.path, r.split.start)):
         split = result.split
-        key = (split.table, split.audience, split.path)
+        key = (split.table, split.backfill_target, split.path)
         truth[split] = state[key]
         right = right and result.assumed_in_quotes == state[key]
         state[key] ^= bool(result.quote_parity)

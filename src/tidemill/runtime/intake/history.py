@@ -15,7 +15,7 @@ _BLOCK = 1024
 
 
 class History(Progress):
-    """Files that had been read to their end at the birth of some views, and what had been read of others.
+    """Files that had been read to their end when some views were created, and what had been read of others.
 
     The former are taken from the list table of the source, in the order of its keys, as they are needed: what is in
     memory and in manifests is the place in that order, and files that are being read.
@@ -24,7 +24,7 @@ class History(Progress):
     ----------
     table, uid : str
         Of the table.
-    born : int
+    created_at_epoch : int
         The epoch after which the views were created.
     files : iterable of FileProgress
         What had been read of files that were not at their end.
@@ -42,15 +42,15 @@ class History(Progress):
         self,
         table: str,
         uid: str,
-        born: int,
+        created_at_epoch: int,
         files: Iterable[FileProgress],
         behind: bytes | None,
         left: int,
         reader: Reader,
         later: Iterable[FileProgress] = (),
     ) -> None:
-        super().__init__(table, born, files)
-        self.born = born
+        super().__init__(table, created_at_epoch, files)
+        self.created_at_epoch = created_at_epoch
         self._list = list_table(uid)
         self._reader = reader
         self._behind = behind
@@ -110,7 +110,7 @@ class History(Progress):
             return []
         self._behind = rows.keys[len(rows) - 1]
         found = listed_files(self._list, rows.keys, rows.values)
-        return [f for f in found if f.epoch <= self.born and f.size]
+        return [f for f in found if f.epoch <= self.created_at_epoch and f.size]
 
     def failed(self, path: str, error: TidemillError, attempts: int) -> bool:
         """A file could not be read; whether it has been tried as often as may be."""
@@ -127,7 +127,7 @@ class History(Progress):
 
     def keep(self, file: ListedFile) -> None:
         """The row of a file is about to change: take it now if it would have been taken later."""
-        if self._behind is None or file.epoch > self.born or not file.size:
+        if self._behind is None or file.epoch > self.created_at_epoch or not file.size:
             return
         if keys_of(self._list, [file.path])[0] > self._behind:
             self.add(file)
@@ -149,7 +149,7 @@ class History(Progress):
         files = [f.to_json() for f in self.known.values()]
         behind = None if self._behind is None else self._behind.hex()
         later = [f.to_json() for f in self._later.values()]
-        place = {"table": self.table, "born": self.born, "behind": behind, "left": self._left}
+        place = {"table": self.table, "born": self.created_at_epoch, "behind": behind, "left": self._left}
         return {**place, "files": files, "later": later}
 
     @staticmethod

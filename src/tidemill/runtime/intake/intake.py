@@ -55,8 +55,8 @@ _Kind = TypeVar("_Kind", bound=SourceFiles)
 class Intake:
     """Positions of every table, and of its history for views that came later.
 
-    A view born after rows were admitted reads them again, up to the position that everyone had reached
-    at its birth. New rows reach it from its first epoch on: order carries no meaning, so history and new
+    A view created after rows were admitted reads them again, up to the position that everyone had reached
+    at its creation. New rows reach it from its first epoch on: order carries no meaning, so history and new
     rows may come in any order, and when history is at its end the view is complete.
 
     Static tables are the exception: their files are listed once, by :meth:`pin`, and while any of them has bytes or
@@ -192,9 +192,9 @@ class Intake:
         """What has been admitted of a table."""
         return self._totals.get(table, Totals())
 
-    def add_history(self, table: str, born: int) -> None:
-        """Read again, for views born at an epoch, what has been admitted of a table."""
-        if (table, born) in self._history:
+    def add_history(self, table: str, created_at_epoch: int) -> None:
+        """Read again, for views created at an epoch, what has been admitted of a table."""
+        if (table, created_at_epoch) in self._history:
             return
         live, totals = self._live[table], self.totals(table)
         if totals.cleaned:
@@ -204,10 +204,12 @@ class Intake:
         if parts or behind is not None:
             left = sum(f.remaining for f in parts) + (totals.file_bytes if behind is not None else 0)
             uid = self._tables[table].uid
-            self._history[(table, born)] = History(table, uid, born, parts, behind, left, self._sealed.reader)
+            self._history[(table, created_at_epoch)] = History(
+                table, uid, created_at_epoch, parts, behind, left, self._sealed.reader
+            )
 
     def drop_history(self, lost: Collection[tuple[str, int]]) -> None:
-        """Forget the history of some tables for views of some births."""
+        """Forget the history of some tables for views created at some epochs."""
         self._history = {k: p for k, p in self._history.items() if k not in lost}
 
     def keep_history(self, wanted: Collection[tuple[str, int]]) -> None:
@@ -352,8 +354,8 @@ class Intake:
             if table.keyed:  # both books of one trace stay at the same message
                 share = shares.setdefault(table.path, share)
             limits = replace(most, bytes=self._most_bytes(table, share), files=most_files(table))
-            late = self.watermark(table.name) if progress.audience is None else None
-            admitted = self._as_listed(progress, progress.admit(limits, late, table.whole, table.compressed))
+            late = self.watermark(table.name) if progress.backfill_target is None else None
+            admitted = self._as_listed(progress, progress.admit(limits, late, table.unsplittable, table.compressed))
             splits += placed(admitted, table) if table.keyed else admitted
             budget -= sum(s.length for s in admitted)
         return splits
@@ -374,22 +376,22 @@ class Intake:
         Returns
         -------
         dict
-            Tables, each with the birth of views, whose history for these cannot be read, and the reason.
+            The reason why the history of a table cannot be read, by table and epoch at which the views were created.
 
         Raises
         ------
         TidemillError
             That of a file which a table must have.
         """
-        errors = {(s.table, s.audience, s.path): e for s, e in failures}
+        errors = {(s.table, s.backfill_target, s.path): e for s, e in failures}
         lost: dict[tuple[str, int], TidemillError] = {}
-        for (table, audience, path), error in sorted(errors.items(), key=lambda e: (e[0][0], e[0][2])):
+        for (table, backfill_target, path), error in sorted(errors.items(), key=lambda e: (e[0][0], e[0][2])):
             live = self._live[table]
             if live.policy.must:
                 raise error
-            if audience is not None:
-                if self._history[(table, audience)].failed(path, error, live.policy.attempts):
-                    lost[table, audience] = error
+            if backfill_target is not None:
+                if self._history[(table, backfill_target)].failed(path, error, live.policy.attempts):
+                    lost[table, backfill_target] = error
                 continue
             for other in self._read_together(live):
                 if path in other.known and other.failed(path, error):
@@ -417,13 +419,13 @@ class Intake:
         first = [p for p in waiting if p.table in small and self._tables[p.table].path not in others]
         if not first or len(first) == len(waiting) or sum(p.remaining for p in waiting) <= least:
             return waiting
-        history = first[0].audience is not None
+        history = first[0].backfill_target is not None
         self._turn = history, not self._small_was_last.get(history)
         return first if self._turn[1] else [p for p in waiting if p not in first]
 
     def _as_listed(self, progress: Progress, splits: list[Split]) -> list[Split]:
         """History may end before its file does: what to check against is the file as it was listed last."""
-        if progress.audience is None:
+        if progress.backfill_target is None:
             return splits
         paths = list({s.path: None for s in splits})
         found = self._live[progress.table].as_listed(paths)
@@ -436,7 +438,7 @@ class Intake:
         for result in found:
             split = result.split
             file = self._progress(split).known[split.path]
-            starts[(split.table, split.audience, split.path)] = file.in_quotes
+            starts[(split.table, split.backfill_target, split.path)] = file.in_quotes
         return verify_quotes(found, starts)
 
     def check_budgets(self, results: Sequence[SplitResult]) -> None:
@@ -462,11 +464,11 @@ class Intake:
         """
         groups: dict[tuple[str, int | None], list[SplitResult]] = {}
         for result in results:
-            groups.setdefault((result.split.table, result.split.audience), []).append(result)
+            groups.setdefault((result.split.table, result.split.backfill_target), []).append(result)
         moves = []
-        for (name, born), found in groups.items():
-            if born is not None:
-                history = self._history[(name, born)]
+        for (name, created_at_epoch), found in groups.items():
+            if created_at_epoch is not None:
+                history = self._history[(name, created_at_epoch)]
                 moves.append((history, history.after(found)))
         tables: list[Part] = []
         sealings: list[tuple[SourceFiles, Sealing]] = []
@@ -491,8 +493,8 @@ class Intake:
             self._totals[name] = self.totals(name).forgotten(forgotten)
         for name, counts in error_budget.counted(results).items():
             self._counts[name] = self.counts(name) + counts
-        for (name, audience), found in groups.items():
-            if audience is None:
+        for (name, backfill_target), found in groups.items():
+            if backfill_target is None:
                 self._admitted(name, found)
         self._given_up = False
         self._lists.sealed(epoch)
@@ -500,7 +502,7 @@ class Intake:
         if self._turn is not None:
             self._small_was_last[self._turn[0]] = self._turn[1]
         if groups:
-            self._history_is_next = any(audience is None for _, audience in groups)
+            self._history_is_next = any(backfill_target is None for _, backfill_target in groups)
         return runs
 
     def _take_over(self, live: SourceFiles, sealing: Sealing) -> None:
@@ -543,10 +545,10 @@ class Intake:
         return None if declared is None or latest is None else max(latest - declared.delay, _LEAST_TIME)
 
     def history_remaining(self) -> dict[int, int]:
-        """Bytes of history that views born at an epoch still wait for."""
+        """Bytes of history that views created at an epoch still wait for."""
         remaining: dict[int, int] = {}
-        for (_, born), progress in self._history.items():
-            remaining[born] = remaining.get(born, 0) + progress.remaining
+        for (_, created_at_epoch), progress in self._history.items():
+            remaining[created_at_epoch] = remaining.get(created_at_epoch, 0) + progress.remaining
         return remaining
 
     def waiting(self) -> dict[str, tuple[int, int]]:
@@ -581,9 +583,9 @@ class Intake:
         return {table: [counts.read, counts.malformed] for table, counts in self._counts.items()}
 
     def _progress(self, split: Split) -> Progress:
-        if split.audience is None:
+        if split.backfill_target is None:
             return self._live[split.table]
-        return self._history[(split.table, split.audience)]
+        return self._history[(split.table, split.backfill_target)]
 
 
 def _source_files(table: Table, reader: Reader, pinned: Iterable[FileProgress]) -> SourceFiles:

@@ -156,7 +156,10 @@ class Snapshot:
         )
 
     def status(self) -> list[tuple[str, str, int, str]]:
-        """For each view its name, status (``fresh``, ``filling``, ``failing``, ``failed``), birth epoch and detail."""
+        """For each view its name, status, epoch of creation and detail.
+
+        Status is ``fresh``, ``filling``, ``failing`` or ``failed``.
+        """
         rows = []
         for view in self.catalog.views.values():
             status, detail = "fresh", ""
@@ -172,7 +175,7 @@ class Snapshot:
                 detail += f"{'; ' if detail else ''}is being replaced, {remaining} bytes remain"
             elif view.refused is not None:
                 detail += f"{'; ' if detail else ''}{view.refused}"
-            rows.append((view.name, status, view.born, detail))
+            rows.append((view.name, status, view.created_at_epoch, detail))
         return rows
 
     def show(self, kind: str) -> pa.Table:
@@ -183,7 +186,7 @@ class Snapshot:
             schema = pa.schema(columns)
             found = [(t.name, t.format, t.path, *self.counts.get(t.name, (0, 0))) for t in self.catalog.tables.values()]
             return pa.Table.from_pylist([dict(zip(schema.names, row, strict=True)) for row in found], schema)
-        schema = pa.schema([("name", text), ("status", text), ("born", number), ("detail", text)])
+        schema = pa.schema([("name", text), ("status", text), ("created_at_epoch", number), ("detail", text)])
         return pa.Table.from_pylist([dict(zip(schema.names, row, strict=True)) for row in self.status()], schema)
 
     def describe(self, name: str) -> pa.Table:
@@ -334,12 +337,12 @@ class Snapshot:
         """The oldest epoch from which on a view can be read."""
         view = self.catalog.views.get(name)
         if view is None:
-            born = self.catalog.tables[name].born if name in self.catalog.tables else 0
-            return max(self.version.horizon, born)
-        since = view.born if view.whole_since is None else view.whole_since
+            created_at_epoch = self.catalog.tables[name].created_at_epoch if name in self.catalog.tables else 0
+            return max(self.version.horizon, created_at_epoch)
+        since = view.created_at_epoch if view.complete_since is None else view.complete_since
         for former in reversed(self.catalog.former):
-            if former.view.name == name and former.view.whole_since is not None and former.view.failure is None:
-                since = former.view.whole_since
+            if former.view.name == name and former.view.complete_since is not None and former.view.failure is None:
+                since = former.view.complete_since
             elif former.view.name == name:
                 break
         first = max(self.version.horizon, since)
@@ -350,7 +353,7 @@ class Snapshot:
     def check_readable(self, name: str, epoch: int | None) -> None:
         """TM1030 to TM1033, or TM1039, when a view cannot be read at an epoch."""
         view = self.view_at(name, epoch)
-        if view is not None and view.failure is not None and view.whole_since is None:
+        if view is not None and view.failure is not None and view.complete_since is None:
             raise TidemillError(
                 "TM1032",
                 "this view failed before it was complete",
@@ -384,8 +387,8 @@ class Snapshot:
                 "try_ form of the function gives NULL instead",
             )
         first = self.first_epoch(name)
-        if view is not None and view.failed_at is not None and view.whole_since is not None:
-            first = min(first, max(self.version.horizon, view.whole_since))  # it failed, and was replaced later
+        if view is not None and view.failed_at is not None and view.complete_since is not None:
+            first = min(first, max(self.version.horizon, view.complete_since))  # it failed, and was replaced later
         if epoch is not None and not first <= epoch <= self.version.epoch:
             raise TidemillError(
                 "TM1031",

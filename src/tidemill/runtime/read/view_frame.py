@@ -89,7 +89,7 @@ def query_views(
     check_reads(session, text)
     at = snapshot.version.epoch if epoch is None else epoch
     names = [name for name in snapshot.catalog.views if snapshot.readable_at(name, at)]
-    names += [t.name for t in snapshot.catalog.tables.values() if t.readable and t.born <= at]
+    names += [t.name for t in snapshot.catalog.tables.values() if t.readable and t.created_at_epoch <= at]
     names_of_tables = (t + ERRORS_SUFFIX for t in snapshot.catalog.tables)
     for name in [*names, *snapshot.stream_names(), *snapshot.file_names(), *names_of_tables]:
         if name in text.lower():

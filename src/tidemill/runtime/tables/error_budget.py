@@ -70,7 +70,7 @@ def counted(results: Iterable[SplitResult]) -> dict[str, RowCounts]:
     """What an epoch read of each table for the first time."""
     found: dict[str, RowCounts] = {}
     for result in results:
-        if result.split.audience is None:
+        if result.split.backfill_target is None:
             table = result.split.table
             found[table] = found.get(table, RowCounts()) + RowCounts(result.rows_read, result.rows_malformed)
     return found
@@ -78,7 +78,7 @@ def counted(results: Iterable[SplitResult]) -> dict[str, RowCounts]:
 
 def first_example(table: str, results: Iterable[SplitResult]) -> str:
     """What is wrong with the first malformed row of a table, by file and position."""
-    examples = [r for r in results if r.split.table == table and r.split.audience is None and r.example]
+    examples = [r for r in results if r.split.table == table and r.split.backfill_target is None and r.example]
     return min(examples, key=lambda r: (r.split.path, r.split.start)).example if examples else "unknown"
 
 
@@ -100,7 +100,7 @@ def malformed_rows(results: Iterable[SplitResult]) -> tuple[str, ...]:
     warnings = []
     for table, counts in sorted(counted(found).items()):
         if counts.malformed:
-            mine = [r for r in found if r.split.table == table and r.split.audience is None]
+            mine = [r for r in found if r.split.table == table and r.split.backfill_target is None]
             left_out = counts.read - sum(r.rows + r.late for r in mine)
             warning = TidemillError(
                 "TM4026",

@@ -103,10 +103,10 @@ class Table:
     ``schema`` is that of its rows. ``uid`` never names another table, not even a later one of the same name.
     ``options`` have lower-case names; ``path`` is the option of that name made absolute, so that a mill may be
     restarted from another directory. A table with a ``primary_key`` is *keyed*: its rows come from messages in
-    their order, and are kept from its creation after epoch ``born`` on, whether or not a view reads it; so are those of
-    one whose files are ``overwritable``. The columns of an ``inferred`` table come from its files; ``added`` are those
-    that it got later (``runtime/catalog/evolution.py``). Texts without a zone are times of ``time_zone``, unless the
-    option ``timeZone`` names another.
+    their order, and are kept from its creation after epoch ``created_at_epoch`` on, whether or not a view reads it; so
+    are those of one whose files are ``overwritable``. The columns of an ``inferred`` table come from its files;
+    ``added`` are those that it got later (``runtime/catalog/evolution.py``). Texts without a zone are times of
+    ``time_zone``, unless the option ``timeZone`` names another.
     """
 
     name: str
@@ -116,7 +116,7 @@ class Table:
     options: Mapping[str, str]
     path: str
     primary_key: tuple[str, ...] = ()
-    born: int = 0
+    created_at_epoch: int = 0
     inferred: bool = False
     added: tuple[str, ...] = ()
     time_zone: str = UTC
@@ -231,7 +231,7 @@ class Table:
         """Whether a file of the table is compressed as a whole."""
         return self.codec(path) is not None
 
-    def whole(self, path: str) -> bool:
+    def unsplittable(self, path: str) -> bool:
         """Whether a file of the table, or what it has grown by, can only be read from its beginning to its end.
 
         May look into the file; not into one that is compressed, of which the reader finds out.
@@ -288,13 +288,13 @@ class Table:
         log = self._changelog() if self.keyed else None
         watermark = None if self.watermark is None else self.watermark.column
         place = (self.name, self.uid, self.format, schema, options, op_column, values, errors, log)
-        versions = FileVersions(self.schema, self.born) if self.overwritable else None
+        versions = FileVersions(self.schema, self.created_at_epoch) if self.overwritable else None
         return TableSource(*place, watermark, metadata_name(self.options), self.static, versions, self.pushed, messages)
 
     def _changelog(self) -> Changelog:
         rows = self.schema
         book = parse_rules(self.options) if self.format == ORDER_BOOK else None
-        return Changelog(rows, tuple(rows.names.index(n) for n in self.primary_key), self.born, book)
+        return Changelog(rows, tuple(rows.names.index(n) for n in self.primary_key), self.created_at_epoch, book)
 
     def errors_plan(self) -> ReadPlan:
         """How ``<table>__errors`` is read."""
@@ -332,7 +332,12 @@ class Table:
     def to_json(self) -> dict[str, Any]:
         """As stored in a manifest: without secrets, which the script or the environment gives again."""
         options = {name: value for name, value in self.options.items() if name not in SECRET_OPTIONS}
-        return {**vars(self), "declared": codec.encode(self.declared), "options": options}
+        fields = {_STORED.get(name, name): value for name, value in vars(self).items()}
+        return {**fields, "declared": codec.encode(self.declared), "options": options}
+
+
+_STORED = {"created_at_epoch": "born"}
+"""Fields of a table that have another name in manifests."""
 
 
 def source_tables(table: Table) -> tuple[StateTable, ...]:
@@ -341,7 +346,7 @@ def source_tables(table: Table) -> tuple[StateTable, ...]:
     return (*found, table.source().errors)
 
 
-def new_table(statement: CreateTable, uid: str, born: int, time_zone: str = UTC) -> Table:
+def new_table(statement: CreateTable, uid: str, created_at_epoch: int, time_zone: str = UTC) -> Table:
     """The table that a statement creates after an epoch, in a mill of a time zone.
 
     Raises
@@ -366,7 +371,7 @@ def new_table(statement: CreateTable, uid: str, born: int, time_zone: str = UTC)
     if statement.format == GENERATOR:
         path = _generated_path(statement.schema, options)
     place = (statement.name, uid, statement.format, statement.schema, options, path)
-    table = Table(*place, statement.primary_key, born, inferred, time_zone=time_zone)
+    table = Table(*place, statement.primary_key, created_at_epoch, inferred, time_zone=time_zone)
     _check_table(table, statement)
     return table
 
@@ -384,8 +389,10 @@ def _generated_path(schema: Schema, options: Mapping[str, str]) -> str:
 def table_from_json(data: Mapping[str, Any]) -> Table:
     """What :meth:`Table.to_json` gave."""
     know_secrets(data["path"])
+    stored = {name: data[name] for name in data if name not in _STORED.values()}
+    renamed = {name: data[old] for name, old in _STORED.items() if old in data}
     names = {n: tuple(data.get(n, ())) for n in ("primary_key", "added")}
-    return Table(**{**data, "declared": codec.decode(data["declared"]), **names})
+    return Table(**{**stored, **renamed, "declared": codec.decode(data["declared"]), **names})
 
 
 def _check_table(table: Table, statement: CreateTable) -> None:

@@ -24,13 +24,13 @@ class Delta:
         The rows; columns are used by position.
     weights : numpy int64 array or None
         One weight a row: +1 inserts, -1 deletes. None means all +1.
-    audience : int or None
-        None for rows that everyone sees. A number for rows of history: only steps born then see them.
+    backfill_target : int or None
+        None for rows that every step sees. A number for rows of history: only steps created at that epoch see them.
     """
 
     batch: pa.RecordBatch
     weights: npt.NDArray[np.int64] | None = None
-    audience: int | None = None
+    backfill_target: int | None = None
 
     def __len__(self) -> int:
         return int(self.batch.num_rows)
@@ -42,14 +42,14 @@ class Delta:
     def take(self, rows: npt.NDArray[np.int64]) -> Delta:
         """The rows at some positions."""
         weights = None if self.weights is None else self.weights[rows]
-        return Delta(self.batch.take(column(rows)), weights, self.audience)
+        return Delta(self.batch.take(column(rows)), weights, self.backfill_target)
 
     def filter(self, mask: pa.BooleanArray) -> Delta:
         """The rows where ``mask`` is true; it has no NULLs."""
         weights = self.weights
         if weights is not None:
             weights = weights[mask.to_numpy(zero_copy_only=False)]
-        return Delta(self.batch.filter(mask), weights, self.audience)
+        return Delta(self.batch.filter(mask), weights, self.backfill_target)
 
 
 def batch_of(columns: list[pa.Array] | tuple[pa.Array, ...], rows: int) -> pa.RecordBatch:

@@ -70,8 +70,8 @@ class ExchangeSource(SourceOperator):
 class ExchangeSink(Operator):
     """Tail of a pipeline: hands each item to every consumer that is meant to see it.
 
-    ``targets`` are (output port, exchange, input port of the consumer, birth epoch of the consumer).
-    Rows of history reach only the consumers born when that history was asked for; from there on they
+    ``targets`` are (output port, exchange, input port of the consumer, epoch of creation of the consumer).
+    Rows of history reach only the consumers created when that history was asked for; from there on they
     are rows like any other. Items on ``leaving`` ports are output of the task as well.
     """
 
@@ -89,12 +89,12 @@ class ExchangeSink(Operator):
 
     def add_input(self, item: Item, port: int) -> None:
         """Copy the reference to each consumer's queue."""
-        audience = None
+        backfill_target = None
         shared = item
-        if isinstance(item, Delta) and item.audience is not None:
-            audience, shared = item.audience, replace(item, audience=None)
-        for out_port, exchange, in_port, born in self.targets:
-            if out_port == port and (audience is None or audience == born):
+        if isinstance(item, Delta) and item.backfill_target is not None:
+            backfill_target, shared = item.backfill_target, replace(item, backfill_target=None)
+        for out_port, exchange, in_port, created_at_epoch in self.targets:
+            if out_port == port and (backfill_target is None or backfill_target == created_at_epoch):
                 exchange.put(shared, in_port)
         if port in self.leaving:
             self._held.put([Output(shared, port)])

@@ -93,7 +93,7 @@ def without_failing(compute: Callable[[Delta], object], delta: Delta) -> tuple[D
 
 def _part(delta: Delta, low: int, high: int) -> Delta:
     weights = None if delta.weights is None else delta.weights[low:high]
-    return Delta(delta.batch.slice(low, high - low), weights, delta.audience)
+    return Delta(delta.batch.slice(low, high - low), weights, delta.backfill_target)
 
 
 def _shown(value: object) -> str:

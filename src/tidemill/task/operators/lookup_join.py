@@ -103,7 +103,7 @@ class LookupJoinOperator(Operator):
             yield Output(Delta(batch_of(columns, len(rows)), weights))
 
     def _matched(self, delta: Delta) -> npt.NDArray[np.bool_]:
-        """Whether each row meets more rows of the other side than are owed there (deleted before they came)."""
+        """Whether each row meets rows of the other side: more than have a negative multiplicity there."""
         ids, groups, found = self._look_up(delta)
         able = np.ones(len(delta), np.bool_)
         for required in self.operation.required:

@@ -27,5 +27,5 @@ class RepeatRowsOperator(Operator):
         columns = [c for i, c in enumerate(item.batch.columns) if i != at]
         kept = np.flatnonzero(weights)
         if len(kept):
-            result = Delta(batch_of(columns, len(item)), weights, item.audience)
+            result = Delta(batch_of(columns, len(item)), weights, item.backfill_target)
             self._held.put([Output(result if len(kept) == len(item) else result.take(kept))])

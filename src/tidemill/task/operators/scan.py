@@ -156,7 +156,7 @@ class ScanOperator(SourceOperator):
             weights = None
         if self.operation.by_file:
             columns.append(file_column(split.path, count))
-        delta = Delta(batch_of(columns, count), weights, split.audience)
+        delta = Delta(batch_of(columns, count), weights, split.backfill_target)
         if self._times is not None:
             kept = self._times.in_time(open_, rows, kept)
         return delta if kept is None else delta.filter(kept)

@@ -74,14 +74,14 @@ class Input:
 class Step:
     """One operation of the program.
 
-    ``born`` is the epoch after which the step began to exist: rows of splits older than that reach it only
+    ``created_at_epoch`` is the epoch after which the step began to exist: rows of splits older than that reach it only
     through its own backfill. ``views`` are those that fail when it fails.
     """
 
     operation: Operation
     inputs: tuple[Input, ...]
     depth: int
-    born: int
+    created_at_epoch: int
     views: frozenset[str]
 
 

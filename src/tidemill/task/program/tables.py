@@ -47,14 +47,14 @@ def multiset_table(id_: str, types: tuple[pa.DataType, ...], distribution: int) 
 class Changelog:
     """How the rows of a keyed table follow from its messages in their order.
 
-    ``rows`` are the columns of the table, ``key`` those of its primary key by position; ``born`` is the epoch
-    sealed last when the table was created. ``book`` are the rules of an order book; without them the last
+    ``rows`` are the columns of the table, ``key`` those of its primary key by position; ``created_at_epoch`` is the
+    epoch sealed last when the table was created. ``book`` are the rules of an order book; without them the last
     message of a key decides: an insertion is the row from then on, a deletion ends it.
     """
 
     rows: Schema
     key: tuple[int, ...]
-    born: int
+    created_at_epoch: int
     book: BookRules | None = None
 
 
@@ -62,11 +62,11 @@ class Changelog:
 class FileVersions:
     """What a table whose files may be overwritten keeps: every row by the file it came from.
 
-    ``rows`` are the columns of the table; ``born`` is the epoch sealed last when the table was created.
+    ``rows`` are the columns of the table; ``created_at_epoch`` is the epoch sealed last when the table was created.
     """
 
     rows: Schema
-    born: int
+    created_at_epoch: int
 
 
 @dataclass(frozen=True)

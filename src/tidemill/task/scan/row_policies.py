@@ -79,7 +79,7 @@ class EventTimes:
 
     def _note(self, split: ScannedSplit, rows: Rows, late: npt.NDArray[np.int64]) -> None:
         split.late += len(late)
-        if split.split.audience is None:
+        if split.split.backfill_target is None:
             split.note(RowError(int(rows.positions[r]), self._name, "late", rows.raw(int(r)), True) for r in late)
 
 

@@ -65,7 +65,7 @@ class ScannedSplit:
         file = reader_of(raw, options, parse_read_mode(options).buffer_bytes, coming)
         part = FilePart(split.path, split.start, split.end, split.size, split.in_quotes, split.encoded is not None)
         with _naming(split):
-            self._open = OpenSplit(reader, file, part, options, whole=True)
+            self._open = OpenSplit(reader, file, part, options, intact=True)
 
     def read(self) -> Rows | None:
         """Rows of the next buffer (perhaps none), or None after the last."""
@@ -114,7 +114,7 @@ class ScannedSplit:
         self._rows_malformed += len(self._malformed_at)
         first = min(self._malformed_at, default=None)
         self._malformed_at = set()
-        found: Sequence[RowError] = self._found if self.split.audience is None else ()
+        found: Sequence[RowError] = self._found if self.split.backfill_target is None else ()
         self._found = []
         if self._lines is not None and found:
             with _naming(self.split):
