@@ -17,7 +17,7 @@ import numpy as np
 
 from benchmarks.measuring import heading, table, verdict
 from benchmarks.slow_s3 import slow_s3
-from tidemill.sources.locations.location import place_of, reader_of
+from tidemill.sources.locations.location import location_of, reader_of
 from tidemill.sources.objects.small_objects import SmallObjects
 from tidemill.sources.split import Split
 
@@ -26,7 +26,7 @@ GOAL = 5.0
 
 def fetch(path: str, options: dict[str, str]) -> int:
     """Bytes of all objects, as a scan reads them."""
-    infos = place_of(path, options).listing()
+    infos = location_of(path, options).listing()
     splits = [Split("t", i.path, 0, i.size, i.size, i.modified, etag=i.etag) for i in infos]
     ahead = SmallObjects(options)
     for split in splits:

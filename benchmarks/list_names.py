@@ -66,8 +66,8 @@ def of_objects(names: int, latency: float, rounds: int, everything: bool) -> dic
     from tidemill.runtime.files.file_policy import FilePolicy
     from tidemill.runtime.files.listed_files import ListedFiles
     from tidemill.runtime.files.progress import Limits
-    from tidemill.runtime.intake.listing import PlaceList
-    from tidemill.sources.locations.location import Place
+    from tidemill.runtime.intake.listing import LocationList
+    from tidemill.sources.locations.location import Location
     from tidemill.sources.objects import listing as object_listing
     from tidemill.sources.split import SplitResult
     from tidemill.state.merge.merge import merge
@@ -85,7 +85,7 @@ def of_objects(names: int, latency: float, rounds: int, everything: bool) -> dic
         store.check_buffer()
         sealed = SealedTables(store, Version.empty())
         files = ListedFiles("t", "t#1", FilePolicy(), sealed.reader)
-        lister = PlaceList(Place("s3://bucket/logs/*", connection=Connection()), [files], {})
+        lister = LocationList(Location("s3://bucket/logs/*", connection=Connection()), [files], {})
         known: set[str] = set()
 
         def seal() -> None:

@@ -112,7 +112,7 @@ class Mill:
             self.spark = spark or create_session(replace(self.settings, time_zone=zone))
             if self._owns_spark:
                 undo.callback(stop_session, self.spark)
-            self._within = taken.within
+            self._within = taken.allowed
             self._coordinator = Coordinator(taken, self.settings, self.spark)
             undo.pop_all()
         self._sealed = threading.Condition()

@@ -14,7 +14,7 @@ import pytest
 from tests.formats.generator_reference import value_of
 
 import tidemill.formats
-from tidemill.connectors.generated import GeneratedPlace, parse_generated_place, parse_pace
+from tidemill.connectors.generated import GeneratedLocation, parse_generated_place, parse_pace
 from tidemill.ddl import parse_columns
 from tidemill.errors import TidemillError
 from tidemill.formats.generator.columns import column_of
@@ -138,7 +138,7 @@ def test_any_parts_are_the_whole(seed: int) -> None:
 def test_how_many_rows_there_are(options: dict[str, str], seconds: str, rows: int) -> None:
     pace = parse_pace(options)
     assert pace.available(Fraction(seconds)) == rows
-    place = parse_generated_place(GeneratedPlace(5 * 10**6, 12).path)
+    place = parse_generated_place(GeneratedLocation(5 * 10**6, 12).path)
     assert place.rows(pace, 5 + float(Fraction(seconds))) == rows and place.row_bytes == 12
 
 

@@ -151,7 +151,7 @@ class QueueMill:
         return True
 
     def _read(self, split: Split) -> bytes:
-        place = self.catalog.tables[split.table].place
+        place = self.catalog.tables[split.table].location
         file = ObjectFile(split.path, split.size, split.etag, split.modified, place.connection)
         return file.read_at(split.start, split.end - split.start)
 

@@ -19,7 +19,7 @@ from tidemill.runtime.intake.source_cleaning import SourceCleaning
 from tidemill.runtime.tables.table import Table
 from tidemill.schema import Field, Schema
 from tidemill.sources.file_info import FileInfo
-from tidemill.sources.locations.location import Place
+from tidemill.sources.locations.location import Location
 from tidemill.state.merge.merge import Rows
 from tidemill.state.runs.sst import Part
 
@@ -74,7 +74,7 @@ class Mill:
     def list(self) -> None:
         for name, files in self.live.items():
             files.begin_listing()
-            files.discover(i for i in Place(self.tables[name].path).listing())
+            files.discover(i for i in Location(self.tables[name].path).listing())
             files.end_listing()
 
     def epoch(self, most: int = 1 << 40, only: str = "") -> None:

@@ -20,7 +20,7 @@ from tidemill.sources.cleaning.options import CleanSource, check_clean, parse_cl
 from tidemill.sources.file_info import FileInfo
 from tidemill.sources.files import file_info
 from tidemill.sources.locations.extent import Extent
-from tidemill.sources.locations.location import Place, place_of
+from tidemill.sources.locations.location import Location, location_of
 from tidemill.sources.objects import listing as object_listing
 from tidemill.sources.objects.listing import object_versions
 
@@ -72,7 +72,7 @@ def test_bad_options(given: dict[str, str]) -> None:
 def refused(path: str, **given: str) -> str | None:
     options = {"cleansource": "archive", **given}
     try:
-        check_clean(options, place_of(path, options))
+        check_clean(options, location_of(path, options))
     except TidemillError as error:
         return error.number
     return None
@@ -133,7 +133,7 @@ def test_kinds_of_tables_that_are_not_cleaned() -> None:
     ],
 )
 def test_what_stands_below(pattern: str, path: str, rest: str) -> None:
-    extent = Extent(place_of(pattern, {}))
+    extent = Extent(location_of(pattern, {}))
     assert extent.names(path, 0) and extent.below(path) == rest
     assert not extent.names(path + "/y/_z", 0)
 
@@ -145,7 +145,7 @@ def test_delete(tmp_path: Path) -> None:
     files = [written(tmp_path / f"{n}.csv", "x" * n) for n in range(1, 5)]
     (tmp_path / "2.csv").write_text("yyy")
     os.utime(tmp_path / "3.csv")
-    place = place_of(str(tmp_path), {})
+    place = location_of(str(tmp_path), {})
     for again in (False, True):
         outcome = clean(place, DELETE, files)
         assert [Path(p).name for p in outcome.cleaned] == ["1.csv", "4.csv"], again
@@ -156,12 +156,12 @@ def test_delete(tmp_path: Path) -> None:
 def test_stops_between_files(tmp_path: Path) -> None:
     files = [written(tmp_path / f"{n}.csv") for n in range(5)]
     asked = iter([False, False, True])
-    outcome = clean(place_of(str(tmp_path), {}), DELETE, files, lambda: next(asked))
+    outcome = clean(location_of(str(tmp_path), {}), DELETE, files, lambda: next(asked))
     assert len(outcome.cleaned) == 2 and sorted(below(tmp_path)) == ["2.csv", "3.csv", "4.csv"]
 
 
 def test_archive_keeps_paths_and_overwrites_nothing(tmp_path: Path) -> None:
-    place = place_of(str(tmp_path / "in" / "**" / "*.csv.gz"), {})
+    place = location_of(str(tmp_path / "in" / "**" / "*.csv.gz"), {})
     rule = CleanSource(str(tmp_path / "old"))
     (tmp_path / "old" / "a").mkdir(parents=True)
     for number in range(3):
@@ -176,7 +176,7 @@ def test_links_in_an_archive_that_lead_out(tmp_path: Path) -> None:
     (tmp_path / "old").mkdir()
     (tmp_path / "old" / "s").symlink_to(tmp_path)
     file = written(tmp_path / "in" / "s" / "a.csv")
-    outcome = clean(place_of(str(tmp_path / "in" / "*" / "*"), {}), CleanSource(str(tmp_path / "old")), [file])
+    outcome = clean(location_of(str(tmp_path / "in" / "*" / "*"), {}), CleanSource(str(tmp_path / "old")), [file])
     assert [e.number for e in outcome.failed.values()] == ["TM5082"] and Path(file.path).exists()
 
 
@@ -190,7 +190,7 @@ def test_archive_without_links(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, 
     monkeypatch.setattr(os, "link", link)
     file = written(tmp_path / "in" / "x.csv", "abc")
     written(tmp_path / "old" / "x.csv", "other")
-    rule, place = CleanSource(str(tmp_path / "old")), place_of(str(tmp_path / "in"), {})
+    rule, place = CleanSource(str(tmp_path / "old")), location_of(str(tmp_path / "in"), {})
     assert clean(place, rule, [file]).cleaned == [file.path]
     assert below(tmp_path) == {"old/x.csv": "other", "old/x.1.csv": "abc"}
     moved = file_info(str(tmp_path / "old" / "x.1.csv"))
@@ -200,7 +200,7 @@ def test_archive_without_links(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, 
 @pytest.mark.parametrize("other_system", [False, True])
 def test_archive_that_broke_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, other_system: bool) -> None:
     """Killed when the file was there already and still here: it goes here, and is there once."""
-    place, rule = place_of(str(tmp_path / "in"), {}), CleanSource(str(tmp_path / "old"))
+    place, rule = location_of(str(tmp_path / "in"), {}), CleanSource(str(tmp_path / "old"))
     file = written(tmp_path / "in" / "x.csv", "abc")
     link = os.link
     if other_system:
@@ -228,7 +228,7 @@ def test_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(clean_files.shutil, "copyfileobj", full)
     files = [written(tmp_path / "in" / name, name) for name in ("a.csv", "b.csv")]
-    outcome = clean(place_of(str(tmp_path / "in"), {}), CleanSource(str(tmp_path / "old")), files)
+    outcome = clean(location_of(str(tmp_path / "in"), {}), CleanSource(str(tmp_path / "old")), files)
     assert {Path(p).name: (e.number, "No space left" in e.got) for p, e in outcome.failed.items()} == {
         "a.csv": ("TM5082", True)
     }
@@ -238,7 +238,7 @@ def test_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_directory_in_the_way(tmp_path: Path) -> None:
     written(tmp_path / "old", "a file")
     file = written(tmp_path / "in" / "x.csv")
-    outcome = clean(place_of(str(tmp_path / "in"), {}), CleanSource(str(tmp_path / "old")), [file])
+    outcome = clean(location_of(str(tmp_path / "in"), {}), CleanSource(str(tmp_path / "old")), [file])
     assert [e.number for e in outcome.failed.values()] == ["TM5082"] and (tmp_path / "in" / "x.csv").exists()
 
 
@@ -262,8 +262,8 @@ def s3(endpoint: str) -> Iterator[Any]:
     client.delete_bucket(Bucket="cleaned")
 
 
-def place(proxy: S3Proxy, path: str = "s3://cleaned/in/", retries: int = 0) -> Place:
-    return place_of(path, {"endpoint": proxy.url, "allowhttp": "true", "maxretries": str(retries)})
+def place(proxy: S3Proxy, path: str = "s3://cleaned/in/", retries: int = 0) -> Location:
+    return location_of(path, {"endpoint": proxy.url, "allowhttp": "true", "maxretries": str(retries)})
 
 
 def objects(s3: Any) -> dict[str, str]:

@@ -27,7 +27,7 @@ from tidemill.errors import TidemillError, without_secrets
 from tidemill.formats.reading.feeding import feed, file_bytes, open_split
 from tidemill.formats.rows.malformed import Mode
 from tidemill.formats.standalone.standalone import OpenFormat
-from tidemill.sources.locations.location import place_of, reader_of
+from tidemill.sources.locations.location import location_of, reader_of
 from tidemill.sources.split import Split
 
 COLUMNS = "id BIGINT, name STRING, price DOUBLE"
@@ -161,7 +161,7 @@ def test_splits_with_buffers_of_any_size(tmp_path: Path, seed: int, name: str) -
     rows = some_rows(rng, 60)
     (tmp_path / "x").write_bytes(FORMATS[name][0](rows))
     options = {"dripbytes": str(rng.randrange(1, 30))}
-    (info,) = place_of(f"drip://{tmp_path}", options).listing()
+    (info,) = location_of(f"drip://{tmp_path}", options).listing()
     whole = name in ("native", "frames")
     cuts = [0, info.size] if whole else sorted({0, info.size, *(rng.randrange(info.size) for _ in range(3))})
     found: list[Row] = []
@@ -183,14 +183,14 @@ def test_inferred_columns_and_several_files(tmp_path: Path) -> None:
             archive.writestr("a.csv", f"k,v\n{number},x\n")
             archive.writestr("b/c.csv", "k,v\n7,y\n")
     url = f"zip://{tmp_path}/*.zip!/*.csv"
-    infos = list(place_of(url, {}).listing())
+    infos = list(location_of(url, {}).listing())
     assert [i.path.rpartition("/zip")[2][len(f"zip://{tmp_path}/") :] for i in infos] == [
         f"{n}.zip!/{m}" for n in range(3) for m in ("a.csv", "b/c.csv")
     ]
     assert tidemill.formats.infer_schema("csv", infos[0].path, header=True).to_ddl() == "`k` int, `v` string"
     with pytest.raises(TidemillError, match=r"TM4003(.|\n)*6 files"):
         tidemill.formats.open("csv", "k INT").read(url)
-    named = place_of(url, {"pathglobfilter": "c*", "modifiedafter": "2020-01-01"})
+    named = location_of(url, {"pathglobfilter": "c*", "modifiedafter": "2020-01-01"})
     assert [i.path.endswith("c.csv") for i in named.listing()] == [True] * 3
     with pytest.raises(TidemillError, match="TM5001"):
         tidemill.formats.open("csv", "k INT").read(f"zip://{tmp_path}/9.zip!/a.csv")
@@ -201,8 +201,8 @@ def test_names_with_characters_of_globs(tmp_path: Path) -> None:
         archive.writestr("x[1]*.csv", "1\n")
         archive.writestr("x1.csv", "2\n")
     url = f"zip://{tmp_path}/a [1].zip!/x[1]*.csv"
-    assert [i.path for i in place_of(url, {}).listing()] == [url]
-    assert place_of(url, {}).beginning(url, 9) == b"1\n"
+    assert [i.path for i in location_of(url, {}).listing()] == [url]
+    assert location_of(url, {}).beginning(url, 9) == b"1\n"
 
 
 def test_an_archive_that_changed_is_not_read(tmp_path: Path) -> None:
@@ -211,7 +211,7 @@ def test_an_archive_that_changed_is_not_read(tmp_path: Path) -> None:
             archive.writestr("a.csv", text)
 
     write("1\n2\n")
-    (info,) = place_of(f"zip://{tmp_path}/a.zip!/a.csv", {}).listing()
+    (info,) = location_of(f"zip://{tmp_path}/a.zip!/a.csv", {}).listing()
     write("1\n3\n")
     with pytest.raises(TidemillError, match="TM5003"):
         ConnectedFile(info).fill()
@@ -222,7 +222,7 @@ def test_an_archive_that_changed_is_not_read(tmp_path: Path) -> None:
 
 def test_a_growing_file_is_read_as_far_as_it_was_listed(tmp_path: Path) -> None:
     (tmp_path / "0.log").write_bytes(b"one\ntwo\n")
-    (info,) = place_of(f"drip://{tmp_path}", {"modifiedafter": "2020-01-01"}).listing()
+    (info,) = location_of(f"drip://{tmp_path}", {"modifiedafter": "2020-01-01"}).listing()
     assert (info.size, info.modified) == (8, GROWING)
     with (tmp_path / "0.log").open("ab") as file:
         file.write(b"three\n")
@@ -230,7 +230,7 @@ def test_a_growing_file_is_read_as_far_as_it_was_listed(tmp_path: Path) -> None:
     reader.open(4)
     assert bytes(reader.fill()) == b"two\n" and not reader.fill()
     assert reader.first_bytes(100) == b"one\ntwo\n"
-    (later,) = place_of(f"drip://{tmp_path}", {}).listing()
+    (later,) = location_of(f"drip://{tmp_path}", {}).listing()
     assert later.size == 14
     (tmp_path / "0.log").write_bytes(b"one\n")
     with pytest.raises(TidemillError, match=r"TM5003(.|\n)*4 bytes, 8 when listed"):
@@ -241,7 +241,7 @@ def test_a_growing_file_is_read_as_far_as_it_was_listed(tmp_path: Path) -> None:
 def test_readings_go_on_and_are_closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     content = random.Random(3).randbytes(5000)
     (tmp_path / "x").write_bytes(content)
-    (info,) = place_of(f"drip://{tmp_path}", {}).listing()
+    (info,) = location_of(f"drip://{tmp_path}", {}).listing()
     made: list[Any] = []
     real = DripConnector.open
     monkeypatch.setattr(DripConnector, "open", lambda *a: made.append(real(*a)) or made[-1])
@@ -303,9 +303,9 @@ def test_secrets_are_not_shown() -> None:
     registry.know_secrets("CREATE TABLE t (a INT) USING csv OPTIONS (path 'drip://x', dripKey 'hush')")
     assert "hush" not in without_secrets("OPTIONS (path 'drip://x', dripKey 'hush')")
     with pytest.raises(TidemillError, match=r"TM5052(.|\n)*who is \*\*\*\?"):
-        list(place_of("broken://tells", {"brokenkey": "hush"}).listing())
-    place = place_of("drip:///x", {"dripkey": "hush"})
-    assert "hush" not in repr(place) and hash(place) != hash(place_of("drip:///x", {"dripkey": "other"}))
+        list(location_of("broken://tells", {"brokenkey": "hush"}).listing())
+    place = location_of("drip:///x", {"dripkey": "hush"})
+    assert "hush" not in repr(place) and hash(place) != hash(location_of("drip:///x", {"dripkey": "other"}))
 
 
 @pytest.mark.parametrize(
@@ -325,15 +325,15 @@ def test_secrets_are_not_shown() -> None:
 )
 def test_what_is_wrong_is_told(path: str, number: str, said: str) -> None:
     with pytest.raises(TidemillError, match=rf"{number}(.|\n)*{said}"):
-        for info in place_of(path, {}).listing():
+        for info in location_of(path, {}).listing():
             ConnectedFile(info).fill()
 
 
 def test_options_are_checked_by_name_and_value(tmp_path: Path) -> None:
     with pytest.raises(TidemillError, match=r"TM4003(.|\n)*leave it out"):
-        place_of("drip:///x", {"recursivefilelookup": "true"})
+        location_of("drip:///x", {"recursivefilelookup": "true"})
     with pytest.raises(TidemillError, match=r"TM5051(.|\n)*dripBytes is a number"):
-        list(place_of(f"drip://{tmp_path}", {"dripbytes": "x"}).listing())
+        list(location_of(f"drip://{tmp_path}", {"dripbytes": "x"}).listing())
     with pytest.raises(TidemillError, match=r"TM4005(.|\n)*did you mean 'zipPassword"):
         tidemill.formats.open("csv", COLUMNS, zipPasswort="x")
     assert tidemill.formats.open("csv", COLUMNS, zipPassword="x").options == {"zippassword": "x"}

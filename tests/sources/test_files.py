@@ -9,7 +9,7 @@ import pytest
 
 from tidemill.errors import TidemillError
 from tidemill.sources.files import BUFFER_BYTES, FileReader, local_pattern
-from tidemill.sources.locations.location import Place, place_of
+from tidemill.sources.locations.location import Location, location_of
 from tidemill.sources.split import Split
 
 
@@ -25,7 +25,7 @@ def data(tmp_path: Path) -> Path:
 
 
 def names(root: Path, pattern: str) -> list[str]:
-    return [str(Path(f.path).relative_to(root)) for f in Place(pattern).listing()]
+    return [str(Path(f.path).relative_to(root)) for f in Location(pattern).listing()]
 
 
 def split_of(path: Path, start: int = 0, end: int | None = None) -> Split:
@@ -55,7 +55,7 @@ def test_listing(data: Path, pattern: str, expected: list[str]) -> None:
 
 def test_listing_tells_size_and_time(data: Path) -> None:
     os.utime(data / "a.csv", ns=(1, 1_700_000_000_123_456_789))
-    (found,) = Place(str(data / "a.csv")).listing()
+    (found,) = Location(str(data / "a.csv")).listing()
     assert (found.size, found.modified) == (5, 1_700_000_000_123_456_789)
 
 
@@ -78,12 +78,12 @@ def test_links_to_files_are_followed(data: Path, tmp_path: Path) -> None:
     (tmp_path / "links").mkdir()
     (tmp_path / "links" / "l.csv").symlink_to(data / "a.csv")
     (tmp_path / "links" / "broken.csv").symlink_to(data / "gone.csv")
-    assert [(Path(f.path).name, f.size) for f in Place(str(tmp_path / "links")).listing()] == [("l.csv", 5)]
+    assert [(Path(f.path).name, f.size) for f in Location(str(tmp_path / "links")).listing()] == [("l.csv", 5)]
 
 
 def test_missing_path(tmp_path: Path) -> None:
     with pytest.raises(TidemillError, match="TM5001") as caught:
-        list(Place(str(tmp_path / "none.csv")).listing())
+        list(Location(str(tmp_path / "none.csv")).listing())
     assert caught.value.got == str(tmp_path / "none.csv")
 
 
@@ -160,7 +160,7 @@ def test_file_cut_while_it_is_read(data: Path) -> None:
 def test_archives_that_no_codec_reads_are_refused(data: Path, name: str) -> None:
     (data / name).write_bytes(b"\x1f\x8b")
     with pytest.raises(TidemillError, match="TM5006") as caught:
-        list(Place(str(data)).listing())
+        list(Location(str(data)).listing())
     assert caught.value.got == str(data / name)
     assert names(data, f"{data}/*.csv") == ["a.csv", "b.csv", "empty.csv"]
 
@@ -172,7 +172,7 @@ def test_compressed_files_are_listed(data: Path, name: str) -> None:
 
 
 def test_file_that_vanishes_while_it_is_listed(data: Path) -> None:
-    found = Place(str(data)).listing()
+    found = Location(str(data)).listing()
     assert Path(next(found).path).name == "a.csv"
     (data / "b.csv").unlink()
     assert [Path(f.path).name for f in found] == ["c.txt", "empty.csv"]
@@ -192,9 +192,9 @@ def test_file_that_vanishes_while_it_is_listed(data: Path) -> None:
 )
 def test_the_directory_of_a_glob(data: Path, pattern: str, missing: str) -> None:
     path = f"{data.parent}/{pattern}"
-    found = place_of(path, {}).missing()
+    found = location_of(path, {}).missing()
     assert (found.number, found.got) == ("TM5047", f"{data.parent}/{missing}, of {path}") if found else not missing
-    place = place_of(path, {"failonmissing": "true"})
+    place = location_of(path, {"failonmissing": "true"})
     if missing:
         with pytest.raises(TidemillError, match=f"TM5001(?s:.*){missing}"):
             list(place.listing())
@@ -203,4 +203,4 @@ def test_the_directory_of_a_glob(data: Path, pattern: str, missing: str) -> None
         (data.parent / missing).mkdir(parents=True)
     assert isinstance(list(place.listing()), list) and place.missing() is None
     with pytest.raises(TidemillError, match="TM4003"):
-        place_of(path, {"failonmissing": "perhaps"})
+        location_of(path, {"failonmissing": "perhaps"})

@@ -9,7 +9,7 @@ from urllib.parse import quote_plus
 import pytest
 
 from tidemill.errors import TidemillError
-from tidemill.sources.locations.location import place_of
+from tidemill.sources.locations.location import location_of
 from tidemill.sources.notifications import Created, MisunderstoodError, created_objects
 
 TIME = 1_790_000_000_123_000_000
@@ -104,7 +104,7 @@ def test_which_of_two_events_is_the_later_one() -> None:
     ],
 )
 def test_objects_of_a_place(path: str, recursive: bool, meant: list[str], others: list[str]) -> None:
-    place = place_of(path, {"recursivefilelookup": str(recursive)})
+    place = location_of(path, {"recursivefilelookup": str(recursive)})
     store = path.partition("://")[0] + "://in"
     assert [place.path_of("in", key) for key in meant] == [f"{store}/{key}" for key in meant]
     assert [place.path_of("in", key) for key in others] == [None] * len(others)
@@ -136,14 +136,14 @@ def test_options_that_say_nothing_clear(
 ) -> None:
     monkeypatch.delenv("AWS_ALLOW_HTTP", raising=False)
     with pytest.raises(TidemillError, match=f"{number}.*{says}") as caught:
-        place_of("s3://in/x/", options)
+        location_of("s3://in/x/", options)
     assert "pass" not in str(caught.value)
 
 
 @pytest.mark.parametrize("path", ["/data/in", "gs://in/x/", "az://in/x/"])
 def test_notifications_are_for_s3(path: str) -> None:
     with pytest.raises(TidemillError, match=r"TM4003.*useNotifications"):
-        place_of(path, {"usenotifications": "true", "queueurl": URL})
+        location_of(path, {"usenotifications": "true", "queueurl": URL})
 
 
 @pytest.mark.parametrize(
@@ -162,11 +162,11 @@ def test_notifications_are_for_s3(path: str) -> None:
 )
 def test_where_a_queue_is(options: dict[str, str], region: str, origin: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_REGION", "ap-south-1")
-    queue = place_of("s3://in/x/", {"usenotifications": "TRUE", "queueurl": URL, **options}).queue
+    queue = location_of("s3://in/x/", {"usenotifications": "TRUE", "queueurl": URL, **options}).queue
     assert queue is not None and (queue.region, queue.origin) == (region, origin)
 
 
 def test_a_place_shows_no_secret() -> None:
     given = {"usenotifications": "true", "queueurl": URL, "awsaccesskey": "AKID", "awssecretkey": "hush"}
-    place = place_of("s3://in/x/", given)
+    place = location_of("s3://in/x/", given)
     assert "hush" not in repr(place) and "AKID" not in repr(place) and URL in repr(place)

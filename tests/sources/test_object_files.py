@@ -21,7 +21,7 @@ from tidemill.errors import TidemillError
 from tidemill.formats.reading.feeding import file_bytes
 from tidemill.objectstore.connection import parse_connection, split_url
 from tidemill.sources.file_info import FileInfo
-from tidemill.sources.locations.location import Place, place_of, reader_of
+from tidemill.sources.locations.location import Location, location_of, reader_of
 from tidemill.sources.objects.listing import object_pages
 from tidemill.sources.objects.small_objects import AHEAD, MOST_BYTES, SmallObjects
 from tidemill.sources.split import Split
@@ -79,8 +79,8 @@ def options(proxy: S3Proxy, **more: str) -> dict[str, str]:
     }
 
 
-def place(proxy: S3Proxy, path: str, **more: str) -> Place:
-    return place_of(f"s3://objects/{path}", options(proxy, **more))
+def place(proxy: S3Proxy, path: str, **more: str) -> Location:
+    return location_of(f"s3://objects/{path}", options(proxy, **more))
 
 
 def keys(proxy: S3Proxy, path: str, **more: str) -> list[str]:
@@ -335,8 +335,8 @@ def test_what_does_not_pass_is_a_numbered_error(bucket: Any, proxy: S3Proxy, ans
     proxy.rule = lambda *_: answer
     patience = options(proxy, maxretries="1", requesttimeout="0.3")
     for action in (
-        lambda: list(place_of("s3://objects/in/*", patience).listing()),
-        lambda: list(place_of("s3://objects/in/a", patience).listing()),
+        lambda: list(location_of("s3://objects/in/*", patience).listing()),
+        lambda: list(location_of("s3://objects/in/a", patience).listing()),
         lambda: reader_of(whole(info), patience).fill(),
     ):
         with pytest.raises(TidemillError) as caught:
@@ -450,14 +450,14 @@ def test_formats_without_a_mill(bucket: Any, proxy: S3Proxy) -> None:
 )
 def test_bad_options(given: dict[str, str], got: str) -> None:
     with pytest.raises(TidemillError, match=f"TM4003(.|\n)*got: .*({got})") as caught:
-        place_of("s3://bucket/x", given)
+        location_of("s3://bucket/x", given)
     assert SECRET not in str(caught.value)
 
 
 def test_options_that_are_not_about_the_path() -> None:
     for path, given in (("/data/x", {"region": "eu-west-1"}), ("gs://bucket/x", {"awsaccesskey": "k"})):
         with pytest.raises(TidemillError, match="TM4003"):
-            place_of(path, given)
+            location_of(path, given)
 
 
 def test_plain_http_must_be_allowed(bucket: Any, proxy: S3Proxy, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -465,16 +465,16 @@ def test_plain_http_must_be_allowed(bucket: Any, proxy: S3Proxy, monkeypatch: py
     given = {k: v for k, v in options(proxy).items() if k != "allowhttp"}
     for unset in (given, {k: v for k, v in given.items() if k != "endpoint"}):
         with pytest.raises(TidemillError, match="TM5034"):
-            list(place_of("s3://objects/in/*", unset).listing())
+            list(location_of("s3://objects/in/*", unset).listing())
     monkeypatch.setenv("AWS_ALLOW_HTTP", "true")
-    assert len(list(place_of("s3://objects/in/*", given).listing())) == 1
-    assert len(list(place_of("s3://objects/in/*", {}).listing())) == 1, "everything is in the environment"
+    assert len(list(location_of("s3://objects/in/*", given).listing())) == 1
+    assert len(list(location_of("s3://objects/in/*", {}).listing())) == 1, "everything is in the environment"
 
 
 @pytest.mark.parametrize("path", ["s3://", "s3:///key", f"s3://user:{SECRET}@bucket/x", f"s3://{SECRET}@bucket/x"])
 def test_urls_without_a_bucket_or_with_a_user(path: str) -> None:
     with pytest.raises(TidemillError, match="TM5002") as caught:
-        place_of(path, {})
+        location_of(path, {})
     assert SECRET not in str(caught.value)
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from tidemill.errors import TidemillError
 from tidemill.objectstore.connection import Connection
-from tidemill.sources.locations.location import place_of
+from tidemill.sources.locations.location import location_of
 from tidemill.sources.objects import listing as object_listing
 from tidemill.sources.objects.listing import PAGE_KEYS, SWEEP_PAGES, Cursor, ObjectListing
 
@@ -203,7 +203,7 @@ def test_a_glob_below_which_nothing_lies(bucket: Keys) -> None:
         ("s3://b/logs/a/*.json", None),
         ("s3://b/*.csv", None),
     ):
-        place = place_of(url, {"failonmissing": "true"})
+        place = location_of(url, {"failonmissing": "true"})
         found = place.missing()
         assert (found and found.got) == (missing and f"{missing}, the directory of {url}")
         if missing:

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from tidemill.errors import TidemillError
-from tidemill.sources.locations.allowed_paths import Within
+from tidemill.sources.locations.allowed_paths import AllowedPaths
 
 
-def refused(within: Within, path: str, **options: str) -> bool:
+def refused(within: AllowedPaths, path: str, **options: str) -> bool:
     try:
         within.check("t", {"path": path, **options})
     except TidemillError as error:
@@ -55,9 +55,9 @@ def places(tmp_path: Path) -> Path:
 def test_local_paths(places: Path, path: str, within: bool) -> None:
     text = f"file:{places}/{path[5:]}" if path.startswith("file:") else f"{places}/{path}"
     for allowed in (f"{places}/in", f"/none, {places}/by/ ,s3://b", f"file:{places}/in"):
-        assert refused(Within(allowed), text) is not within
-    assert not refused(Within(), text)
-    assert not refused(Within("/"), text)
+        assert refused(AllowedPaths(allowed), text) is not within
+    assert not refused(AllowedPaths(), text)
+    assert not refused(AllowedPaths("/"), text)
 
 
 @pytest.mark.parametrize(
@@ -91,12 +91,12 @@ def test_local_paths(places: Path, path: str, within: bool) -> None:
 )
 def test_urls(path: str, within: bool) -> None:
     allowed = "s3://b/in/, tcp+listen://,tcp://good:7000,zip:///data,unix:///in"
-    assert refused(Within(allowed), path) is not within
-    assert not refused(Within(), path)
+    assert refused(AllowedPaths(allowed), path) is not within
+    assert not refused(AllowedPaths(), path)
 
 
 def test_archives_and_files_behind_links(places: Path) -> None:
-    within = Within(str(places / "in"))
+    within = AllowedPaths(str(places / "in"))
     path = str(places / "in")
     assert not refused(within, path, sourcearchivedir=str(places / "in" / "_old"))
     assert refused(within, path, sourcearchivedir=str(places / "old"))
@@ -104,11 +104,11 @@ def test_archives_and_files_behind_links(places: Path) -> None:
     assert not refused(within, path, sourcearchivedir=f"{path}/{{x")
     assert within.has_file(f"{path}/x.csv") and within.has_file(f"{places}/by/x.csv")
     assert not within.has_file(f"{path}/file") and not within.has_file(f"{path}/link/x.csv")
-    assert Within().has_file(f"{path}/file")
+    assert AllowedPaths().has_file(f"{path}/file")
 
 
 def test_servers() -> None:
-    within = Within("s3://b/in,http://127.0.0.1:9000,https://sqs.eu-central-1.amazonaws.com/1")
+    within = AllowedPaths("s3://b/in,http://127.0.0.1:9000,https://sqs.eu-central-1.amazonaws.com/1")
     assert not refused(within, "s3://b/in/*", endpoint="http://127.0.0.1:9000")
     assert refused(within, "s3://b/in/*", endpoint="http://127.0.0.1:90001")
     assert not refused(within, "s3://b/in/*", queueurl="https://sqs.eu-central-1.amazonaws.com/1/q")
@@ -119,9 +119,9 @@ def test_servers() -> None:
 @pytest.mark.parametrize("allowed", [",", " ", "file://", "/in,file://"])
 def test_texts_that_are_not_understood(allowed: str) -> None:
     with pytest.raises(TidemillError, match="TM5046"):
-        Within(allowed)
+        AllowedPaths(allowed)
 
 
 def test_links_to_sockets(places: Path) -> None:
-    within = Within(f"unix://{places}/in")
+    within = AllowedPaths(f"unix://{places}/in")
     assert not refused(within, f"unix://{places}/in/s") and refused(within, f"unix://{places}/in/link/s")

@@ -45,10 +45,10 @@ def answer(root: str, text: str, epoch: int | None, master: str | None) -> Itera
             from tidemill.runtime.catalog.explained import explain_query
             from tidemill.runtime.root import look_at
             from tidemill.runtime.spark.session import session
-            from tidemill.sources.locations.allowed_paths import Within
+            from tidemill.sources.locations.allowed_paths import AllowedPaths
 
             with session(settings(master)) as spark:
-                found = look_at(root, Within())
+                found = look_at(root, AllowedPaths())
                 size_of = partial(found.intake.size, most=Settings().broadcast_bytes)
                 return explain_query(spark, found.catalog, found.version.epoch, size_of, query)
         case Query(query):

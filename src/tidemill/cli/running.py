@@ -137,7 +137,7 @@ def plan_script(root: str, path: Path, given: Settings, *, may_replace: bool, ma
     """What running a script would change in a root, which need not exist and may be in use: a line each."""
     from tidemill.runtime.catalog.declaration import Declaration
     from tidemill.runtime.spark.session import session
-    from tidemill.sources.locations.allowed_paths import Within
+    from tidemill.sources.locations.allowed_paths import AllowedPaths
 
     catalog, epoch = Catalog(), 0
     try:
@@ -148,7 +148,7 @@ def plan_script(root: str, path: Path, given: Settings, *, may_replace: bool, ma
             raise
     catalog = catalog.in_zone(given.time_zone)
     with session(replace(given, time_zone=catalog.time_zone)) as spark:
-        declaration = Declaration(spark, catalog, epoch, Within(given.allowed_paths))
+        declaration = Declaration(spark, catalog, epoch, AllowedPaths(given.allowed_paths))
         _fill(declaration, path, may_replace, may_drop)
     lines = [f"{c.action:8}{c.kind:6}{c.name}{_needs(c, declaration.changed)}" for c in declaration.changes]
     return lines or ["nothing changes"]

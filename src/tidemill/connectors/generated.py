@@ -87,7 +87,7 @@ def _whole(name: str, text: str) -> int:
 
 
 @dataclass(frozen=True)
-class GeneratedPlace:
+class GeneratedLocation:
     """Where the rows of a table are: since when there are any, and how many bytes each counts as.
 
     ``created`` are microseconds since 1970.
@@ -106,7 +106,7 @@ class GeneratedPlace:
         return pace.available(Fraction(int(now * _MICROSECONDS) - self.created, _MICROSECONDS))
 
 
-def parse_generated_place(path: str) -> GeneratedPlace:
+def parse_generated_place(path: str) -> GeneratedLocation:
     """What :attr:`GeneratedPlace.path` gave."""
     created, row_bytes = path.partition("://")[2].split("/")
-    return GeneratedPlace(int(created), int(row_bytes))
+    return GeneratedLocation(int(created), int(row_bytes))

@@ -13,7 +13,7 @@ from tidemill.errors import TidemillError
 from tidemill.runtime.catalog.catalog import Catalog
 from tidemill.runtime.durability.migrations import migrated
 from tidemill.runtime.intake.intake import Intake
-from tidemill.sources.locations.allowed_paths import Within
+from tidemill.sources.locations.allowed_paths import AllowedPaths
 from tidemill.state.store.store import RunStore, checkpoint_of, default_buffer
 from tidemill.state.versions.lease import make_readers_file
 from tidemill.state.versions.manifest import Manifest, ManifestLog, begun, no_root
@@ -50,7 +50,7 @@ class Root:
         What was odd about it.
     released : bool
         Others may write it.
-    within : Within
+    allowed : AllowedPaths
         Where tables may have their files.
 
     Raises
@@ -68,14 +68,14 @@ class Root:
         given = settings.buffer_directory
         self._zone = settings.time_zone
         self._buffer = Path(given).expanduser().absolute() if given else default_buffer(self.objects)
-        self.within = Within(settings.allowed_paths)
+        self.allowed = AllowedPaths(settings.allowed_paths)
         self.released = False
         self.log.lock()
         try:
             self.recovered = self.recover()
             self.recovered.store.check_buffer()
             for table in self.recovered.catalog.tables.values():
-                self.within.check(table.name, table.options)
+                self.allowed.check(table.name, table.options)
             self.warnings = _warnings(self.recovered)
             make_readers_file(self.objects.directory)
         except BaseException:
@@ -84,7 +84,7 @@ class Root:
 
     def recover(self) -> Recovered:
         """The newest durable epoch, now: what to begin from, or to go back to. Errors as when it was taken."""
-        return _newest(self.log, self._buffer, self.within, self._zone)
+        return _newest(self.log, self._buffer, self.allowed, self._zone)
 
     def release(self) -> None:
         """Let others write it. A directory that was made for it goes where nothing was made durable in it."""
@@ -102,22 +102,22 @@ def _missing(directory: Path | None) -> list[Path]:
     return [] if directory is None else [d for d in (directory, *directory.parents) if not d.exists()]
 
 
-def look_at(root: str | os.PathLike[str], within: Within) -> Recovered:
+def look_at(root: str | os.PathLike[str], allowed: AllowedPaths) -> Recovered:
     """The newest durable epoch of a root, which another mill may be writing. TM1001 when there is no root."""
     objects = Objects(root)
-    found = _newest(ManifestLog(objects, create=False), default_buffer(objects), within)
+    found = _newest(ManifestLog(objects, create=False), default_buffer(objects), allowed)
     if found.last is None:
         raise no_root(objects)
     return found
 
 
-def _newest(log: ManifestLog, buffer: Path, within: Within, time_zone: str = "") -> Recovered:
+def _newest(log: ManifestLog, buffer: Path, allowed: AllowedPaths, time_zone: str = "") -> Recovered:
     last = migrated(newest) if (newest := log.latest()) else None
     store = RunStore(log.objects, buffer)
     version = last.version if last else Version.empty()
     store.check_present(version.files())
     catalog = (Catalog.from_json(last.catalog["catalog"]) if last else Catalog()).in_zone(time_zone)
-    intake = Intake(catalog, store, version, last.catalog if last else {}, within)
+    intake = Intake(catalog, store, version, last.catalog if last else {}, allowed)
     return Recovered(last, store, version, catalog, intake)
 
 

@@ -54,7 +54,7 @@ from tidemill.sources.file_metadata import (
     metadata_type,
     without_metadata,
 )
-from tidemill.sources.locations.location import place_of, reader_of
+from tidemill.sources.locations.location import location_of, reader_of
 from tidemill.sources.split import Split
 from tidemill.spark_source.brief_errors import brief_errors
 from tidemill.spark_source.error_files import ErrorFile
@@ -128,12 +128,12 @@ class TidemillReader(DataSourceReader):  # type: ignore[misc]
             TM5001 for a path that does not exist, TM5006 for an archive that no codec reads.
         """
         for path in paths_of(self._given):
-            yield from place_of(path, self._given).listing()
+            yield from location_of(path, self._given).listing()
 
     def unread(self, unread: Callable[[list[str]], list[str]]) -> Iterator[list[FileInfo]]:
         """As :meth:`listing`, some at a time, in no order: files whose names ``unread`` leaves; perhaps some twice."""
         for path in paths_of(self._given):
-            yield from place_of(path, self._given).unread(unread)
+            yield from location_of(path, self._given).unread(unread)
 
     def parts(self, pieces: Iterable[Piece]) -> list[Part]:
         """Pieces of files cut into parts, in order."""
@@ -183,7 +183,7 @@ class TidemillReader(DataSourceReader):  # type: ignore[misc]
             return True
         if not isinstance(format_, WholeByBeginning):
             return False
-        head = place_of(file.path, self._given).beginning(file.path, BEGINNING_BYTES)
+        head = location_of(file.path, self._given).beginning(file.path, BEGINNING_BYTES)
         return format_.begins_whole(self._schema, self._options, head)
 
     def count_rows(self, piece: Piece, most: int) -> tuple[int, int]:

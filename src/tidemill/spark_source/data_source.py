@@ -24,7 +24,7 @@ from tidemill.options.option import check_options, lowered
 from tidemill.schema import Schema
 from tidemill.sources.file_metadata import with_metadata
 from tidemill.sources.files import local_pattern, missing
-from tidemill.sources.locations.location import place_of
+from tidemill.sources.locations.location import location_of
 from tidemill.spark_source.brief_errors import brief_errors
 from tidemill.spark_source.data_reader import NAME, TidemillReader
 from tidemill.spark_source.data_stream import TidemillStreamReader
@@ -123,7 +123,7 @@ class TidemillSource(DataSource):  # type: ignore[misc]  # PySpark has no types 
                 hint='.schema("a BIGINT, b STRING") before .load',
             )
         found = [
-            file.path for path in paths_of(self.given) for file in place_of(path, self.given).listing() if file.size
+            file.path for path in paths_of(self.given) for file in location_of(path, self.given).listing() if file.size
         ]
         return self._columns(self._inferred(name, found))
 

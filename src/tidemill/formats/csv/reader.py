@@ -9,7 +9,7 @@ from tidemill.errors import FormatError, TidemillError
 from tidemill.formats.csv.changes import change_builder
 from tidemill.formats.csv.header import Layout, layout_by_header, layout_by_position
 from tidemill.formats.csv.options import CsvOptions
-from tidemill.formats.csv.rows import RowBuilder, Rescuer
+from tidemill.formats.csv.rows import Rescuer, RowBuilder
 from tidemill.formats.messages import Deletions
 from tidemill.formats.rows.checked_columns import CheckedColumn
 from tidemill.formats.rows.malformed import Mode

@@ -26,7 +26,7 @@ from tidemill.runtime.catalog.catalog import Catalog, View, check_properties
 from tidemill.runtime.catalog.datasets import Dataset, Resolver, add_dataset
 from tidemill.runtime.catalog.view_root import view_root
 from tidemill.runtime.tables.table_options import alterable
-from tidemill.sources.locations.allowed_paths import Within
+from tidemill.sources.locations.allowed_paths import AllowedPaths
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Declaration:
         What is there.
     created_at_epoch : int
         The newest epoch.
-    within : Within
+    allowed : AllowedPaths
         Where tables may have their files.
     functions : mapping
         Python functions that queries may call, by name.
@@ -69,14 +69,14 @@ class Declaration:
         spark: SparkSession,
         catalog: Catalog,
         created_at_epoch: int,
-        within: Within,
+        allowed: AllowedPaths,
         functions: Mapping[str, Any] | None = None,
     ) -> None:
         self.spark, self.catalog = spark, catalog
         self.changes: list[Change] = []
         self.changed: list[str] = []
         self.catalyst = Catalyst(spark, catalog.time_zone)
-        self._created_at_epoch, self._within = created_at_epoch, within
+        self._created_at_epoch, self._allowed = created_at_epoch, allowed
         self._declared: set[str] = set()
         for name in (*catalog.tables, *catalog.views):
             self.catalyst.register(name, catalog.described(name)[0])
@@ -180,14 +180,14 @@ class Declaration:
             return
         if present is not None and statement.if_not_exists:
             return
-        self._within.check(statement.name, options, looks_into=not len(statement.schema))
+        self._allowed.check(statement.name, options, looks_into=not len(statement.schema))
         self.catalog = self.catalog.add_table(statement, self._created_at_epoch)
         self.catalyst.register(statement.name, self.catalog.tables[statement.name].schema)
         self.changes.append(Change("add", "table", statement.name))
 
     def _alter(self, statement: AlterTable) -> None:
         given = {k.lower(): v for k, v in statement.options.items() if v is not None}
-        self._within.check(statement.name, given)
+        self._allowed.check(statement.name, given)
         before, self.catalog = self.catalog, self.catalog.with_options(statement.name, statement.options)
         if before.tables[statement.name] != self.catalog.tables[statement.name]:
             self.changes.append(Change("change", "table", statement.name))

@@ -14,7 +14,7 @@ from tidemill.runtime.catalog import small_tables
 from tidemill.runtime.catalog.catalog import Catalog, View
 from tidemill.runtime.catalog.declaration import Declaration
 from tidemill.runtime.catalog.view_plans import with_names
-from tidemill.sources.locations.allowed_paths import Within
+from tidemill.sources.locations.allowed_paths import AllowedPaths
 
 
 def explain_query(
@@ -24,7 +24,7 @@ def explain_query(
 
     Errors as for creating a view of it.
     """
-    root = Declaration(spark, catalog, epoch, Within()).plan(query)
+    root = Declaration(spark, catalog, epoch, AllowedPaths()).plan(query)
     return explained(catalog, root, epoch, size_of)
 
 

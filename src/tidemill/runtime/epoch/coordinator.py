@@ -200,7 +200,7 @@ class Coordinator:
         """A declaration to fill. At the end what it changes is carried out, all of it or nothing, as one change."""
         with self.turn():
             known = self.catalyst.functions
-            declaration = Declaration(self.spark, self.catalog, self.version.epoch, self._taken.within, known)
+            declaration = Declaration(self.spark, self.catalog, self.version.epoch, self._taken.allowed, known)
             yield declaration
             self._adopt(declaration.catalog)
             for name, function in declaration.catalyst.functions.items():

@@ -30,7 +30,7 @@ from tidemill.runtime.tables import error_budget, static_tables
 from tidemill.runtime.tables.error_budget import RowCounts
 from tidemill.runtime.tables.table import Table, source_tables
 from tidemill.sources.file_info import FileInfo
-from tidemill.sources.locations.allowed_paths import Within
+from tidemill.sources.locations.allowed_paths import AllowedPaths
 from tidemill.sources.split import Split, SplitResult
 from tidemill.sources.unreadable import UnreadableFilesError
 from tidemill.state.runs.sst import Part
@@ -68,15 +68,20 @@ class Intake:
         The newest sealed one; :meth:`at` tells of later ones.
     kept : mapping
         What :meth:`to_json` gave with that version; empty at first.
-    within : Within, optional
+    allowed : AllowedPaths, optional
         Where tables may have their files.
     """
 
     def __init__(
-        self, catalog: Catalog, store: RunStore, version: Version, kept: Mapping[str, Any], within: Within | None = None
+        self,
+        catalog: Catalog,
+        store: RunStore,
+        version: Version,
+        kept: Mapping[str, Any],
+        allowed: AllowedPaths | None = None,
     ) -> None:
         self._store = store
-        self._within = within or Within()
+        self._allowed = allowed or AllowedPaths()
         self._sealed = SealedTables(store, version)
         self._cleaning = SourceCleaning(self._sealed.reader)
         self._counts = {table: RowCounts(*found) for table, found in kept.get("counts", {}).items()}
@@ -84,7 +89,7 @@ class Intake:
         self._tables: dict[str, Table] = {}
         self._live: dict[str, SourceFiles] = {}
         self._history: dict[tuple[str, int], History] = {}
-        self._lists = Lists(kept.get("listed", {}), self._within)
+        self._lists = Lists(kept.get("listed", {}), self._allowed)
         self._history_is_next = False
         self._small_was_last: dict[bool, bool] = {}
         self._turn: tuple[bool, bool] | None = None
@@ -147,7 +152,7 @@ class Intake:
         declared, live = self._tables[table], self._live[table]
         if not live.unpinned:
             return
-        pinned = live.with_pinned(f for f in declared.place.listing() if self._within.has_file(f.path))
+        pinned = live.with_pinned(f for f in declared.location.listing() if self._allowed.has_file(f.path))
         if pinned.unpinned:
             raise static_tables.without_files(table, declared.path)
         self._live[table] = pinned
@@ -175,7 +180,7 @@ class Intake:
             return None
         total = self.totals(table).cleaned_bytes
         try:
-            for number, info in enumerate(found.place.listing()):
+            for number, info in enumerate(found.location.listing()):
                 total += info.size
                 if total > most or number > _SMALL_FILES:
                     return None
@@ -238,7 +243,7 @@ class Intake:
         self._lists.close(durable)
 
     def _followed(self) -> list[tuple[Table, ListedFiles]]:
-        """Tables whose places are looked at: those that views read, and not static ones that nobody has used yet."""
+        """Tables whose locations are looked at: those that views read, and not static ones that nobody has used yet."""
         followed = [t for t, p in self._live.items() if t in self._used and p.looked_for]
         return [(self._tables[t], self._files(t, ListedFiles)) for t in followed]
 
@@ -318,7 +323,7 @@ class Intake:
 
     def _check_within(self, splits: Iterable[Split]) -> None:
         listed = [s for s in splits if self._tables[s.table].listed]
-        outside = [(s, self._within.outside(s.path)) for s in listed if not self._within.has_file(s.path)]
+        outside = [(s, self._allowed.outside(s.path)) for s in listed if not self._allowed.has_file(s.path)]
         if outside:
             raise UnreadableFilesError(outside)
 
@@ -567,7 +572,7 @@ class Intake:
         """As stored in a manifest: what is not in state tables.
 
         Places in histories, files of static tables as they were first listed, rows read and malformed, totals, and
-        when places were listed whole of which notifications tell.
+        when locations were listed whole of which notifications tell.
         """
         pinned = {t: p.pinned.values() for t, p in self._live.items() if p.pinned}
         return {

@@ -1,4 +1,4 @@
-"""List: looks for new files in one place, for all tables that read it."""
+"""List: looks for new files in one location, for all tables that read it."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from tidemill.errors import TidemillError
 from tidemill.runtime.files.listed_files import ROOM, ListedFiles
 from tidemill.sources.file_info import FileInfo
 from tidemill.sources.files import file_info, file_names
-from tidemill.sources.locations.allowed_paths import Within
-from tidemill.sources.locations.location import Place
+from tidemill.sources.locations.allowed_paths import AllowedPaths
+from tidemill.sources.locations.location import Location
 from tidemill.sources.notifications import Created
 from tidemill.sources.objects.listing import PAGE_KEYS, Cursor, ObjectListing
 
@@ -24,40 +24,41 @@ _QUESTIONS = 16
 """How many objects a store is asked for at a time."""
 
 
-class PlaceList:
-    """List of one place. A pass goes on while the tables have room, and waits where it is when they have none.
+class LocationList:
+    """List of one location. A pass goes on while the tables have room, and waits where it is when they have none.
 
-    What a listing found stays in the order of names, so that the tables of one place have the same files at any time.
+    What a listing found stays in the order of names, so that the tables of one location have the same files at any
+    time.
 
     Parameters
     ----------
-    place : Place
+    location : Location
     tables : sequence of ListedFiles
     cursors : mapping
-        How far the place had been listed, of an object store.
+        How far the location had been listed, of an object store.
     whole_at : float, optional
-        When the last whole listing of a place with notifications began (seconds since 1970), if there was one.
-    within : Within, optional
+        When the last whole listing of a location with notifications began (seconds since 1970), if there was one.
+    allowed : AllowedPaths, optional
         What may be listed; links may lead elsewhere.
 
     Attributes
     ----------
     whole_every : float
-        Seconds after which such a place is listed again.
+        Seconds after which such a location is listed again.
     said : list of str
         What is to be said of single files; for who warns.
     """
 
     def __init__(
         self,
-        place: Place,
+        location: Location,
         tables: Sequence[ListedFiles],
         cursors: Mapping[str, Cursor],
         whole_at: float | None = None,
-        within: Within | None = None,
+        allowed: AllowedPaths | None = None,
     ) -> None:
-        self.place = place
-        self._within = within or Within()
+        self.location = location
+        self._allowed = allowed or AllowedPaths()
         self.tables = tables
         self.whole_at, self.whole_every = whole_at, 0.0
         self._begun_at = 0.0
@@ -67,8 +68,8 @@ class PlaceList:
         self._there = True
         self._seen = bool(cursors)
         self._objects: ObjectListing | None = None
-        if place.objects:
-            self._objects = ObjectListing(place.pattern, place.connection, place.filters.recursive, cursors)
+        if location.objects:
+            self._objects = ObjectListing(location.pattern, location.connection, location.filters.recursive, cursors)
         self._pass: Iterator[list[FileInfo]] | None = None
         self._whole = False
         self._ended_at = -1e9
@@ -77,7 +78,7 @@ class PlaceList:
 
     @property
     def cursors(self) -> Mapping[str, Cursor]:
-        """How far the place has been listed; empty for directories."""
+        """How far the location has been listed; empty for directories."""
         return {} if self._objects is None else self._objects.cursors
 
     @property
@@ -98,13 +99,13 @@ class PlaceList:
         Raises
         ------
         TidemillError
-            As listing the place, when it has never been listed: an error of whoever wrote its path.
+            As listing the location, when it has never been listed: an error of whoever wrote its path.
         """
         if self._pass is None:
             age = time.monotonic() - self._ended_at
             if age < self._pause or not self._due(age >= seconds):
                 return None
-            self.begin(whole=self.place.queue is not None)
+            self.begin(whole=self.location.queue is not None)
         try:
             self.go_on()
         except TidemillError as error:
@@ -116,12 +117,12 @@ class PlaceList:
         return None
 
     def _due(self, old: bool) -> bool:
-        if self.place.queue is None:
+        if self.location.queue is None:
             return old or all(t.done for t in self.tables)
         return self.whole_at is None or not 0 <= time.time() - self.whole_at < self.whole_every
 
     def list_all(self) -> None:
-        """Begin anew and take all that is there now, as far as there is room. Errors as listing the place."""
+        """Begin anew and take all that is there now, as far as there is room. Errors as listing the location."""
         self.begin(whole=True)
         try:
             self.go_on()
@@ -137,10 +138,10 @@ class PlaceList:
         if self._objects is not None:
             self._pass = self._objects.pages(whole)
         else:
-            self._pass = self._local() if self.place.local else self.place.pages()
+            self._pass = self._local() if self.location.local else self.location.pages()
 
     def go_on(self) -> None:
-        """Take pages while all tables have room. Errors as listing the place."""
+        """Take pages while all tables have room. Errors as listing the location."""
         while self._pass is not None and all(t.room > 0 for t in self.tables):
             page = next(self._pass, None)
             if page is None:
@@ -155,10 +156,10 @@ class PlaceList:
     def _wants(self, info: FileInfo) -> bool:
         """Whether a file is wanted; of one that no codec reads, or that lies elsewhere, it is said, once."""
         try:
-            if not self.place.wants(info):
+            if not self.location.wants(info):
                 return False
-            if not self._within.has_file(info.path):
-                raise self._within.outside(f"{info.path}, which is {os.path.realpath(info.path)}")
+            if not self._allowed.has_file(info.path):
+                raise self._allowed.outside(f"{info.path}, which is {os.path.realpath(info.path)}")
             return True
         except TidemillError as error:
             if info.path not in self._unwanted and len(self._unwanted) < ROOM:
@@ -184,8 +185,8 @@ class PlaceList:
 
         A store is not asked once there was an object.
         """
-        missing = None if self.place.objects and self._seen else self.place.missing()
-        if missing is not None and self.place.filters.fail_on_missing:
+        missing = None if self.location.objects and self._seen else self.location.missing()
+        if missing is not None and self.location.filters.fail_on_missing:
             raise missing
         if missing is not None and self._there:
             self.said.append(missing.message())
@@ -214,7 +215,7 @@ class PlaceList:
             TM5001 for objects that are not there, TM5030 to TM5036 for those that could not be asked for, TM5006 for
             those that cannot be read.
         """
-        infos = {p: i for p, c in told.items() if (i := c.info(p)) is not None and not self.place.filters.timed}
+        infos = {p: i for p, c in told.items() if (i := c.info(p)) is not None and not self.location.filters.timed}
         doubtful = {p for table in self.tables for p in table.known_otherwise(infos.values())}
         sure = [i for p, i in infos.items() if p not in doubtful]
         asked = self._ask([p for p in told if p in doubtful or p not in infos])
@@ -238,7 +239,7 @@ class PlaceList:
         wanted, failed = [], {}
         for info in sorted(infos, key=lambda i: i.path):
             try:
-                if self.place.wants(info):
+                if self.location.wants(info):
                     wanted.append(info)
             except TidemillError as error:
                 failed[info.path] = error
@@ -255,15 +256,15 @@ class PlaceList:
 
     def _now(self, path: str) -> FileInfo | TidemillError:
         try:
-            return self.place.now(path)
+            return self.location.now(path)
         except TidemillError as error:
             return error
 
     def _local(self) -> Iterator[list[FileInfo]]:
         """Files of a directory or glob whose names are not known, by name, and of all if tables mind changes."""
         found: list[pa.Array] = []
-        for names in file_names(self.place.pattern, self.place.filters.recursive):
-            wanted = [n for n in names if self.place.filters.wants_name(n) and self._is_text(n)]
+        for names in file_names(self.location.pattern, self.location.filters.recursive):
+            wanted = [n for n in names if self.location.filters.wants_name(n) and self._is_text(n)]
             unknown = {n for table in self.tables for n in table.unknown(wanted)}
             if unknown:
                 found.append(pa.array(sorted(unknown), pa.large_string()))

@@ -1,4 +1,4 @@
-"""List of all places: passes over each, the queues that tell of new files, and what of both is kept with a version."""
+"""List of all locations: passes over each, the queues that tell of new files, and what a version keeps of both."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from tidemill.objectstore.queue_options import Queue
 from tidemill.runtime.files import file_warnings
 from tidemill.runtime.files.file_progress import cursor_rows, cursor_table
 from tidemill.runtime.files.listed_files import ListedFiles
-from tidemill.runtime.intake.listing import PlaceList
+from tidemill.runtime.intake.listing import LocationList
 from tidemill.runtime.intake.queue_listener import QueueListener
 from tidemill.runtime.tables.table import Table
-from tidemill.sources.locations.allowed_paths import Within
-from tidemill.sources.locations.location import Place
+from tidemill.sources.locations.allowed_paths import AllowedPaths
+from tidemill.sources.locations.location import Location
 from tidemill.sources.objects.listing import Cursor
 from tidemill.state.runs.sst import Part
 
@@ -23,19 +23,19 @@ Followed = Sequence[tuple[Table, ListedFiles]]
 
 
 class Lists:
-    """Looks for the files of all tables. A place and a queue are asked once for all tables that they are of.
+    """Looks for the files of all tables. A location and a queue are asked once for all tables that they are of.
 
     Parameters
     ----------
     kept : mapping
         What :meth:`to_json` gave with the newest sealed version.
-    within : Within
+    allowed : AllowedPaths
         What may be listed.
     """
 
-    def __init__(self, kept: Mapping[str, Sequence[Any]], within: Within) -> None:
-        self._within = within
-        self._places: dict[Place, PlaceList] = {}
+    def __init__(self, kept: Mapping[str, Sequence[Any]], allowed: AllowedPaths) -> None:
+        self._allowed = allowed
+        self._locations: dict[Location, LocationList] = {}
         self._queues: dict[Queue, QueueListener] = {}
         self._cursors: dict[str, dict[str, Cursor]] = {}
         self._moved: dict[str, dict[str, Cursor]] = {}
@@ -46,7 +46,11 @@ class Lists:
     def copy(self) -> Lists:
         """The same, to return to when a statement fails."""
         copied = copy.copy(self)
-        copied._places, copied._cursors, copied._whole = dict(self._places), dict(self._cursors), dict(self._whole)
+        copied._locations, copied._cursors, copied._whole = (
+            dict(self._locations),
+            dict(self._cursors),
+            dict(self._whole),
+        )
         return copied
 
     def follow(self, table: str, cursors: Mapping[str, Cursor]) -> None:
@@ -57,12 +61,14 @@ class Lists:
         """Forget a table."""
         self._cursors.pop(table, None)
         self._whole.pop(table, None)
-        self._places = {p: found for p, found in self._places.items() if all(t.table != table for t in found.tables)}
+        self._locations = {
+            p: found for p, found in self._locations.items() if all(t.table != table for t in found.tables)
+        }
 
     def warnings(self) -> list[str]:
         """What is to be said since the last call; each thing once."""
         said, self._warnings = self._warnings, []
-        for lister in self._places.values():
+        for lister in self._locations.values():
             said += lister.said
             lister.said = []
         return said
@@ -78,82 +84,83 @@ class Lists:
         Raises
         ------
         TidemillError
-            As listing a place for the first time; later that is a warning. TM5075 without the client of queues.
+            As listing a location for the first time; later that is a warning. TM5075 without the client of queues.
         """
         for lister in self._listers(followed):
             said = lister.proceed(seconds)
             if said is not None:
                 self._warnings.append(said)
-        for listener, places in self._heard():
-            self._warnings += listener.hear(places, epoch, durable)
-            for place in places:
-                place.look_again()
+        for listener, listers in self._heard():
+            self._warnings += listener.hear(listers, epoch, durable)
+            for lister in listers:
+                lister.look_again()
         self.note_changed(followed)
 
     def list_all(self, followed: Followed, epoch: int) -> None:
         """Look for all that is there now, as far as there is room; the rest follows with :meth:`go_on`."""
         for lister in self._listers(followed):
             lister.list_all()
-        self._to_hear = {place.queue for place in self._places if place.queue is not None}
+        self._to_hear = {location.queue for location in self._locations if location.queue is not None}
         self.go_on(followed, epoch)
         self.note_changed(followed)
 
     def go_on(self, followed: Followed, epoch: int) -> None:
-        """Go on with what was begun and waited for room; a queue is heard when all its places are listed."""
+        """Go on with what was begun and waited for room; a queue is heard when all its locations are listed."""
         for lister in self._listers(followed):
             lister.go_on()
-        for listener, places in self._heard():
-            queue = places[0].place.queue
-            if queue in self._to_hear and not any(p.under_way for p in places):
+        for listener, listers in self._heard():
+            queue = listers[0].location.queue
+            if queue in self._to_hear and not any(p.under_way for p in listers):
                 self._to_hear.discard(queue)
-                self._warnings += listener.hear_all(places, epoch)
-            for place in places:
-                place.look_again()
+                self._warnings += listener.hear_all(listers, epoch)
+            for lister in listers:
+                lister.look_again()
 
-    def _listers(self, followed: Followed) -> list[PlaceList]:
-        """One for each place. When a table has come to a place it is listed from the beginning.
+    def _listers(self, followed: Followed) -> list[LocationList]:
+        """One for each location. When a table has come to a location it is listed from the beginning.
 
-        A place of no table in use is not listed. Its messages may go meanwhile, so it is listed whole when it returns.
+        A location of no table in use is not listed. Its messages may go meanwhile, so it is listed as a whole when it
+        returns.
         """
-        of_place: dict[Place, list[tuple[Table, ListedFiles]]] = {}
+        of_location: dict[Location, list[tuple[Table, ListedFiles]]] = {}
         for table, live in followed:
-            of_place.setdefault(table.place, []).append((table, live))
-        kept = self._places
-        self._places = {}
-        for place, found in of_place.items():
+            of_location.setdefault(table.location, []).append((table, live))
+        kept = self._locations
+        self._locations = {}
+        for location, found in of_location.items():
             tables = [live for _, live in found]
-            if place in kept and [t.uid for t in kept[place].tables] == [t.uid for t in tables]:
-                self._places[place] = kept[place]
-                self._places[place].tables = tables
+            if location in kept and [t.uid for t in kept[location].tables] == [t.uid for t in tables]:
+                self._locations[location] = kept[location]
+                self._locations[location].tables = tables
             else:
-                self._places[place] = self._lister(place, found)
-            self._places[place].whole_every = min(table.backfill_seconds for table, _ in found)
-        for place in kept.keys() - self._places.keys():
-            for live in kept[place].tables:
+                self._locations[location] = self._lister(location, found)
+            self._locations[location].whole_every = min(table.backfill_seconds for table, _ in found)
+        for location in kept.keys() - self._locations.keys():
+            for live in kept[location].tables:
                 self._whole.pop(live.table, None)
-        return list(self._places.values())
+        return list(self._locations.values())
 
-    def _lister(self, place: Place, found: Followed) -> PlaceList:
+    def _lister(self, location: Location, found: Followed) -> LocationList:
         known = [self._cursors.get(t.name, {}) for t, _ in found]
         cursors = known[0] if all(c == known[0] for c in known) else {}
         tables = [live for _, live in found]
-        if place.queue is None:
-            return PlaceList(place, tables, cursors, within=self._within)
+        if location.queue is None:
+            return LocationList(location, tables, cursors, allowed=self._allowed)
         whole = [self._whole.get(t.name, ("", 0.0)) for t, _ in found]
-        whole_at = min(at for _, at in whole) if all(url == place.queue.url for url, _ in whole) else None
-        return PlaceList(place, tables, cursors, whole_at, self._within)
+        whole_at = min(at for _, at in whole) if all(url == location.queue.url for url, _ in whole) else None
+        return LocationList(location, tables, cursors, whole_at, self._allowed)
 
-    def _heard(self) -> list[tuple[QueueListener, list[PlaceList]]]:
-        """Queues, each with all places that it may tell of."""
-        places: dict[Queue, list[PlaceList]] = {}
-        for place, lister in self._places.items():
-            if place.queue is not None:
-                places.setdefault(place.queue, []).append(lister)
-        for queue in self._queues.keys() - places.keys():
+    def _heard(self) -> list[tuple[QueueListener, list[LocationList]]]:
+        """Queues, each with all locations that it may tell of."""
+        of_queue: dict[Queue, list[LocationList]] = {}
+        for location, lister in self._locations.items():
+            if location.queue is not None:
+                of_queue.setdefault(location.queue, []).append(lister)
+        for queue in self._queues.keys() - of_queue.keys():
             self._queues.pop(queue).close()
-        for queue in places.keys() - self._queues.keys():
+        for queue in of_queue.keys() - self._queues.keys():
             self._queues[queue] = QueueListener(queue)
-        return [(self._queues[queue], found) for queue, found in places.items()]
+        return [(self._queues[queue], found) for queue, found in of_queue.items()]
 
     def note_changed(self, followed: Iterable[tuple[Table, ListedFiles]]) -> None:
         """Tell of files that changed or went. Of those that a queue told of too early it will tell again."""
@@ -180,7 +187,7 @@ class Lists:
         """How far object stores have been listed, where that has changed since it was written; nothing is changed."""
         tables = {live.table: table for table, live in followed}
         parts, self._moved = [], {}
-        for lister in self._places.values():
+        for lister in self._locations.values():
             for live in lister.tables:
                 if live.table not in tables:
                     continue
@@ -198,12 +205,12 @@ class Lists:
         self._moved = {}
         for listener in self._queues.values():
             listener.sealed(epoch)
-        for place, lister in self._places.items():
+        for location, lister in self._locations.items():
             for live in lister.tables:
-                if place.queue is None:
+                if location.queue is None:
                     self._whole.pop(live.table, None)
                 elif lister.whole_at is not None:
-                    self._whole[live.table] = (place.queue.url, lister.whole_at)
+                    self._whole[live.table] = (location.queue.url, lister.whole_at)
 
     def close(self, durable: int) -> None:
         """Delete messages of what the durable epoch has, and give others back."""

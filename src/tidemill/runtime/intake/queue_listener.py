@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from tidemill.errors import TidemillError
 from tidemill.objectstore.queue_client import BATCH, Message, QueueClient
 from tidemill.objectstore.queue_options import Queue
-from tidemill.runtime.intake.listing import PlaceList
+from tidemill.runtime.intake.listing import LocationList
 from tidemill.sources.notifications import Created, MisunderstoodError, created_objects
 
 WAIT_SECONDS = 5
@@ -81,7 +81,7 @@ class _Round(threading.Thread):
 
 
 class QueueListener:
-    """Hears one queue for all places that it tells of. Its methods are called by one thread.
+    """Hears one queue for all locations that it tells of. Its methods are called by one thread.
 
     Raises
     ------
@@ -106,12 +106,12 @@ class QueueListener:
         """Whether it holds messages whose names are in no version yet."""
         return any(h.epoch is None for h in self._held.values())
 
-    def hear(self, places: Sequence[PlaceList], epoch: int, durable: int) -> list[str]:
-        """Take what was received since the last call, and ask for more while the places have room. It does not wait.
+    def hear(self, listers: Sequence[LocationList], epoch: int, durable: int) -> list[str]:
+        """Take what was received since the last call, and ask for more while the locations have room. It does not wait.
 
         Parameters
         ----------
-        places : sequence of PlaceList
+        listers : sequence of LocationList
             All that the queue may tell of.
         epoch, durable : int
             The newest one that is sealed, and the newest that cannot be lost: what these have is deleted.
@@ -126,25 +126,25 @@ class QueueListener:
             done, self._round = self._round, None
             self._deleted = {**done.deleted, **self._deleted}
             self._back += done.back
-            self._take(done.messages, places, epoch, said)
+            self._take(done.messages, listers, epoch, said)
             self._answered(done.error, said)
         self.durable(durable)  # only now: what has come again since has newer receipts, and only these count
         if self._round is None and time.monotonic() >= self._not_before:
-            most = min(_ROUND, _room(places), _MOST_HELD - len(self._held))
+            most = min(_ROUND, _room(listers), _MOST_HELD - len(self._held))
             if most > 0 or self._deleted or self._back:
                 self._round = _Round(self._client, self._deleted, self._back, most)
                 self._deleted, self._back = {}, []
                 self._round.start()
         return said
 
-    def hear_all(self, places: Sequence[PlaceList], epoch: int) -> list[str]:
-        """As :meth:`hear`, at once and until the queue has no more, or the places have no room."""
+    def hear_all(self, listers: Sequence[LocationList], epoch: int) -> list[str]:
+        """As :meth:`hear`, at once and until the queue has no more, or the locations have no room."""
         said: list[str] = []
         empty = total = 0
         try:
-            while empty < 2 and total < _MOST_NOW and _room(places) > 0:  # one answer may be of a part of the queue
+            while empty < 2 and total < _MOST_NOW and _room(listers) > 0:  # one answer may be of a part of the queue
                 some = self._client.receive(0)
-                self._take(some, places, epoch, said)
+                self._take(some, listers, epoch, said)
                 empty, total = (0 if some else empty + 1), total + len(some)
         except TidemillError as error:
             self._answered(error, said)
@@ -160,7 +160,7 @@ class QueueListener:
         self._not_before = time.monotonic() + self._pause
         said.append(error.message())
 
-    def _take(self, messages: Iterable[Message], places: Sequence[PlaceList], epoch: int, said: list[str]) -> None:
+    def _take(self, messages: Iterable[Message], listers: Sequence[LocationList], epoch: int, said: list[str]) -> None:
         fresh: dict[str, tuple[Message, list[Created]]] = {}
         for message in messages:
             if message.id in self._held:
@@ -175,21 +175,21 @@ class QueueListener:
                 self._misunderstood(message, error, said)
         paths: dict[str, set[str]] = {id_: set() for id_ in fresh}
         failed: dict[str, TidemillError] = {}
-        for place in places:
+        for lister in listers:
             told: dict[str, Created] = {}
             for id_, (_, objects) in fresh.items():
                 for found in objects:
-                    path = place.place.path_of(found.bucket, found.key)
+                    path = lister.location.path_of(found.bucket, found.key)
                     if path is not None:
                         paths[id_].add(path)
                         told[path] = found if path not in told or found.later_than(told[path]) else told[path]
-            failed |= place.notified(told)
+            failed |= lister.notified(told)
         for id_, (message, _) in fresh.items():
             wrong = {p: failed[p] for p in paths[id_] if p in failed}
             if any(_asked_again(e, message) for e in wrong.values()):
                 self._later(message)
                 continue
-            known = any(p.knows_unsealed(paths[id_]) for p in places)
+            known = any(p.knows_unsealed(paths[id_]) for p in listers)
             self._held[id_] = _Held(message, frozenset(paths[id_]), None if known else epoch)
         said += dict.fromkeys(e.message() for e in failed.values() if e.number != "TM5001")
 
@@ -258,5 +258,5 @@ def _asked_again(error: TidemillError, message: Message) -> bool:
     return error.number != "TM5006" and (error.number != "TM5001" or message.times < MOST_TIMES)
 
 
-def _room(places: Sequence[PlaceList]) -> int:
-    return min((t.room for p in places for t in p.tables), default=0)
+def _room(listers: Sequence[LocationList]) -> int:
+    return min((t.room for p in listers for t in p.tables), default=0)

@@ -41,7 +41,7 @@ from tidemill.sources.cleaning.files import Outcome, clean
 from tidemill.sources.cleaning.options import CleanSource
 from tidemill.sources.file_info import FileInfo
 from tidemill.sources.locations.extent import Extent
-from tidemill.sources.locations.location import Place
+from tidemill.sources.locations.location import Location
 from tidemill.state.runs.sst import Part
 
 MOST = 10_000
@@ -83,7 +83,7 @@ class _Job:
     """What the thread does for one table."""
 
     table: str
-    place: Place
+    location: Location
     rule: CleanSource
     files: dict[str, ToClean]
     outcome: Outcome = field(default_factory=Outcome)
@@ -162,7 +162,7 @@ class SourceCleaning:
             if len(ready) + len(self._gone.get(name, ())) - settled < len(found):
                 self._passes[name].leave()
             if ready:
-                self._jobs.append(_Job(name, table.place, rule, {e.path: e for e in ready}))
+                self._jobs.append(_Job(name, table.location, rule, {e.path: e for e in ready}))
         if self._jobs:
             self._thread = threading.Thread(target=self._run, args=(list(self._jobs),), name="clean", daemon=True)
             self._thread.start()
@@ -228,7 +228,7 @@ class SourceCleaning:
             files = live.get(other)
             if not ready or files is None:
                 continue
-            extent = Extent(table.place)
+            extent = Extent(table.location)
             named = {e: extent.names_of(e.path, e.modified) for e in ready}
             if other == name:
                 named = {e: paths - {e.path} for e, paths in named.items()}
@@ -257,7 +257,7 @@ class SourceCleaning:
         for job in jobs:
             files = [FileInfo(e.path, e.size, e.modified, e.etag) for e in job.files.values()]
             try:
-                job.outcome = clean(job.place, job.rule, files, self._stop.is_set)
+                job.outcome = clean(job.location, job.rule, files, self._stop.is_set)
             except Exception as error:  # whoever waits for this thread must hear of it
                 said = error if isinstance(error, TidemillError) else _unforeseen(error)
                 job.outcome.failed = dict.fromkeys(job.files, said)

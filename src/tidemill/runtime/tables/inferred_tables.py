@@ -17,7 +17,7 @@ from tidemill.plan.sql.statements import CreateTable
 from tidemill.runtime.tables.primary_key import ORDER_BOOK
 from tidemill.schema import Schema
 from tidemill.sources.file_metadata import with_metadata
-from tidemill.sources.locations.location import place_of
+from tidemill.sources.locations.location import location_of
 from tidemill.sources.sockets.endpoints import is_stream
 
 
@@ -70,13 +70,13 @@ def _infer(statement: CreateTable, options: Mapping[str, str]) -> Schema:
     parse_inference(options)
     if PATH.key not in options:
         return Schema(())
-    place = place_of(options[PATH.key], options)
-    found: Sequence[str] = [f.path for f in place.listing() if f.size]
+    location = location_of(options[PATH.key], options)
+    found: Sequence[str] = [f.path for f in location.listing() if f.size]
     if not found:
         raise TidemillError(
             "TM4071",
             "no columns can be inferred",
-            got=f"{statement.name}: there are no files in {place.pattern}",
+            got=f"{statement.name}: there are no files in {location.pattern}",
             hint="put a file with rows there first, or list the columns with their types",
         )
     schema = infer_columns(statement.format, found, options)

@@ -1,4 +1,4 @@
-"""A table as created: its columns, options and place, and whether these are right."""
+"""A table as created: its columns, options and location, and whether these are right."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from tidemill.connectors.generated import GeneratedPlace, parse_pace
+from tidemill.connectors.generated import GeneratedLocation, parse_pace
 from tidemill.connectors.registry import is_offered, know_secrets
 from tidemill.errors import SECRET_OPTIONS, TidemillError, nearest
 from tidemill.formats.base import BEGINNING_BYTES, WholeByBeginning, WholeFiles
@@ -55,7 +55,7 @@ from tidemill.runtime.tables.watermark import Watermark, parse_watermark
 from tidemill.schema import Field, Schema
 from tidemill.sources.cleaning.options import CleanSource, check_clean, parse_clean
 from tidemill.sources.file_metadata import metadata_name
-from tidemill.sources.locations.location import Place, pattern_of, place_of
+from tidemill.sources.locations.location import Location, location_of, pattern_of
 from tidemill.sources.sockets.endpoints import is_stream
 from tidemill.task.expressions import Literal, Ref
 from tidemill.task.program import (
@@ -189,13 +189,13 @@ class Table:
         return parse_static(self.options, self.keyed)
 
     @property
-    def place(self) -> Place:
-        """Where its files are. Errors as :func:`place_of`."""
-        return place_of(self.path, self.options)
+    def location(self) -> Location:
+        """Where its files are. Errors as :func:`location_of`."""
+        return location_of(self.path, self.options)
 
     @property
     def backfill_seconds(self) -> float:
-        """How often a place with notifications is listed. Errors as :func:`parse_backfill`."""
+        """How often a location with notifications is listed. Errors as :func:`parse_backfill`."""
         return parse_backfill(self.options)
 
     @property
@@ -244,7 +244,7 @@ class Table:
             return True
         if self.compressed(path) or not isinstance(format_, WholeByBeginning):
             return False
-        return format_.begins_whole(schema, self.options, self.place.beginning(path, BEGINNING_BYTES))
+        return format_.begins_whole(schema, self.options, self.location.beginning(path, BEGINNING_BYTES))
 
     @property
     def file_policy(self) -> FilePolicy:
@@ -383,7 +383,7 @@ def _generated_path(schema: Schema, options: Mapping[str, str]) -> str:
             raise option.bad(options[option.key], "leave it out: rows are generated")
     if parse_pace(options).rate is not None and STATIC.of(options):
         raise STATIC.bad("true", "leave it or rowsPerSecond out: a static table does not grow")
-    return GeneratedPlace(time.time_ns() // 1000, row_bytes(schema, options)).path
+    return GeneratedLocation(time.time_ns() // 1000, row_bytes(schema, options)).path
 
 
 def table_from_json(data: Mapping[str, Any]) -> Table:
@@ -440,10 +440,10 @@ def _check_table(table: Table, statement: CreateTable) -> None:
     parse_codec_options(table.options)
     check_read_mode(table.format, format_.reader(source.file_schema, dict(source.options), ()), table.options)
     check_overwrites(table.options, table.keyed, table.pushed)
-    check_appends(table.format, table.options, table.listed and table.place.local)
+    check_appends(table.format, table.options, table.listed and table.location.local)
     _check_limits(table)
     if table.listed:
-        next(table.place.listing(), None)
+        next(table.location.listing(), None)
         check_its_queue(table.options, table.path)
 
 
@@ -453,5 +453,5 @@ def _check_limits(table: Table) -> None:
         option.of(table.options)
     check_notifications(table.options, table.path, table.keyed)
     if table.listed:
-        _ = table.place
-    check_clean(table.options, table.place if table.listed else None)
+        _ = table.location
+    check_clean(table.options, table.location if table.listed else None)

@@ -27,7 +27,7 @@ from tidemill.sources.cleaning.options import CleanSource
 from tidemill.sources.file_info import FileInfo
 from tidemill.sources.files import file_info
 from tidemill.sources.locations.extent import Extent
-from tidemill.sources.locations.location import Place
+from tidemill.sources.locations.location import Location
 from tidemill.sources.objects.listing import PAGE_KEYS, object_versions
 
 _AT_ONCE = 8
@@ -54,13 +54,13 @@ class Outcome:
     failed: dict[str, TidemillError] = field(default_factory=dict)
 
 
-def clean(place: Place, rule: CleanSource, files: Iterable[FileInfo], stop: Stop = lambda: False) -> Outcome:
-    """Clean some files of a place, each as it was when it was read; those without an outcome have not been tried."""
+def clean(location: Location, rule: CleanSource, files: Iterable[FileInfo], stop: Stop = lambda: False) -> Outcome:
+    """Clean some files of a location, each as it was when it was read; those without an outcome have not been tried."""
     outcome = Outcome()
-    if place.objects:
-        _Objects(place, rule, outcome).clean(sorted(files, key=lambda f: f.path), stop)
+    if location.objects:
+        _Objects(location, rule, outcome).clean(sorted(files, key=lambda f: f.path), stop)
         return outcome
-    extent = Extent(place)
+    extent = Extent(location)
     for file in files:
         if stop():
             break
@@ -171,9 +171,9 @@ class _Objects:
     The first request that fails ends it: the store is asked again later.
     """
 
-    def __init__(self, place: Place, rule: CleanSource, outcome: Outcome) -> None:
-        self._connection: Connection = place.connection
-        self._extent = Extent(place)
+    def __init__(self, location: Location, rule: CleanSource, outcome: Outcome) -> None:
+        self._connection: Connection = location.connection
+        self._extent = Extent(location)
         self._rule = rule
         self._outcome = outcome
         self._url = self._extent.store

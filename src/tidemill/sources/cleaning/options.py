@@ -14,7 +14,7 @@ from tidemill.options.option import Option, OptionGroup
 from tidemill.options.tables import ALLOW_APPENDS, STATIC
 from tidemill.sources.files import local_pattern
 from tidemill.sources.locations.extent import Extent
-from tidemill.sources.locations.location import Place
+from tidemill.sources.locations.location import Location
 
 CLEAN_SOURCE = Option(
     "cleanSource", choice("off", "delete", "archive"), "off", "what becomes of files that were read", alterable=True
@@ -72,8 +72,8 @@ def parse_clean(options: Mapping[str, str]) -> CleanSource | None:
     return CleanSource(f"{store}/{key}".rstrip("/"), kept)
 
 
-def check_clean(options: Mapping[str, str], place: Place | None) -> None:
-    """Whether the files of a place can be cleaned as options say; None for tables without such files.
+def check_clean(options: Mapping[str, str], location: Location | None) -> None:
+    """Whether the files of a location can be cleaned as options say; None for tables without such files.
 
     Raises
     ------
@@ -83,7 +83,7 @@ def check_clean(options: Mapping[str, str], place: Place | None) -> None:
     clean = parse_clean(options)
     if clean is None:
         return
-    if place is None or not (place.local or place.objects):
+    if location is None or not (location.local or location.objects):
         raise _cannot("a table without files of a disk or of S3", "leave cleanSource out")
     for option, hint in (
         (STATIC, "the files of a static table are all it will ever have; views created later read them"),
@@ -93,7 +93,7 @@ def check_clean(options: Mapping[str, str], place: Place | None) -> None:
             raise _cannot(f"{option.name} 'true'", f"leave one of the two out: {hint}")
     if not clean.archive:
         return
-    extent = Extent(place)
+    extent = Extent(location)
     store = split_url(clean.archive)[0] if is_object_url(clean.archive) else ""
     if store != extent.store:
         hint = f"a place in {extent.store}" if extent.store else "a local directory, as the files are"
@@ -104,7 +104,7 @@ def check_clean(options: Mapping[str, str], place: Place | None) -> None:
         raise TidemillError(
             "TM5081",
             "sourceArchiveDir lies within what the table reads",
-            got=f"{clean.archive}, and the table reads {place.pattern}",
+            got=f"{clean.archive}, and the table reads {location.pattern}",
             hint="archived files would be read again: choose a directory beside it, or one whose name begins with _",
         )
 

@@ -11,7 +11,7 @@ from tidemill.errors import TidemillError
 from tidemill.objectstore.connection import is_object_url, split_url
 from tidemill.sources.files import local_pattern
 from tidemill.sources.globs import parse_glob
-from tidemill.sources.locations.location import place_of
+from tidemill.sources.locations.location import location_of
 from tidemill.sources.sockets.endpoints import parse_endpoints
 
 _OWN = (GENERATOR_SCHEME, "ingest")
@@ -21,7 +21,7 @@ _SERVERS = ("endpoint", "queueendpoint", "queueurl")
 """Options that say whom to ask."""
 
 
-class Within:
+class AllowedPaths:
     """Directories and URLs below which files may be read, and moved to.
 
     Parameters
@@ -71,7 +71,7 @@ class Within:
             if not all(map(self._has, beginnings)):
                 raise self.outside(f"{text} of table {table}")
         if looks_into and path and not _is_url(path):
-            for file in place_of(path, options).listing():
+            for file in location_of(path, options).listing():
                 if not self.has_file(file.path):
                     raise self.outside(f"{file.path}, which is {os.path.realpath(file.path)}, of table {table}")
 

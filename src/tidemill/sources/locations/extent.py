@@ -1,4 +1,4 @@
-"""Which paths a place can name, whether or not there is a file now: what it reaches, and what stands below it."""
+"""Which paths a location can name, whether or not there is a file now: what it reaches, and what stands below it."""
 
 from __future__ import annotations
 
@@ -11,62 +11,62 @@ from pathlib import Path
 
 from tidemill.objectstore.connection import is_object_url, split_url
 from tidemill.sources.globs import Alternative, Glob, Part, escaped, hidden, parse_glob
-from tidemill.sources.locations.location import Place
+from tidemill.sources.locations.location import Location
 
 
 @dataclass(frozen=True)
 class Extent:
-    """What a place may name.
+    """What a location may name.
 
     Parameters
     ----------
-    place : Place
+    location : Location
         Where a path without wildcards stands for a file and for the files of a directory alike.
     """
 
-    place: Place
+    location: Location
 
     @cached_property
     def store(self) -> str:
         """Of objects, such as ``s3://bucket``; empty for local files."""
-        return split_url(self.place.pattern)[0] if self.place.objects else ""
+        return split_url(self.location.pattern)[0] if self.location.objects else ""
 
     @cached_property
     def _literal(self) -> str | None:
-        text = self._text(self.place.pattern)
-        if not self.place.objects and Path(text).exists():
+        text = self._text(self.location.pattern)
+        if not self.location.objects and Path(text).exists():
             return text
         return parse_glob(text).literal
 
     @cached_property
     def _globs(self) -> tuple[Glob, ...]:
         if self._literal is None:
-            globs: tuple[Glob, ...] = (parse_glob(self._text(self.place.pattern)),)
+            globs: tuple[Glob, ...] = (parse_glob(self._text(self.location.pattern)),)
         else:
             directory = self._literal.rstrip("/")
             globs = (parse_glob(f"{escaped(directory)}/*" if directory else "*"),)
             if not self._literal.endswith("/"):
                 globs = (*globs, parse_glob(escaped(self._literal)))
-        return tuple(g.below() for g in globs) if self.place.filters.recursive else globs
+        return tuple(g.below() for g in globs) if self.location.filters.recursive else globs
 
     def _text(self, path: str) -> str:
-        return split_url(path)[1] if self.place.objects else path
+        return split_url(path)[1] if self.location.objects else path
 
     def _elsewhere(self, path: str) -> bool:
         return (split_url(path)[0] if is_object_url(path) else "") != self.store
 
     def names(self, path: str, modified: int) -> bool:
         """Whether a listing gives a file of this path and modification time (ns), if it is there."""
-        if not (self.place.local or self.place.objects) or self._elsewhere(path):
+        if not (self.location.local or self.location.objects) or self._elsewhere(path):
             return False
-        if not self.place.filters.wants(path, modified):
+        if not self.location.filters.wants(path, modified):
             return False
         return any(glob.shows(self._text(path)) for glob in self._globs)
 
     def names_of(self, path: str, modified: int) -> set[str]:
         """The paths under which a listing gives a file: its own, and through links in the names that are given."""
         names = {path} if self.names(path, modified) else set()
-        if self.place.local and not self._elsewhere(path):
+        if self.location.local and not self._elsewhere(path):
             directory, _, name = path.rpartition("/")
             if directory not in self._real:
                 self._real[directory] = os.path.realpath(directory or "/").rstrip("/")
@@ -88,7 +88,7 @@ class Extent:
         return {}
 
     def below(self, path: str) -> str:
-        """What of the path of a file stands below the directory that the place names without wildcards."""
+        """What of the path of a file stands below the directory that the location names without wildcards."""
         text = self._text(path)
         if self._literal is not None:
             directory = self._literal.rstrip("/")
@@ -103,7 +103,7 @@ class Extent:
             return False
         text = self._text(directory).rstrip("/")
         return any(_reaches(a, text.split("/") if text else []) for a in self._alternatives()) or (
-            not self.place.objects
+            not self.location.objects
             and any(_reaches(_resolved(a), os.path.realpath(text).split("/")) for a in self._alternatives())
         )
 

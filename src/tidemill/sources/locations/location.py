@@ -30,8 +30,8 @@ _UNREADABLE = frozenset({".xz", ".lzma", ".zip", ".snappy", ".sz", ".lzo", ".br"
 
 
 @dataclass(frozen=True)
-class Place:
-    """What a table's ``path`` and options say of its files. Two tables of one place have one listing.
+class Location:
+    """What a table's ``path`` and options say of its files. Two tables of one location have one listing.
 
     Parameters
     ----------
@@ -150,14 +150,14 @@ class Place:
                 yield from page
 
     def pages(self) -> Iterator[list[FileInfo]]:
-        """All files of a place that is neither local nor in an object store. Errors as :meth:`listing`."""
+        """All files of a location that is neither local nor in an object store. Errors as :meth:`listing`."""
         if self.offered is not None:
             yield from connected_file.pages(self.pattern, self.offered)
         elif self.pace is not None:
             yield [generated_file(self.pattern, self.pace)]
 
     def path_of(self, bucket: str, key: str) -> str | None:
-        """The path of an object that the place may list, as far as names tell; None for any other."""
+        """The path of an object that the location may list, as far as names tell; None for any other."""
         store = split_url(self.pattern)[0]
         if store.partition("://")[2] != bucket:
             return None
@@ -209,18 +209,18 @@ def pattern_of(path: str) -> str:
     return f"{store}/{key}"
 
 
-def place_of(path: str, options: Mapping[str, str]) -> Place:
-    """The place of a table's files; names of options in lower case. Errors as parsing these and the path."""
+def location_of(path: str, options: Mapping[str, str]) -> Location:
+    """The location of a table's files; names of options in lower case. Errors as parsing these and the path."""
     if scheme_of(path) == GENERATOR_SCHEME:
-        return Place(path, pace=parse_pace(options))
+        return Location(path, pace=parse_pace(options))
     pattern = pattern_of(path)
     if is_offered(pattern):
         for option in (RECURSIVE, FAIL_ON_MISSING):
             if option.key in options:
                 raise option.bad(options[option.key], "leave it out: the connector has no directories")
-        return Place(pattern, parse_filters(options), offered=lookup(pattern, options))
+        return Location(pattern, parse_filters(options), offered=lookup(pattern, options))
     connection, queue = parse_connection(options, pattern), parse_queue(options, pattern)
-    return Place(pattern, parse_filters(options), connection, queue=queue)
+    return Location(pattern, parse_filters(options), connection, queue=queue)
 
 
 def reader_of(
