@@ -23,6 +23,7 @@ NAMES = (
     "range_scan",
     "grouped_aggregate",
     "tiny_epoch",
+    "readers",
     "twenty_views",
     "fifty_views",
     "add_view",

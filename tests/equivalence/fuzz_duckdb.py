@@ -107,6 +107,7 @@ class DuckTables:
     def __init__(self, tables: Mapping[str, pa.Table]) -> None:
         self.database = duckdb.connect()
         self.database.execute("SET TimeZone='UTC'")
+        self.database.execute("SET disabled_optimizers='expression_rewriter'")  # makes `d > -NaN` of `-d < NaN`
         self.database.execute("SET default_null_order='nulls_first_on_asc_last_on_desc'")
         for name, rows in tables.items():
             self.database.register(name, _without_zones(rows))
