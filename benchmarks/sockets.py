@@ -122,7 +122,7 @@ def _note(found: Any, sealed: list[tuple[float, str, int, int]]) -> bool:
 
 def _cpu_of_reader(found: Any) -> Any:
     """A function that gives the processor seconds of the thread that reads sockets."""
-    thread = found._coordinator.streams._reader._thread
+    thread = found._coordinator.arrivals._reader._thread
     clock = time.pthread_getcpuclockid(thread.ident)
     return lambda: time.clock_gettime(clock)
 
@@ -151,11 +151,11 @@ def idle(work: str, connections: int) -> dict[str, Any]:
     """Bytes for each idle socket, and processor seconds that they take in a second."""
     from tidemill.sources.sockets.endpoints import parse_endpoints
     from tidemill.sources.sockets.inlet import Inlet, InletOptions
-    from tidemill.sources.sockets.reader import StreamReader
+    from tidemill.sources.sockets.reader import SocketReader
     from tidemill.sources.sockets.spool import Spool
 
     count = min(connections, _more_files() - _SPARE_FILES)
-    reader = StreamReader()
+    reader = SocketReader()
     reader.add(
         Inlet("t", Spool(Path(work)), InletOptions()), parse_endpoints("tcp+listen://127.0.0.1:0"), must_open=True
     )

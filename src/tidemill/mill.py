@@ -424,7 +424,7 @@ class Mill:
 
     def _written_into(self, name: str) -> IngestedTable:
         coordinator = self._open()
-        found = coordinator.streams.ingestion.table(name)
+        found = coordinator.arrivals.ingestion.table(name)
         if found is not None:
             return found
         catalog = coordinator.published.catalog
@@ -493,7 +493,7 @@ class Mill:
     def awaits_input(self) -> bool:
         """Whether a view reads input that has an end and has not come to it: standard input, or generated rows."""
         coordinator = self._open()
-        return is_awaited(coordinator.published.catalog, coordinator.streams)
+        return is_awaited(coordinator.published.catalog, coordinator.arrivals)
 
     def start(self, interval: float = 0.1) -> None:
         """Run epochs in the background; when idle, look for new input every ``interval`` seconds.

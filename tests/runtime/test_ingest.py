@@ -288,7 +288,7 @@ def test_kills_while_batches_are_deleted(
     mill = mill_factory(checkpoint_seconds=1e9)
     mill.sql("CREATE TABLE t (id BIGINT) USING arrow OPTIONS (path 'ingest://', retainBytes '0')")
     mill.sql("CREATE MATERIALIZED VIEW v AS SELECT id FROM t")
-    held = mill._coordinator.streams.ingestion.table("t")
+    held = mill._coordinator.arrivals.ingestion.table("t")
     assert held is not None
     with monkeypatch.context() as patch:
         patch.setattr(Objects, "put", watched_put)
@@ -474,7 +474,7 @@ def test_drop_and_create_again(spark: SparkSession, mill_factory: MillFactory, t
     for count in (3, 4):
         mill.sql("CREATE TABLE t (id BIGINT) USING parquet OPTIONS (path 'ingest://')")
         mill.sql("CREATE MATERIALIZED VIEW v AS SELECT id FROM t")
-        held = mill._coordinator.streams.ingestion.table("t")
+        held = mill._coordinator.arrivals.ingestion.table("t")
         assert held is not None
         assert mill.ingest("t", query="q")(spark.range(count), 0) == count
         drain(mill)

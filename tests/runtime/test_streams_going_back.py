@@ -88,7 +88,7 @@ def test_rows_over_sockets_count_once(
     sums = sorted(tuple(r.values()) for r in mill.read("sums").to_pylist())
     assert sums[:SENDERS] == [(c, ROWS, ROWS * (ROWS - 1) // 2) for c in range(SENDERS)]
     assert {r["k"]: r["n"] for r in mill.read("sizes").to_pylist()} == {ROWS: SENDERS, went_back: 1}
-    spool = Path(mill._coordinator.streams._inlets["t"].spool.directory)
+    spool = Path(mill._coordinator.arrivals._inlets["t"].spool.directory)
     left = sum(p.stat().st_size for p in spool.glob("*.segment"))
     sent = sum(len(f"{c},{n}\n") for c, n in expected)
     assert left < sent if retained == "0" else left >= sent

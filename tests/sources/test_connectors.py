@@ -22,7 +22,7 @@ import tidemill.formats
 from offered_connectors import DripConnector, installed
 from tidemill.connectors import GROWING, Connector, FileInfo, registry
 from tidemill.connectors.connected_file import ConnectedFile, pages
-from tidemill.connectors.registry import STREAM_SCHEMES, is_offered, lookup
+from tidemill.connectors.registry import SOCKET_SCHEMES, is_offered, lookup
 from tidemill.errors import TidemillError, without_secrets
 from tidemill.formats.reading.feeding import feed, file_bytes, open_split
 from tidemill.formats.rows.malformed import Mode
@@ -340,6 +340,6 @@ def test_options_are_checked_by_name_and_value(tmp_path: Path) -> None:
 
 
 def test_schemes_that_are_built_in_stay_so() -> None:
-    for scheme in ("s3", "file", *STREAM_SCHEMES):
+    for scheme in ("s3", "file", *SOCKET_SCHEMES):
         assert not is_offered(f"{scheme}://x")
     assert not is_offered("/data/zip") and is_offered("ZIP:///x.zip!/y")

@@ -16,11 +16,11 @@ from tidemill.options.option import spell
 ENTRY_POINT_GROUP = "tidemill.connectors"
 """Group in which a package names its connectors by scheme; each entry is a class or function that makes one."""
 
-STREAM_SCHEMES = ("tcp", "tcp+listen", "unix", "unix+listen", "stdin")
+SOCKET_SCHEMES = ("tcp", "tcp+listen", "unix", "unix+listen", "stdin")
 GENERATOR_SCHEME = "generator"
 """The place of a table USING generator; nobody writes it."""
 
-_BUILT_IN = frozenset({"file", *OBJECT_SCHEMES, *STREAM_SCHEMES, GENERATOR_SCHEME})
+_BUILT_IN = frozenset({"file", *OBJECT_SCHEMES, *SOCKET_SCHEMES, GENERATOR_SCHEME})
 _URL = re.compile(r"\b([A-Za-z][A-Za-z0-9+.-]*)://")
 
 

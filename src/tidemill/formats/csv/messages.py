@@ -39,7 +39,7 @@ def message_boundary(options: Mapping[str, str]) -> Callable[[bytes | bytearray]
 
 def _too_general(options: Mapping[str, str]) -> TidemillError:
     name = next((n for n in ("escape", "charToEscapeQuoteEscaping", "lineSep", "sep") if n.lower() in options), "sep")
-    hint = "pushed streams take CSV with separators of one byte, lines that end with newlines, and doubled quotes"
+    hint = "sockets take CSV with separators of one byte, lines that end with newlines, and doubled quotes"
     return bad_option(name, options.get(name.lower(), ""), hint)
 
 

@@ -403,8 +403,8 @@ class Assembler:
     def _sums(self, node: Aggregate, partial: GroupPartial, created_at_epoch: int, single: bool = False) -> Input:
         """The step that gives the partial groups of an aggregate."""
         if node.parts:
-            streams = tuple(self._sums(part, partial, created_at_epoch, single) for part in node.parts)
-            return Input(self.add(Concatenate(), streams, created_at_epoch))
+            sums = tuple(self._sums(part, partial, created_at_epoch, single) for part in node.parts)
+            return Input(self.add(Concatenate(), sums, created_at_epoch))
         if node.pairs is None:
             return Input(self.add(partial, (self.rows(node.child, created_at_epoch, single),), created_at_epoch))
         pairs = node.pairs
@@ -445,14 +445,14 @@ class Assembler:
         sides = (pairs.left, pairs.right)
         retracted = not self._append_only_pairs(pairs)
         groups = tuple(self._groups(side, created_at_epoch, pairs.key_width, "side", retracted) for side in sides)
-        streams = tuple(self._sums(side, own, created_at_epoch) for side, own in zip(sides, groups, strict=True))
-        self.keep(self.add(StoreKeyed(groups[complete].groups), (streams[complete],), created_at_epoch))
+        sums = tuple(self._sums(side, own, created_at_epoch) for side, own in zip(sides, groups, strict=True))
+        self.keep(self.add(StoreKeyed(groups[complete].groups), (sums[complete],), created_at_epoch))
         waiting = sides[1 - complete]
         self.look_up(groups[complete].groups, waiting.child, waiting.keys[: pairs.key_width])
         terms = pair_accumulators(pairs, partial.layout, groups[0].layout, groups[1].layout)
         shape = (pairs.key_width, pairs.comparisons, pairs.any_of, pairs.keys, terms)
         operation = PairSums(groups[0], groups[1], *shape, partial, complete)
-        return Input(self.add(operation, (streams[1 - complete],), created_at_epoch))
+        return Input(self.add(operation, (sums[1 - complete],), created_at_epoch))
 
     def _top(self, node: TopRows, created_at_epoch: int) -> Input:
         order = tuple(k.column for k in node.keys)

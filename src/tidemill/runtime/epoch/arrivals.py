@@ -7,12 +7,12 @@ from collections.abc import Collection
 from tidemill.runtime.catalog.catalog import Catalog
 from tidemill.runtime.ingest.batches import Ingestion
 from tidemill.runtime.intake.intake import Intake
-from tidemill.runtime.sockets.sockets import PushedStreams
+from tidemill.runtime.sockets.sockets import Sockets
 from tidemill.state.versions.objects import Objects
 
 
-class Arrivals(PushedStreams):
-    """The pushed streams of a mill, and with them what Spark streams write into its tables.
+class Arrivals(Sockets):
+    """The sockets of a mill, and with them what Spark streams write into its tables.
 
     Parameters
     ----------
@@ -25,7 +25,7 @@ class Arrivals(PushedStreams):
         self.ingestion = Ingestion(objects)
 
     def hold(self, catalog: Catalog, created: str = "") -> None:
-        """As :meth:`PushedStreams.hold` and :meth:`Ingestion.hold`, with their errors."""
+        """As :meth:`Sockets.hold` and :meth:`Ingestion.hold`, with their errors."""
         super().hold(catalog, created)
         self.ingestion.hold(catalog, created)
 
@@ -35,20 +35,20 @@ class Arrivals(PushedStreams):
         self.ingestion.tell(intake)
 
     def follow(self, intake: Intake, flush: bool = False) -> None:
-        """As :meth:`PushedStreams.follow`; also for batches that have been committed."""
+        """As :meth:`Sockets.follow`; also for batches that have been committed."""
         super().follow(intake, flush)
         self.ingestion.tell(intake)
 
     def sealed(self, intake: Intake, epoch: int, durable: int) -> None:
-        """As :meth:`PushedStreams.sealed` and :meth:`Ingestion.sealed`."""
+        """As :meth:`Sockets.sealed` and :meth:`Ingestion.sealed`."""
         super().sealed(intake, epoch, durable)
         self.ingestion.sealed(intake, epoch, durable)
 
     def history_wanted(self, intake: Intake, tables: Collection[str]) -> list[str]:
-        """As :meth:`PushedStreams.history_wanted` and :meth:`Ingestion.history_wanted`."""
+        """As :meth:`Sockets.history_wanted` and :meth:`Ingestion.history_wanted`."""
         return [*super().history_wanted(intake, tables), *self.ingestion.history_wanted(intake, tables)]
 
     def close(self) -> None:
-        """As :meth:`PushedStreams.close` and :meth:`Ingestion.close`."""
+        """As :meth:`Sockets.close` and :meth:`Ingestion.close`."""
         super().close()
         self.ingestion.close()

@@ -6,16 +6,16 @@ import time
 
 from tidemill.connectors.generated import parse_generated_place, parse_pace
 from tidemill.runtime.catalog.catalog import Catalog
-from tidemill.runtime.sockets.sockets import PushedStreams
+from tidemill.runtime.sockets.sockets import Sockets
 from tidemill.runtime.tables.table import Table
 
 
-def is_awaited(catalog: Catalog, streams: PushedStreams) -> bool:
+def is_awaited(catalog: Catalog, arrivals: Sockets) -> bool:
     """Whether a view reads standard input that is still open, or generated rows not all of which have come."""
     read = set(catalog.kept_tables())
     for view in catalog.active_views():
         read |= catalog.tables_read_by(view.root)
-    return any(streams.awaits_end(name) or _grows(catalog.tables[name]) for name in read)
+    return any(arrivals.awaits_end(name) or _grows(catalog.tables[name]) for name in read)
 
 
 def _grows(table: Table) -> bool:

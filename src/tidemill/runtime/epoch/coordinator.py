@@ -103,9 +103,9 @@ class Coordinator:
         """What is to be said, and was not yet; read and written with ``_told``."""
         self.went_back: list[int] = []
         """The epochs to which it went back, each time that sealed ones were lost."""
-        self.streams = Arrivals(root.objects)
+        self.arrivals = Arrivals(root.objects)
         self._begin_from(root.recovered)
-        self.streams.begin(self.catalog, self._intake)
+        self.arrivals.begin(self.catalog, self._intake)
         self._durable: tuple[Sealed, Snapshot] | None = None
         self.published = self._newest()
 
@@ -137,7 +137,7 @@ class Coordinator:
             self.settings.checkpoint_seconds,
             self.settings.checkpoint_epochs,
             self.settings.garbage_grace_seconds,
-            self.streams.synced(Uploads(self.spark.sparkContext, self.store, self.settings.checkpoint_bytes).run),
+            self.arrivals.synced(Uploads(self.spark.sparkContext, self.store, self.settings.checkpoint_bytes).run),
             self._in_use,
         )
 
@@ -223,7 +223,7 @@ class Coordinator:
                 if uid not in old:
                     self._intake.add_table(table)
                     held = replace(held, tables={**held.tables, table.name: table}, next_uid=catalog.next_uid)
-                    self.streams.hold(held, created=table.name)
+                    self.arrivals.hold(held, created=table.name)
                 elif table != old[uid]:
                     self._intake.change_table(table)
             same_views = catalog.views is before.views and catalog.pending is before.pending
@@ -234,7 +234,7 @@ class Coordinator:
                 self._change(catalog)
             else:
                 self._begin(catalog)
-            self.streams.hold(self.catalog)
+            self.arrivals.hold(self.catalog)
             names = before.names(), catalog.names()
             for uid in names[0].keys() - names[1].keys():
                 self.catalyst.forget(names[0][uid])
@@ -249,7 +249,7 @@ class Coordinator:
         uids = {v.uid for v in self.catalog.everything.values()}
         new = [v for v in catalog.everything.values() if v.uid not in uids]
         for view in new:
-            self._warn(*self.streams.history_wanted(self._intake, catalog.tables_read_by(view.root)))
+            self._warn(*self.arrivals.history_wanted(self._intake, catalog.tables_read_by(view.root)))
             for table in sorted(catalog.tables_read_by(view.root) - catalog.kept_tables()):
                 self._intake.pin(table)
                 self._intake.add_history(table, view.created_at_epoch)
@@ -297,7 +297,7 @@ class Coordinator:
         except BaseException as error:
             self.catalog, self.version, self._not_begun, self._current = catalog, version, not_begun, current
             self._intake = intake
-            self.streams.hold(catalog)
+            self.arrivals.hold(catalog)
             if isinstance(error, TidemillError) and error.number in _LOSSES:
                 self._roll_back(error)
             raise
@@ -364,7 +364,7 @@ class Coordinator:
             self.catalog,
             self._filling_of(self.catalog),
             self._intake.counts_to_json(),
-            self.streams.status,
+            self.arrivals.status,
             plans=plans,
         )
         self._readers.add(found)
@@ -417,7 +417,7 @@ class Coordinator:
         with self.turn():
             started = time.perf_counter()
             self._recovering(lambda: self._intake.list_files(self.settings.listing_seconds, self.durable_epoch))
-            self.streams.follow(self._intake)
+            self.arrivals.follow(self._intake)
             return self._recovering(partial(self._attempt, started))
 
     def advance_known(self) -> EpochReport | None:
@@ -482,7 +482,7 @@ class Coordinator:
         self._warn(f"{error.message()}\n  went back from epoch {newest} to epoch {self.version.epoch}")
         self._programs()
         self._intake.list_all()
-        self.streams.follow(self._intake)
+        self.arrivals.follow(self._intake)
 
     def _waiting_bytes(self) -> int:
         return buffered_bytes(self.version, self.durable_epoch)
@@ -567,7 +567,7 @@ class Coordinator:
         """Bytes listed and not admitted yet, history of new views included. Everything there is now is looked for."""
         with self.turn():
             self._recovering(lambda: self._intake.list_all())
-            self.streams.follow(self._intake, flush=True)
+            self.arrivals.follow(self._intake, flush=True)
             return self._intake.remaining()
 
     def checkpoint(self) -> None:
@@ -582,7 +582,7 @@ class Coordinator:
             if self._taken.released:
                 return
             self._compactor.close()
-            self.streams.close()
+            self.arrivals.close()
             written = False
             try:
                 if checkpoint and self._claimed:
@@ -650,7 +650,7 @@ class Coordinator:
         merged = self._compactor.take(self.version)
         outputs = [replace(r, added=epoch) for r in merged.added]
         driver_runs = self._intake.apply(results, epoch)
-        self.streams.sealed(self._intake, epoch, self.durable_epoch)
+        self.arrivals.sealed(self._intake, epoch, self.durable_epoch)
         version = self.version.seal(epoch, [*runs, *outputs, *driver_runs], merged.removed)
         self.version = version.forget(epoch - self.settings.history_epochs)
         self._evict()

@@ -1,4 +1,4 @@
-"""The files of a pushed stream: segments of its spool."""
+"""The files of a socket: segments of its spool."""
 
 from __future__ import annotations
 

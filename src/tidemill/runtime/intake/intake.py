@@ -268,7 +268,7 @@ class Intake:
         if gone:
             raise TidemillError(
                 "TM5023",
-                "a part of the spool of a pushed stream has gone before it was read",
+                "a part of the spool of a socket has gone before it was read",
                 got=f"{table}: {', '.join(sorted(gone))}, or what came before",
                 hint="put it back; without it the views over the table cannot go on: DROP them and the table",
             )

@@ -42,8 +42,8 @@ class Snapshot:
     """A sealed version with its catalog. Immutable; reading it needs no lock and stops nobody.
 
     ``filling`` are views whose history is still being read, with the bytes that remain; ``counts`` how many rows of
-    a table have been read, and how many of these are malformed. ``streams`` gives what the connections of a table do
-    now, where a mill runs in this process. ``lease`` keeps the files of a root that another process writes.
+    a table have been read, and how many of these are malformed. ``socket_status`` gives what the connections of a table
+    do now, where a mill runs in this process. ``lease`` keeps the files of a root that another process writes.
     """
 
     store: RunStore
@@ -51,7 +51,7 @@ class Snapshot:
     catalog: Catalog
     filling: Mapping[str, int]
     counts: Mapping[str, Sequence[int]] = field(default_factory=dict)
-    streams: Callable[[str], pa.Table] | None = None
+    socket_status: Callable[[str], pa.Table] | None = None
     lease: Lease | None = None
     plans: dict[str, ReadPlan] = field(default_factory=dict, compare=False, repr=False)
     """Read plans made so far, by view: the same for all epochs of one catalog."""
@@ -99,8 +99,8 @@ class Snapshot:
             self.plans[name] = plan
         return plan
 
-    def stream_names(self) -> dict[str, str]:
-        """What the connections of pushed streams are read as, and their tables."""
+    def socket_names(self) -> dict[str, str]:
+        """What the connections of sockets are read as, and their tables."""
         return {t.name + STATUS_SUFFIX: t.name for t in self.catalog.tables.values() if t.pushed}
 
     def file_names(self) -> dict[str, Table]:
@@ -121,16 +121,16 @@ class Snapshot:
         return pa.concat_tables(found)
 
     def connections(self, name: str) -> pa.Table:
-        """What the connections of a pushed stream are doing; ``name`` is one of :meth:`stream_names`.
+        """What the connections of a socket are doing; ``name`` is one of :meth:`socket_names`.
 
         It is that of now where the mill runs in this process, else of about a second ago.
         """
-        table = self.stream_names()[name]
+        table = self.socket_names()[name]
         directory = self.store.objects.directory
-        if self.streams is None and directory is not None:
+        if self.socket_status is None and directory is not None:
             return read_status(directory, self.catalog.tables[table])
-        assert self.streams is not None, "only a root in a directory has pushed streams"
-        return self.streams(table)
+        assert self.socket_status is not None, "only a root in a directory has sockets"
+        return self.socket_status(table)
 
     def view_at(self, name: str, epoch: int | None) -> View | None:
         """The view that a name stood for at an epoch; None for the errors of a table."""
@@ -149,7 +149,7 @@ class Snapshot:
         """Whether there is a view, a table that can be read, or an errors table, of this name."""
         return (
             name in self.catalog.views
-            or name in self.stream_names()
+            or name in self.socket_names()
             or name in self.file_names()
             or name in self.catalog.readable_tables()
             or (name.endswith(ERRORS_SUFFIX) and name.removesuffix(ERRORS_SUFFIX) in self.catalog.tables)
@@ -193,7 +193,7 @@ class Snapshot:
         """What DESCRIBE answers: the columns of whatever can be named in a query, their types and whether they may be
         NULL. TM2012 when there is nothing of this name.
         """
-        if name in self.stream_names():
+        if name in self.socket_names():
             schema = Schema(tuple(Field(f.name, f.type, f.nullable) for f in self.connections(name).schema))
         elif name in self.file_names():
             schema = FILES_SCHEMA
@@ -236,7 +236,7 @@ class Snapshot:
 
     def read_parts(self, name: str, epoch: int | None = None) -> Iterator[pa.Table]:
         """As :meth:`read`, in tables of at most 65,536 rows that are made when they are asked for; at least one."""
-        if name in self.stream_names():
+        if name in self.socket_names():
             return iter((self.connections(name),))
         self.check_readable(name, epoch)
         if name in self.file_names():

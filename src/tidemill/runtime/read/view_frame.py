@@ -32,7 +32,7 @@ def view_frame(spark: SparkSession, snapshot: Snapshot, name: str, epoch: int | 
 
     The DataFrame stays on that epoch however often it is evaluated. Errors as :meth:`Snapshot.read`.
     """
-    if name in snapshot.stream_names():
+    if name in snapshot.socket_names():
         return spark.createDataFrame(snapshot.connections(name))
     snapshot.check_readable(name, epoch)
     if name in snapshot.file_names():
@@ -91,7 +91,7 @@ def query_views(
     names = [name for name in snapshot.catalog.views if snapshot.readable_at(name, at)]
     names += [t.name for t in snapshot.catalog.tables.values() if t.readable and t.created_at_epoch <= at]
     names_of_tables = (t + ERRORS_SUFFIX for t in snapshot.catalog.tables)
-    for name in [*names, *snapshot.stream_names(), *snapshot.file_names(), *names_of_tables]:
+    for name in [*names, *snapshot.socket_names(), *snapshot.file_names(), *names_of_tables]:
         if name in text.lower():
             frame_of(session, snapshot, name, epoch).createOrReplaceTempView(f"`{name}`")
     try:

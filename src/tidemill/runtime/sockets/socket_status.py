@@ -1,4 +1,4 @@
-"""What the connections of pushed streams do, as a table, and as a file by which other processes learn of it."""
+"""What the connections of a table do, as a table, and as a file by which other processes learn of it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pushed streams of a mill: their connections, their spools, and when a part of a spool is needed no more."""
+"""Sockets of a mill: their connections, their spools, and when a part of a spool is needed no more."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tidemill.runtime.tables.table import Table
 from tidemill.sources.file_info import FileInfo
 from tidemill.sources.sockets.endpoints import parse_endpoints
 from tidemill.sources.sockets.inlet import Inlet
-from tidemill.sources.sockets.reader import StreamReader
+from tidemill.sources.sockets.reader import SocketReader
 from tidemill.sources.sockets.spool import HEAD, Segment, Spool
 from tidemill.sources.split import GROWING
 from tidemill.state.versions.version import Swap, Version
@@ -31,7 +31,7 @@ _STATUS_SHARE = 50
 """Noting the status takes at most one part of so many of the time."""
 
 
-class PushedStreams:
+class Sockets:
     """The streams of the tables of one mill. One thread reads them all; it starts with the first table.
 
     A segment of a spool may go when every row of it is in a durable version, no view reads it as history, and newer
@@ -45,7 +45,7 @@ class PushedStreams:
 
     def __init__(self, root: Path | None) -> None:
         self._root = None if root is None else root / SPOOLS
-        self._reader: StreamReader | None = None
+        self._reader: SocketReader | None = None
         self._inlets: dict[str, Inlet] = {}
         self._tables: dict[str, Table] = {}
         self._read_at: dict[str, dict[str, int]] = {}
@@ -83,7 +83,7 @@ class PushedStreams:
         if self._root is None:
             raise TidemillError(
                 "TM5025",
-                "pushed streams need a root in a directory",
+                "sockets need a root in a directory",
                 got=f"table {table.name}",
                 hint="their spool is written byte by byte, which an object store cannot do; use a root on a disk, or "
                 "on storage that all hosts have mounted",
@@ -95,13 +95,13 @@ class PushedStreams:
         except OSError as error:
             raise TidemillError(
                 "TM5026",
-                "the spool of a pushed stream cannot be opened",
+                "the spool of a socket cannot be opened",
                 got=f"{error.filename}: {error.strerror}",
                 hint="check permissions and space below spool/ in the root",
             ) from error
         inlet = Inlet(table.name, spool, parse_inlet(table.format, table.source().file_schema, table.options))
         if self._reader is None:
-            self._reader = StreamReader()
+            self._reader = SocketReader()
         self._reader.add(inlet, parse_endpoints(table.path), must_open)
         self._inlets[table.name] = inlet
         self._read_at[table.name] = {}

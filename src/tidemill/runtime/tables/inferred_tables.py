@@ -18,7 +18,7 @@ from tidemill.runtime.tables.primary_key import ORDER_BOOK
 from tidemill.schema import Schema
 from tidemill.sources.file_metadata import with_metadata
 from tidemill.sources.locations.location import location_of
-from tidemill.sources.sockets.endpoints import is_stream
+from tidemill.sources.sockets.endpoints import is_socket
 
 
 def with_columns(statement: CreateTable) -> CreateTable:
@@ -35,7 +35,7 @@ def with_columns(statement: CreateTable) -> CreateTable:
     found = _with_rescued_data(statement, options)
     if statement.format == ORDER_BOOK:
         _refuse(options, (METADATA_COLUMN,), "leave it out: the columns of an order book are given")
-    if is_stream(PATH.of(options) or ""):
+    if is_socket(PATH.of(options) or ""):
         _refuse(options, (METADATA_COLUMN,), "leave it out: what is received does not lie in files")
     return replace(found, schema=with_metadata(found.schema, statement.format, options))
 

@@ -21,7 +21,7 @@ def check_overwrites(options: Mapping[str, str], keyed: bool, pushed: bool) -> N
         return
     for present, what, hint in (
         (keyed, "a PRIMARY KEY, or a format that needs one", "a file of messages is read once, in its order"),
-        (pushed, "a pushed stream", "what has come over a socket does not change any more"),
+        (pushed, "a socket", "what has come over a socket does not change any more"),
         (STATIC.of(options), "static 'true'", "a static table is complete before anything that is joined with it"),
         (
             WATERMARK.key in options,

@@ -43,8 +43,8 @@ SOCKET_OPTIONS = OptionGroup(
 )
 
 
-def check_stream(format_name: str, schema: Schema, options: Mapping[str, str]) -> None:
-    """Check a table over pushed streams at CREATE TABLE; ``options`` have lower-case names.
+def check_socket(format_name: str, schema: Schema, options: Mapping[str, str]) -> None:
+    """Check a table over sockets at CREATE TABLE; ``options`` have lower-case names.
 
     Raises
     ------
@@ -124,7 +124,7 @@ def history_wanted(again: Mapping[str, Callable[[], int]], tables: Collection[st
     return [
         TidemillError(
             "TM5027",
-            "a view begins without the oldest rows of a pushed stream: they are not retained",
+            "a view begins without the oldest rows of a socket: they are not retained",
             got=f"{name}: the first {count:,} {unit} are gone",
             hint="retainBytes says how much of a stream is kept for views created later",
         ).message()
@@ -139,4 +139,4 @@ def _csv_options(options: Mapping[str, str]) -> dict[str, str]:
 
 
 def _cannot(got: str, hint: str) -> TidemillError:
-    return TidemillError("TM5024", "such a table cannot be read from a pushed stream", got=got, hint=hint)
+    return TidemillError("TM5024", "such a table cannot be read from a socket", got=got, hint=hint)

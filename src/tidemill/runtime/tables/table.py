@@ -48,7 +48,7 @@ from tidemill.runtime.tables.ingest_tables import INGEST, check_ingested, is_ing
 from tidemill.runtime.tables.notified_tables import check_its_queue, check_notifications, parse_backfill
 from tidemill.runtime.tables.overwrites import check_overwrites
 from tidemill.runtime.tables.primary_key import DEBEZIUM, ORDER_BOOK, with_primary_key
-from tidemill.runtime.tables.socket_tables import check_stream, is_sized, parse_inlet
+from tidemill.runtime.tables.socket_tables import check_socket, is_sized, parse_inlet
 from tidemill.runtime.tables.static_tables import parse_static
 from tidemill.runtime.tables.table_options import alterable, alterable_names, is_for_format, known_options
 from tidemill.runtime.tables.watermark import Watermark, parse_watermark
@@ -56,7 +56,7 @@ from tidemill.schema import Field, Schema
 from tidemill.sources.cleaning.options import CleanSource, check_clean, parse_clean
 from tidemill.sources.file_metadata import metadata_name
 from tidemill.sources.locations.location import Location, location_of, pattern_of
-from tidemill.sources.sockets.endpoints import is_stream
+from tidemill.sources.sockets.endpoints import is_socket
 from tidemill.task.expressions import Literal, Ref
 from tidemill.task.program import (
     Calculate,
@@ -77,7 +77,7 @@ FILES_SUFFIX = "__files"
 """``<table>__files`` reads as a view with one row for each file: ``runtime/read/file_status.py``."""
 
 STATUS_SUFFIX = "__status"
-"""``<table>__status`` reads as a view with one row for each connection of a pushed stream."""
+"""``<table>__status`` reads as a view with one row for each connection of a socket."""
 
 STORED_ERRORS = Schema(
     (
@@ -124,7 +124,7 @@ class Table:
     @property
     def pushed(self) -> bool:
         """Whether its rows come over connections, and are read from a spool."""
-        return is_stream(self.path)
+        return is_socket(self.path)
 
     @property
     def generated(self) -> bool:
@@ -358,9 +358,9 @@ def new_table(statement: CreateTable, uid: str, created_at_epoch: int, time_zone
     inferred = not len(statement.schema) and statement.format in INFERABLE
     options = lowered(statement.options)
     path = PATH.of(options) or ""
-    pushed, given = is_stream(path), is_ingested(path)
+    pushed, given = is_socket(path), is_ingested(path)
     if pushed:
-        check_stream(statement.format, statement.schema, options)
+        check_socket(statement.format, statement.schema, options)
     elif given:
         check_ingested(statement.format, statement.schema, options)
     statement = with_primary_key(with_columns(statement))

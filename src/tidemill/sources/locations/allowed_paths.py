@@ -6,7 +6,7 @@ import os
 import posixpath
 from collections.abc import Iterator, Mapping
 
-from tidemill.connectors.registry import GENERATOR_SCHEME, STREAM_SCHEMES, scheme_of
+from tidemill.connectors.registry import GENERATOR_SCHEME, SOCKET_SCHEMES, scheme_of
 from tidemill.errors import TidemillError
 from tidemill.objectstore.connection import is_object_url, split_url
 from tidemill.sources.files import local_pattern
@@ -123,7 +123,7 @@ def _plain(url: str) -> str:
 
 def _beginnings(path: str) -> Iterator[str]:
     """What all files begin with that a path may name, whole names only; each place of a stream."""
-    if scheme_of(path) in STREAM_SCHEMES:
+    if scheme_of(path) in SOCKET_SCHEMES:
         yield from (part.strip() for part in path.split(","))
     elif is_object_url(path):
         store, key = split_url(path)

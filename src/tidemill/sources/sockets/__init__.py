@@ -1,1 +1,1 @@
-"""Pushed streams: sockets and standard input, read by one thread into a durable spool."""
+"""Sockets and standard input, read by one thread into a durable spool."""

@@ -1,4 +1,4 @@
-"""Connections of pushed streams: what each is doing, and how it is opened, read and given up."""
+"""Connections of sockets: what each is doing, and how it is opened, read and given up."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a pushed stream comes from: the ``path`` of its table, read."""
+"""Which sockets a table reads: the ``path`` of its table, read."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import socket
 from dataclasses import dataclass
 from urllib.parse import unquote, urlparse
 
-from tidemill.connectors.registry import STREAM_SCHEMES, scheme_of
+from tidemill.connectors.registry import SOCKET_SCHEMES, scheme_of
 from tidemill.errors import TidemillError
 
 Address = tuple[str, int] | str
@@ -31,9 +31,9 @@ class Endpoint:
         return self.address == ""
 
 
-def is_stream(path: str) -> bool:
-    """Whether a table's path names pushed streams rather than files."""
-    return scheme_of(path) in STREAM_SCHEMES
+def is_socket(path: str) -> bool:
+    """Whether a table's path names sockets rather than files."""
+    return scheme_of(path) in SOCKET_SCHEMES
 
 
 def parse_endpoints(path: str) -> tuple[Endpoint, ...]:
@@ -59,7 +59,7 @@ def _endpoint(url: str) -> Endpoint:
     hint = "tcp://host:port, tcp+listen://host:port, unix:///path, unix+listen:///path or stdin://"
     found = urlparse(url)
     scheme = found.scheme.lower()
-    if scheme not in STREAM_SCHEMES or found.query or found.fragment or found.username is not None:
+    if scheme not in SOCKET_SCHEMES or found.query or found.fragment or found.username is not None:
         raise _bad(url, hint)
     listens = scheme.endswith("+listen")
     if scheme == "stdin":
@@ -85,4 +85,4 @@ _LONGEST_UNIX_PATH = 107
 
 
 def _bad(got: str, hint: str) -> TidemillError:
-    return TidemillError("TM5020", "the path of a pushed stream cannot be understood", got=got, hint=hint)
+    return TidemillError("TM5020", "the path of a socket cannot be understood", got=got, hint=hint)

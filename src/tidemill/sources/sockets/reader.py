@@ -52,7 +52,7 @@ class _Table:
     removed: bool = False
 
 
-class StreamReader:
+class SocketReader:
     """Opens connections, reads them, and opens them again. Its methods may be called from any thread.
 
     Hazard: what happens to connections is noted in their status; only what nobody foresaw ends the thread, and then
@@ -116,7 +116,7 @@ class StreamReader:
         if self._failure is not None:
             raise TidemillError(
                 "TM5022",
-                "reading pushed streams failed",
+                "reading sockets failed",
                 got=f"{type(self._failure).__name__}: {self._failure}",
                 hint="open the mill again: what is in the spool is not lost",
             ) from self._failure
@@ -161,7 +161,7 @@ class StreamReader:
                 if not self._thread.is_alive():
                     raise TidemillError(
                         "TM5022",
-                        "reading pushed streams failed",
+                        "reading sockets failed",
                         got="the reading thread has ended",
                         hint="open the mill again: what is in the spool is not lost",
                     ) from None
@@ -263,7 +263,7 @@ class StreamReader:
         ):
             raise TidemillError(
                 "TM5021",
-                "a place of a pushed stream cannot be opened",
+                "a socket cannot be opened",
                 got="stdin://",
                 hint="another table reads standard input",
             )
@@ -406,7 +406,7 @@ class StreamReader:
             if must_open:
                 raise TidemillError(
                     "TM5021",
-                    "a place of a pushed stream cannot be opened",
+                    "a socket cannot be opened",
                     got=f"{connection.endpoint.url}: {error.strerror or error}",
                     hint="another process may listen there; port 0 takes a free one, which the status shows",
                 ) from error

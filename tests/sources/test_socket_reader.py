@@ -20,17 +20,17 @@ import pytest
 
 from tidemill.errors import TidemillError
 from tidemill.sources.sockets.connections import Connection, ConnectionStatus
-from tidemill.sources.sockets.endpoints import is_stream, parse_endpoints
+from tidemill.sources.sockets.endpoints import is_socket, parse_endpoints
 from tidemill.sources.sockets.framing import Framing, RecordFraming, RowFraming
 from tidemill.sources.sockets.inlet import Inlet, InletOptions
-from tidemill.sources.sockets.reader import StreamReader
+from tidemill.sources.sockets.reader import SocketReader
 from tidemill.sources.sockets.spool import HEAD, Spool
 
 
 class Place:
     """A table's inlet, read by a thread of its own."""
 
-    def __init__(self, reader: StreamReader, directory: Path, path: str, **options: Any) -> None:
+    def __init__(self, reader: SocketReader, directory: Path, path: str, **options: Any) -> None:
         self.reader = reader
         self.inlet = Inlet("t", Spool(directory), InletOptions(**options))
         reader.add(self.inlet, parse_endpoints(path), must_open=True)
@@ -60,10 +60,10 @@ class Place:
 
 @pytest.fixture
 def open_place(tmp_path: Path) -> Iterator[Callable[..., Place]]:
-    readers: list[StreamReader] = []
+    readers: list[SocketReader] = []
 
     def begin(path: str = "tcp+listen://127.0.0.1:0", **options: Any) -> Place:
-        readers.append(StreamReader())
+        readers.append(SocketReader())
         return Place(readers[-1], tmp_path / "spool", path, **options)
 
     yield begin
@@ -307,9 +307,9 @@ def test_many_idle_sockets_cost_no_time(open_place: Callable[..., Place], monkey
             idle.append(stack.enter_context(socket.create_connection(("127.0.0.1", port))))
         until(lambda: len(place.status()) == 1501)
         looked_at: list[Connection] = []
-        read = StreamReader._read
+        read = SocketReader._read
         with monkeypatch.context() as patch:
-            patch.setattr(StreamReader, "_read", lambda self, c: (looked_at.append(c), read(self, c))[1])
+            patch.setattr(SocketReader, "_read", lambda self, c: (looked_at.append(c), read(self, c))[1])
             for number in range(50):
                 idle[7].sendall(b"%d\n" % number)
                 until(lambda: place.total("messages") == number + 1)  # noqa: B023
@@ -327,7 +327,7 @@ def test_a_place_that_is_taken(open_place: Callable[..., Place], tmp_path: Path)
         port = server.getsockname()[1]
         with pytest.raises(TidemillError, match=r"TM5021: .*\n.*Address already in use"):
             open_place(f"tcp+listen://127.0.0.1:{port}")
-        reader = StreamReader()
+        reader = SocketReader()
         inlet = Inlet("t", Spool(tmp_path / "later"), InletOptions())
         reader.add(inlet, parse_endpoints(f"tcp+listen://127.0.0.1:{port}"), must_open=False)
         until(lambda: reader.status("t")[0].errors > 0)
@@ -368,7 +368,7 @@ def test_what_nobody_foresaw_is_raised(open_place: Callable[..., Place], monkeyp
     ],
 )  # fmt: skip
 def test_bad_paths(path: str) -> None:
-    assert is_stream(path)
+    assert is_socket(path)
     with pytest.raises(TidemillError, match="TM5020"):
         parse_endpoints(path)
 
@@ -381,4 +381,4 @@ def test_paths() -> None:
         ("/a b", False),
         ("", False),
     ]
-    assert not is_stream("/data/tcp") and not is_stream("s3://bucket/x")
+    assert not is_socket("/data/tcp") and not is_socket("s3://bucket/x")
