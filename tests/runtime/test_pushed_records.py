@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from test_pushed_streams import LISTEN, connect, messages, rows, until
+from test_sockets import LISTEN, connect, messages, rows, until
 
 import tidemill.formats
 from mill_factory import MillFactory

@@ -317,7 +317,7 @@ MESSAGES: tuple[Callable[..., bytes], ...] = (
     lambda *row: struct.pack("<Biii", 0, *row),
     lambda *row: struct.pack("<H", len(b"%d,%d,%d" % row)) + b"%d,%d,%d" % row,
 )
-"""Of the three tables of ``stream_mill.py``."""
+"""Of the three tables of ``socket_mill.py``."""
 
 
 @pytest.mark.timeout(200 + 90 * KILLS)
@@ -330,7 +330,7 @@ def test_crash_at_any_moment(mill_factory: MillFactory, tmp_path: Path, seed: in
     senders = [Sender(n, ports[n % 3], seed + n, MESSAGES[n % 3]) for n in range(6)]
     for sender in senders:
         sender.start()
-    script = Path(__file__).with_name("stream_mill.py")
+    script = Path(__file__).with_name("socket_mill.py")
     shown = 0
     for _ in range(KILLS):
         command = [sys.executable, str(script), str(tmp_path / "root"), *map(str, ports)]

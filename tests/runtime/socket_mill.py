@@ -1,4 +1,4 @@
-"""A mill over three sockets, to be killed: ``stream_mill.py ROOT PORT...`` prints how many rows each epoch leaves."""
+"""A mill over three sockets, to be killed: ``socket_mill.py ROOT PORT...`` prints how many rows each epoch leaves."""
 
 from __future__ import annotations
 
