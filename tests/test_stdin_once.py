@@ -40,7 +40,7 @@ def rows(tmp_path: Path) -> int:
     if not any((tmp_path / "root" / "manifest").glob("*.json")):
         return 0
     snapshot = Snapshot.open(str(tmp_path / "root"))
-    return result(tmp_path)["n"] if "v" in snapshot.catalog.views and "v" not in snapshot.filling else 0
+    return result(tmp_path)["n"] if "v" in snapshot.catalog.views and "v" not in snapshot.initialising else 0
 
 
 def until(reached: Callable[[], bool], process: subprocess.Popen[bytes]) -> None:

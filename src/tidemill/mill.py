@@ -382,8 +382,8 @@ class Mill:
     def status(self) -> list[tuple[str, str, int, str]]:
         """For each view its name, status, epoch of creation and detail.
 
-        Status is ``fresh``, ``filling`` (it waits for history), ``failing`` (as long as some row is there that makes an
-        expression fail), ``failed`` (for good), or ``stopped``: an error has ended the background epochs, see
+        Status is ``fresh``, ``initialising`` (it waits for history), ``failing`` (as long as some row is there that
+        makes an expression fail), ``failed`` (for good), or ``stopped``: an error has ended the background epochs, see
         :meth:`start`.
         """
         return self._background.statuses(self._open().snapshot().status())

@@ -294,13 +294,13 @@ class KeyedTrial:
         return True
 
     def compare(self) -> None:
-        """Tables, and the views that are not filling."""
+        """Tables, and the views that are not initialising."""
         epoch = self.mill.epoch
         rows = {t.name: t.table() for t in self.tables.values()}
-        filling = self.mill.snapshot().filling
+        initialising = self.mill.snapshot().initialising
         expected = {**rows, **self._oracle.answers(rows, self.views)}
         for name, table in expected.items():
-            if name not in filling:
+            if name not in initialising:
                 assert_same_rows(self.mill.read(name), table, f"{name} at epoch {epoch}: {self.views.get(name, '')}")
                 if table.num_rows:
                     self.ever.add(name)

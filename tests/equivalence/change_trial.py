@@ -100,9 +100,9 @@ class ChangeTrial:
         asked = [n for n in surely if last or n not in self.ever or by_chance(n, self.epoch)]
         expected: dict[str, pa.Table | str] = dict(self._oracle.answers(self._tables(), surely, asked))
         expected |= {name: self._oracle.answer(self.views[name]) for name in self.fallible & self.views.keys()}
-        filling = self.mill.snapshot().filling
+        initialising = self.mill.snapshot().initialising
         self.now = set()
-        for name in expected.keys() - filling:
+        for name in expected.keys() - initialising:
             where = f"view {name} after the changes of epoch {self.epoch}: {self.views[name]}"
             rows = expected[name]
             if isinstance(rows, str):

@@ -198,9 +198,9 @@ class Run:
     def _compare(self, last_step: bool) -> None:
         wanted = {n: q for n, q in self.views.items() if n not in self.outcome.failures}
         expected = self._expected(last_step)
-        filling = self.mill.snapshot().filling
+        initialising = self.mill.snapshot().initialising
         for name in wanted:
-            if name in filling:
+            if name in initialising:
                 continue
             try:
                 found = self.mill.read(name)

@@ -161,7 +161,7 @@ class Trial:
         del self.views[name]
 
     def advance(self) -> EpochReport | None:
-        """Run one epoch and compare every view that is not filling with Spark."""
+        """Run one epoch and compare every view that is not initialising with Spark."""
         report = self.mill.advance()
         if report is not None:
             assert not report.failed, report.failed
@@ -176,9 +176,9 @@ class Trial:
         asked = [n for n in self.views if last or not self._sometimes or n not in self.ever or by_chance(n, epoch)]
         expected = self._oracle.answers(rows, self.views, asked)
         self.answers[epoch] = expected
-        filling = self.mill.snapshot().filling
+        initialising = self.mill.snapshot().initialising
         for name, table in expected.items():
-            if name not in filling:
+            if name not in initialising:
                 assert_same_rows(self.mill.read(name), table, f"view {name} at epoch {epoch}: {self.views[name]}")
                 if table.num_rows:
                     self.ever.add(name)

@@ -69,9 +69,9 @@ def test_tables_and_views_after_every_epoch(mill_factory: MillFactory, tmp_path:
     trial.advance()
     trial.advance()
     trial.create(YOUNG)
-    assert "y_plain" in trial.mill.snapshot().filling
+    assert "y_plain" in trial.mill.snapshot().initialising
     assert trial.advance(), "history of a keyed table is its rows: they are there after one epoch"
-    assert not trial.mill.snapshot().filling
+    assert not trial.mill.snapshot().initialising
     assert trial.run(rng) >= 2
     trial.check_not_vacuous()
     for name, table in trial.tables.items():

@@ -142,8 +142,8 @@ class OverwriteTrial:
         """Every view that is not being filled is what Spark gives over the rows that the tables have."""
         rows = {t.name: self.mill.read(t.name) for t in self.tables} | {"d": self.fixed}
         expected = self._oracle.answers(rows, self.views)
-        filling = self.mill.snapshot().filling
-        for name in self.views.keys() - filling:
+        initialising = self.mill.snapshot().initialising
+        for name in self.views.keys() - initialising:
             where = f"{name} at epoch {self.mill.epoch}: {self.views[name]}"
             assert_same_rows(self.mill.read(name), expected[name], where)
             if expected[name].num_rows:
@@ -204,7 +204,7 @@ def test_versions_of_files_and_views_that_come_later(mill_factory: MillFactory, 
             table.write(file, [(file, 1, 1.5, "x"), (file, 2, 7.25, "y,\nz"), (file, None, None, None)])
     trial.drain()
     assert epochs >= 10
-    assert not trial.mill.snapshot().filling
+    assert not trial.mill.snapshot().initialising
     assert trial.ever == OLD.keys() | YOUNG.keys()
     check_changes(trial.mill, "t")
     for name in reversed(trial.views):

@@ -57,7 +57,7 @@ def test_views_created_while_data_flows(mill_factory: MillFactory, tmp_path: Pat
     assert trial.advance() is not None
     trial.advance()
     trial.create(dict(list(YOUNG.items())[:6]))
-    assert "y_rows" in trial.mill.snapshot().filling
+    assert "y_rows" in trial.mill.snapshot().initialising
     with pytest.raises(TidemillError, match="TM1030"):
         trial.mill.read("y_rows")
     with pytest.raises(TidemillError, match="TM1030"):
@@ -65,7 +65,7 @@ def test_views_created_while_data_flows(mill_factory: MillFactory, tmp_path: Pat
     assert trial.advance() is not None
     trial.create(dict(list(YOUNG.items())[6:]))
     trial.run(rng)
-    assert not trial.mill.snapshot().filling
+    assert not trial.mill.snapshot().initialising
     assert {s for _, s, _, _ in trial.mill.status()} == {"fresh"}
     trial.check_not_vacuous()
 
@@ -79,7 +79,7 @@ def test_a_view_over_an_older_view_has_its_rows_in_the_next_epoch(mill_factory: 
     with pytest.raises(TidemillError, match="TM1030"):
         trial.mill.read("over")
     assert trial.advance() is not None
-    assert trial.mill.snapshot().filling == {}
+    assert trial.mill.snapshot().initialising == {}
     assert "over" in trial.ever
 
 

@@ -114,6 +114,6 @@ def check_readable(root: Path) -> int:
         assert error.number == "TM1001", error
         return 0
     for view in snapshot.catalog.views:
-        if view not in snapshot.filling:
+        if view not in snapshot.initialising:
             snapshot.read(view)
     return snapshot.version.epoch

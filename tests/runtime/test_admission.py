@@ -396,7 +396,7 @@ def test_history_and_new_rows_take_turns(mill_factory: Opener, data: Path) -> No
         report = mill.advance()
         assert report is not None
         found.append((report.rows_in, report.backfilled))
-        whole.append("late" not in mill.snapshot().filling)
+        whole.append("late" not in mill.snapshot().initialising)
     assert found == [(0, 2), (2, 0), (0, 2), (1, 0), (0, 2), (1, 0), (0, 2)]
     assert whole == [False] * 6 + [True]
     assert admitted(mill) == [["b14.csv"]]

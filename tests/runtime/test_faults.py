@@ -282,7 +282,7 @@ def test_a_bug_of_a_function_ends_the_views_that_call_it(mill: Mill, monkeypatch
     mill.sql(
         "CREATE MATERIALIZED VIEW lengths AS SELECT length(r) AS n, COUNT(*) AS c FROM reversed GROUP BY length(r)"
     )
-    while mill.status()[-1][1] == "filling":
+    while mill.status()[-1][1] == "initialising":
         assert mill.advance() is not None
 
     def broken(*_: object) -> None:

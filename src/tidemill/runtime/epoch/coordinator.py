@@ -34,7 +34,7 @@ from tidemill.runtime.catalog.assemblers import Assemblers
 from tidemill.runtime.catalog.catalog import Catalog, View, check_properties
 from tidemill.runtime.catalog.declaration import Declaration
 from tidemill.runtime.catalog.explained import explained, explained_beside
-from tidemill.runtime.catalog.filling import filling, without_history
+from tidemill.runtime.catalog.initialising import initialising, without_history
 from tidemill.runtime.catalog.stored_tables import stored_tables
 from tidemill.runtime.catalog.view_plans import with_names, with_read_plans
 from tidemill.runtime.catalog.view_root import is_view, view_root
@@ -362,7 +362,7 @@ class Coordinator:
             self.store,
             self.version,
             self.catalog,
-            self._filling_of(self.catalog),
+            self._initialising_of(self.catalog),
             self._intake.counts_to_json(),
             self.arrivals.status,
             plans=plans,
@@ -380,19 +380,19 @@ class Coordinator:
             self._durable = None  # it would keep files that nobody reads
         old = self.published
         same = old.version is self.version and old.catalog is self.catalog and old.store is self.store
-        if not same or old.filling or self._not_begun:
+        if not same or old.initialising or self._not_begun:
             self.published = self._newest()
 
-    def _filling_of(self, catalog: Catalog) -> dict[str, int]:
+    def _initialising_of(self, catalog: Catalog) -> dict[str, int]:
         """Views that do not stand for all rows yet, with the bytes of history that remain."""
         remaining = self._intake.history_remaining()
         nothing = not remaining and not self._not_begun
-        return {} if nothing else filling(catalog, self._assembler(catalog), remaining, self._not_begun)
+        return {} if nothing else initialising(catalog, self._assembler(catalog), remaining, self._not_begun)
 
     def _noting_complete(self, catalog: Catalog) -> Catalog:
         """The catalog with the newest epoch noted for views that stand for all rows since then."""
-        filling = self._filling_of(catalog)
-        whole = {v.name for v in catalog.active_views() if v.complete_since is None and v.name not in filling}
+        initialising = self._initialising_of(catalog)
+        whole = {v.name for v in catalog.active_views() if v.complete_since is None and v.name not in initialising}
         return catalog.with_complete(whole, self.version.epoch) if whole else catalog
 
     @property
@@ -608,7 +608,7 @@ class Coordinator:
         catalog = {
             "catalog": self._written[1],
             "fresh": sorted(self._not_begun),
-            "filling": self._filling_of(self.catalog),
+            "filling": self._initialising_of(self.catalog),
             **self._intake.to_json(),
         }
         return Sealed(self.version, catalog)

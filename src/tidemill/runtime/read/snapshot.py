@@ -41,15 +41,15 @@ _PART_ROWS = 1 << 16
 class Snapshot:
     """A sealed version with its catalog. Immutable; reading it needs no lock and stops nobody.
 
-    ``filling`` are views whose history is still being read, with the bytes that remain; ``counts`` how many rows of
-    a table have been read, and how many of these are malformed. ``socket_status`` gives what the connections of a table
-    do now, where a mill runs in this process. ``lease`` keeps the files of a root that another process writes.
+    ``initialising`` are views whose history is still being read, with the bytes that remain; ``counts`` how many rows
+    of a table have been read, and how many of these are malformed. ``socket_status`` gives what the connections of a
+    table do now, where a mill runs in this process. ``lease`` keeps the files of a root that another process writes.
     """
 
     store: RunStore
     version: Version
     catalog: Catalog
-    filling: Mapping[str, int]
+    initialising: Mapping[str, int]
     counts: Mapping[str, Sequence[int]] = field(default_factory=dict)
     socket_status: Callable[[str], pa.Table] | None = None
     lease: Lease | None = None
@@ -158,20 +158,20 @@ class Snapshot:
     def status(self) -> list[tuple[str, str, int, str]]:
         """For each view its name, status, epoch of creation and detail.
 
-        Status is ``fresh``, ``filling``, ``failing`` or ``failed``.
+        Status is ``fresh``, ``initialising``, ``failing`` or ``failed``.
         """
         rows = []
         for view in self.catalog.views.values():
             status, detail = "fresh", ""
             if view.failure is not None:
                 status, detail = "failed", f"epoch {view.failed_at}: {view.failure}"
-            elif (failing := self.catalog.in_error(view.name)) is not None and view.name not in self.filling:
+            elif (failing := self.catalog.in_error(view.name)) is not None and view.name not in self.initialising:
                 status, detail = "failing", f"since epoch {failing[0]}: {failing[1]}"
-            elif view.name in self.filling:
-                status, detail = "filling", f"{self.filling[view.name]} bytes remain"
+            elif view.name in self.initialising:
+                status, detail = "initialising", f"{self.initialising[view.name]} bytes remain"
             replacement = self.catalog.pending.get(view.name)
             if replacement is not None:
-                remaining = self.filling.get(replacement.name, 0)
+                remaining = self.initialising.get(replacement.name, 0)
                 detail += f"{'; ' if detail else ''}is being replaced, {remaining} bytes remain"
             elif view.refused is not None:
                 detail += f"{'; ' if detail else ''}{view.refused}"
@@ -360,8 +360,8 @@ class Snapshot:
                 got=f"{name}, epoch {view.failed_at}: {_brief(view.failure)}",
                 hint=f"DROP VIEW {name} and create it again without the expression that fails",
             )
-        if name in self.filling:
-            remaining = self.filling[name]
+        if name in self.initialising:
+            remaining = self.initialising[name]
             raise TidemillError(
                 "TM1030",
                 "this view is still being filled from the history of its tables",

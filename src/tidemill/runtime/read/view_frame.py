@@ -104,8 +104,10 @@ def query_views(
         if isinstance(error, ParseException):
             number, what = "TM2001", "the SQL cannot be parsed"
         got = str(error).split("== SQL ==")[0].split(";")[0].strip().splitlines()[0]
-        filling = ", ".join(snapshot.filling)
-        hint = f"views: {', '.join(names) or 'none'}" + (f"; still being filled: {filling}" if filling else "")
+        initialising = ", ".join(snapshot.initialising)
+        hint = f"views: {', '.join(names) or 'none'}" + (
+            f"; still initialising: {initialising}" if initialising else ""
+        )
         if missing in snapshot.catalog.tables:
             raise snapshot.catalog.only_read_through_views(missing) from error
         raise TidemillError(number, what, got=got, hint=hint) from error

@@ -104,9 +104,9 @@ def _array_join(call: Call, args: list[Value], rows: int) -> Value:
     lists = take_apart(args[0], rows)
     if len(args) > 2:
         other = as_array(args[2], rows)
-        filling = other.take(column(lists.owners))
+        initialising = other.take(column(lists.owners))
         # What is still NULL belongs to rows that are NULL.
-        lists = Lists(lists.valid & validity(other), lists.offsets, pc.coalesce(lists.values, filling))
+        lists = Lists(lists.valid & validity(other), lists.offsets, pc.coalesce(lists.values, initialising))
     kept = keep(lists, validity(lists.values))
     return pc.binary_join(put_together(pa.list_(pa.string()), kept), as_array(args[1], rows))
 

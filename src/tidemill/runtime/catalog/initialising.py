@@ -11,7 +11,7 @@ from tidemill.runtime.catalog import replacements
 from tidemill.runtime.catalog.catalog import Catalog
 
 
-def filling(
+def initialising(
     catalog: Catalog, assembler: Assembler, remaining: Mapping[int, int], not_begun: Collection[str]
 ) -> dict[str, int]:
     """Views that wait for history or for their first epoch, each with the bytes of history that remain.
