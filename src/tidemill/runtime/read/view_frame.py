@@ -105,9 +105,8 @@ def query_views(
             number, what = "TM2001", "the SQL cannot be parsed"
         got = str(error).split("== SQL ==")[0].split(";")[0].strip().splitlines()[0]
         initialising = ", ".join(snapshot.initialising)
-        hint = f"views: {', '.join(names) or 'none'}" + (
-            f"; still initialising: {initialising}" if initialising else ""
-        )
+        waiting = f"; still initialising: {initialising}" if initialising else ""
+        hint = f"views: {', '.join(names) or 'none'}{waiting}"
         if missing in snapshot.catalog.tables:
             raise snapshot.catalog.only_read_through_views(missing) from error
         raise TidemillError(number, what, got=got, hint=hint) from error
