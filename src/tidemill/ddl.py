@@ -1,4 +1,9 @@
-"""Column lists and types in Spark's notation, read without Spark: ``a BIGINT NOT NULL, tags ARRAY<STRING>``."""
+"""Column lists and types in Spark's notation, read without Spark: ``a BIGINT NOT NULL, tags ARRAY<STRING>``.
+
+Formats are opened without a Spark session, on workers too, and Spark's parser is in Java. General SQL parsers take
+names of types that Spark does not have, and others for types that it has; what is read here is exactly what can be
+stored.
+"""
 
 from __future__ import annotations
 

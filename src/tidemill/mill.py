@@ -21,10 +21,10 @@ from tidemill.config import Settings
 from tidemill.errors import TidemillError
 from tidemill.plan.catalyst.frames import description
 from tidemill.plan.sql import statements
-from tidemill.plan.sql.alter_table import AlterTable
 from tidemill.plan.sql.numbered import numbered
 from tidemill.plan.sql.statement_words import parse_reading
 from tidemill.plan.sql.statements import (
+    AlterTable,
     CreateTable,
     CreateView,
     Describe,
@@ -222,7 +222,7 @@ class Mill:
         self, source: Source, repeatable: bool = False, timeout: float | None = None
     ) -> DataFrame | str | None:
         coordinator = self._open()
-        statement: Statement | AlterTable = coordinator.catalyst.parse(source)
+        statement: Statement = coordinator.catalyst.parse(source)
         if isinstance(statement, _CHANGES):
             with coordinator.turn(timeout):
                 if not (repeatable and self._exists(statement)):
@@ -238,7 +238,7 @@ class Mill:
             case Query():
                 return self.query(statement.text)
 
-    def _change(self, statement: Statement | AlterTable) -> None:
+    def _change(self, statement: Statement) -> None:
         coordinator = self._open()
         match statement:
             case CreateTable():
@@ -254,7 +254,7 @@ class Mill:
             case Drop():
                 coordinator.drop(statement.kind, statement.name, statement.if_exists)
 
-    def _exists(self, statement: Statement | AlterTable) -> bool:
+    def _exists(self, statement: Statement) -> bool:
         """Whether a statement would create what is there already; limits of a table are changed to those it gives."""
         coordinator = self._open()
         if isinstance(statement, CreateTable) and statement.name in coordinator.catalog.tables:

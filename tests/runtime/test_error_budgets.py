@@ -235,7 +235,9 @@ def test_one_warning_for_each_table_and_epoch(mill_factory: Opener, tmp_path: Pa
         ("ALTER TABLE t SET OPTIONS (maxErrors)", "TM2001"),
         ("ALTER TABLE t UNSET OPTIONS (maxErrors '1')", "TM2001"),
         ("ALTER TABLE t SET OPTIONS (maxErrors '1',)", "TM2001"),
-        ("ALTER TABLE t ADD COLUMN x INT", "TM2001"),
+        ("ALTER TABLE t ADD COLUMN x INT", "TM2003"),
+        ("ALTER TABLE t SET TBLPROPERTIES (maxErrors '1')", "TM2003"),
+        ("ALTER TABLE a.t SET OPTIONS (maxErrors '1')", "TM2001"),
     ],
 )
 def test_what_cannot_be_altered(mill_factory: Opener, tmp_path: Path, statement: str, number: str) -> None:
@@ -252,6 +254,7 @@ def test_what_cannot_be_altered(mill_factory: Opener, tmp_path: Path, statement:
         "ALTER TABLE t UNSET OPTIONS (maxErrors)",
         "alter table `t` set options ('MAXERRORS' = '1', maxErrorRatio 0.5);",
         "ALTER TABLE T SET OPTIONS (maxErrors 5)",
+        "ALTER TABLE t -- of rows\n SET OPTIONS (maxErrors '5', `maxErrorRatio` '0.5')",
     ],
 )
 def test_forms_of_alter_table(mill_factory: Opener, tmp_path: Path, statement: str) -> None:

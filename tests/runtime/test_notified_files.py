@@ -297,7 +297,7 @@ def test_a_queue_does_not_wait_for_the_listing_of_others(
     store.tell(store.event("in/a.csv", b"a", store.put("in/a.csv", b"a")))
     mill.intake.list_all()
     assert store.left() == 1 and list(mill.intake._live["t"].known) == [f"s3://{BUCKET}/in/a.csv"]
-    assert any(p.under_way for p in mill.intake._lists._places.values())
+    assert any(p.under_way for p in mill.intake._lists._locations.values())
     mill.epoch()
     mill.checkpoint()
     mill.close()

@@ -11,6 +11,7 @@ import json
 import re
 import threading
 import uuid
+from collections.abc import Iterator
 from typing import Any
 
 from py4j.protocol import Py4JJavaError
@@ -29,8 +30,7 @@ from tidemill.plan.catalyst.plan_size import check_size
 from tidemill.plan.catalyst.relations.recursion import RecursionLimits
 from tidemill.plan.catalyst.trees import places as catalyst_places
 from tidemill.plan.sql import statements
-from tidemill.plan.sql.alter_table import AlterTable, parse_alter_table
-from tidemill.plan.sql.statements import CreateTable, CreateView, Query, Source, Statement
+from tidemill.plan.sql.statements import AlterTable, CreateTable, CreateView, Query, Source, Statement
 from tidemill.schema import DAY_TIME, YEAR_MONTH, Field, Schema, check_storable, type_from_spark
 from tidemill.task.expressions import Ref
 from tidemill.zones import UTC
@@ -144,7 +144,7 @@ class Catalyst:
         with self._marking:
             self._marks = {m: n for m, n in self._marks.items() if m != f"tidemill {self._token} {uid} {name}"}
 
-    def parse(self, source: Source) -> Statement | AlterTable:
+    def parse(self, source: Source) -> Statement:
         """The statement in a text.
 
         Raises
@@ -152,11 +152,12 @@ class Catalyst:
         TidemillError
             TM2001 when it cannot be parsed, TM2002 for a type, TM2003 for a statement that Tidemill has not.
         """
-        statement = statements.classify(source) or parse_alter_table(source)
+        statement = statements.classify(source)
         if statement is not None:
             return statement
         text, or_replace = statements.without_or_replace(source.text)
         text, static = statements.without_static(text)
+        text, alters = statements.with_properties(text)
         try:
             plan = self._spark._jsparkSession.sessionState().sqlParser().parsePlan(text)
         except PySparkException as error:  # a number that no type holds is an ArithmeticException
@@ -166,6 +167,11 @@ class Catalyst:
                 return _create_table(plan, source, static)
             case "CreateMaterializedViewAsSelect":
                 return _create_view(plan, source, or_replace)
+            case "SetTableProperties" if alters:
+                return AlterTable(_altered(plan), dict(_entries(plan.properties())))
+            case "UnsetTableProperties" if alters:
+                keys = plan.propertyKeys()
+                return AlterTable(_altered(plan), dict.fromkeys(str(keys.apply(i)) for i in range(keys.size())))
         if statements.words(source.text, 1)[0][0] in ("(", "TABLE"):
             return Query(source.text)
         raise TidemillError(
@@ -372,15 +378,23 @@ def _primary_key(constraints: Any) -> tuple[str, ...]:
 
 
 def _create_view(plan: Any, source: Source, or_replace: bool) -> CreateView:
-    properties = plan.tableSpec().properties()
-    iterator = properties.iterator()
-    found = {}
-    while iterator.hasNext():
-        entry = iterator.next()
-        found[entry._1()] = entry._2()
+    found = dict(_entries(plan.tableSpec().properties()))
     query = plan.originalText()
     at = source.place(max(0, source.text.rfind(query)))
     return CreateView(_identifier(plan.name()), query, found, plan.ifNotExists(), or_replace, at)
+
+
+def _entries(found: Any) -> Iterator[tuple[str, str]]:
+    """The entries of a map of Scala."""
+    iterator = found.iterator()
+    while iterator.hasNext():
+        entry = iterator.next()
+        yield str(entry._1()), str(entry._2())
+
+
+def _altered(plan: Any) -> str:
+    """The table of an ALTER TABLE."""
+    return str(plan.table().multipartIdentifier().apply(0)).lower()
 
 
 def _identifier(unresolved: Any) -> str:

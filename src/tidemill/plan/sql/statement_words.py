@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from tidemill.errors import TidemillError, nearest, without_secrets
-from tidemill.plan.sql.alter_table import parse_alter_table
 from tidemill.plan.sql.statements import Describe, Explain, Query, Show, Source, classify, split_script, tokens, words
 
 READING = ("SELECT", "WITH", "FROM", "VALUES", "TABLE", "(")
@@ -92,7 +91,6 @@ def check_script(text: str) -> list[Source]:
             raise declares_nothing(source)
         classify(source)
         _check_parts(source)
-        parse_alter_table(source)
     return found
 
 

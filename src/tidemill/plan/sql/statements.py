@@ -1,7 +1,9 @@
 """Splits a script into statements and says what each one is.
 
 Only heads are recognised here; column lists, options and queries are read by Spark's own parser
-(``plan/catalyst/analyser.py``), so that they mean what they mean in Spark.
+(``plan/catalyst/analyser.py``), so that they mean what they mean in Spark. The tokens are those of Spark's lexer, by
+one pattern: a script is split, and a statement refused, before Spark has started, and the text of a statement and its
+place in the script must stay as they were written.
 """
 
 from __future__ import annotations
@@ -57,6 +59,14 @@ class CreateTable:
 
 
 @dataclass(frozen=True)
+class AlterTable:
+    """``ALTER TABLE name SET OPTIONS (name 'value', ...)``, or ``UNSET OPTIONS (name, ...)``: None takes one back."""
+
+    name: str
+    options: Mapping[str, str | None]
+
+
+@dataclass(frozen=True)
 class CreateView:
     """``CREATE [OR REPLACE] MATERIALIZED VIEW [IF NOT EXISTS] name [TBLPROPERTIES (...)] AS query``.
 
@@ -108,7 +118,7 @@ class Query:
     text: str
 
 
-Statement: TypeAlias = CreateTable | CreateView | Drop | Show | Describe | Explain | Query
+Statement: TypeAlias = CreateTable | AlterTable | CreateView | Drop | Show | Describe | Explain | Query
 
 
 def split_script(script: str) -> list[Source]:
@@ -185,6 +195,15 @@ def without_static(text: str) -> tuple[str, bool]:
         return text, False
     start, end = head[0][1], head[1][1]
     return text[:start] + re.sub(r"[^\n]", " ", text[start:end]) + text[end:], True
+
+
+def with_properties(text: str) -> tuple[str, bool]:
+    """An ALTER TABLE statement with TBLPROPERTIES in the place of OPTIONS, as Spark has it; whether that was there."""
+    head = words(text, 5)
+    if [w for w, _ in head[:2]] != ["ALTER", "TABLE"] or [w for w, _ in head[4:]] != ["OPTIONS"]:
+        return text, False
+    end = head[4][1]
+    return f"{text[: end - len('OPTIONS')]}TBLPROPERTIES{text[end:]}", True
 
 
 def words(text: str, count: int) -> list[tuple[str, int]]:

@@ -18,9 +18,8 @@ from tidemill.plan.algebra.nodes import Node
 from tidemill.plan.catalyst.analyser import Catalyst
 from tidemill.plan.catalyst.frames import description, struct, unreadable_frame
 from tidemill.plan.rules import rewrite
-from tidemill.plan.sql.alter_table import AlterTable
 from tidemill.plan.sql.statement_words import declares_nothing
-from tidemill.plan.sql.statements import CreateTable, CreateView, Drop, Source
+from tidemill.plan.sql.statements import AlterTable, CreateTable, CreateView, Drop, Source
 from tidemill.runtime.catalog import replacements
 from tidemill.runtime.catalog.catalog import Catalog, View, check_properties
 from tidemill.runtime.catalog.datasets import Dataset, Resolver, add_dataset
