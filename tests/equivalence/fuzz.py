@@ -140,6 +140,9 @@ class Fuzzer:
                     continue
                 if time.monotonic() - began > 5:
                     self.say(f"    {time.monotonic() - began:.1f} s: {query.part}")
+                if not oracle.decides(str(query.part)):
+                    self.counts.rejected["LIMIT above a join"] += 1
+                    continue
                 if not answer.num_rows or answer.num_rows > _MOST_ROWS:
                     self.counts.rejected["no rows" if not answer.num_rows else "too many rows"] += 1
                     continue

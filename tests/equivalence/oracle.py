@@ -38,6 +38,9 @@ ONE_TASK = {
 _WORD = re.compile(r"\w+")
 
 
+_LIMITED_JOIN = re.compile(r"LocalLimit [^\n]*\n(?:[ :]*\+- Project [^\n]*\n)*[ :]*\+- Join ExistenceJoin")
+
+
 class Oracle:
     """Spark's own answers over given rows, in a session of its own set up for very small data."""
 
@@ -89,6 +92,15 @@ class Oracle:
             found = list(threads.map(DataFrame.toArrow, frames.values()))
         self._answered |= {name: (views[name], answer) for name, answer in zip(frames, found, strict=True)}
         return {name: self._answered[name][1] for name in views if asked is None or name in asked}
+
+    def decides(self, query: str) -> bool:
+        """Whether Spark's answer is decided by the rows: its plan has no LIMIT above a join that keeps no order.
+
+        Where the columns of ``SELECT ... FROM (... ORDER BY ... LIMIT n)`` have a membership, Spark moves the LIMIT
+        above the join that finds it.
+        """
+        plan = _named_apart(self._session.sql(with_sorted_lists(query)))._jdf.queryExecution().optimizedPlan()
+        return _LIMITED_JOIN.search(plan.toString()) is None
 
     def name(self, name: str, query: str) -> None:
         """Let queries that are given later read this one by a name."""

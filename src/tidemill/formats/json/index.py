@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from tidemill.formats.json.elements import part_elements
 from tidemill.formats.json.tree import Node, Tree
-from tidemill.formats.json.walk import Room, walk_records
+from tidemill.formats.json.walk import Extents, Records, Room, walk_records
 from tidemill.formats.json_tokens.scalars import ARRAY, OBJECT
 
 Ints = npt.NDArray[np.int32]
@@ -217,29 +217,27 @@ def index_values(
     if state is not None:
         first_bytes, last_bytes, state = _find_elements(data, begin, state)
         rows = first_bytes.size
-    row_starts, row_ends, broken = (np.empty(rows, np.int32) for _ in range(3))
-    unknown = np.empty(rows, np.uint8)
+    extents = Extents(state is None, first_bytes, last_bytes)
+    found_at = np.empty((3, rows), np.int32)
+    records = Records(found_at[0], found_at[1], found_at[2], np.empty(rows, np.uint8))
     room = _make_room(order, _kept.first_capacity(tree, rows, data.size))
     found, at = 0, begin
     while True:
-        found, at, level = walk_records(
-            data, at, found, state is None, first_bytes, last_bytes, max_depth, tree, room,
-            row_starts, row_ends, broken, unknown
-        )  # fmt: skip
+        found, at, level = walk_records(data, at, found, extents, max_depth, tree, room, records)
         if level < 0:
             break
         assert level > 0, "a buffer has more lines than were counted"
         room = _more_room(order, room, level)
     if rows:
         _kept.per_row = room.used / rows
-    if state is None and found and row_starts[0] == begin:
-        row_starts[0] = 0  # the byte order mark is part of the first line
+    if state is None and found and records.starts[0] == begin:
+        records.starts[0] = 0  # the byte order mark is part of the first line
     return ValueIndex(
         data=data,
-        row_starts=row_starts[:found],
-        row_ends=row_ends[:found],
-        broken=broken[:found],
-        unknown=unknown[:found],
+        row_starts=records.starts[:found],
+        row_ends=records.ends[:found],
+        broken=records.broken[:found],
+        unknown=records.unknown[:found],
         state=0 if state is None else state,
         room=room,
     )
