@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from tidemill.mill import Mill
-from tidemill.runtime.epoch.epoch_job import EpochJobs
-from tidemill.runtime.epoch.superstep import (
+from tidemill.runtime.job.epoch_job import EpochJobs
+from tidemill.runtime.job.superstep import (
     EpochPlan,
     Record,
     TaskReport,

@@ -47,7 +47,7 @@ ANALYSER_FILES = {*SPARK_FILES, "plan/catalyst/plan.py", "plan/catalyst/expressi
 
 ANALYSER_NAMES = {"_jsparkSession", "_jdf", "_jvm", "sessionState", "queryExecution", "optimizedPlan"}
 
-JAVA_FILES = {"runtime/spark/session.py", "runtime/epoch/shuffle.py"}
+JAVA_FILES = {"runtime/spark/session.py", "runtime/job/shuffle.py"}
 """Tell Java how to take signals, and where records go; ask the analyser nothing."""
 
 

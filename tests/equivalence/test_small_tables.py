@@ -14,7 +14,7 @@ from random_tables import COLUMNS, DIMENSION, RandomTable, random_table
 
 from local_jobs import local
 from tidemill.mill import Mill
-from tidemill.runtime.epoch.epoch_programs import EpochPrograms, Prepared
+from tidemill.runtime.job.epoch_programs import EpochPrograms, Prepared
 from tidemill.task.program import JoinChanges, LookupJoin, PairSums, SemiChanges
 
 Opener = Callable[..., Mill]

@@ -29,8 +29,8 @@ from tests.local_jobs import LocalJobs
 
 from tidemill.errors import TidemillError
 from tidemill.runtime.durability.checkpoints import Checkpoints
-from tidemill.runtime.epoch.epoch_job import EpochJobs
 from tidemill.runtime.intake.intake import Intake
+from tidemill.runtime.job.epoch_job import EpochJobs
 from tidemill.state.versions.manifest import ManifestLog
 from tidemill.state.versions.version import Version
 from tidemill.task.operators.scan import ScanOperator

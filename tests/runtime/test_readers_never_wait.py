@@ -16,7 +16,7 @@ from tests.local_jobs import LocalJobs
 
 from tidemill.errors import TidemillError
 from tidemill.mill import Mill
-from tidemill.runtime.epoch.superstep import TaskReport
+from tidemill.runtime.job.superstep import TaskReport
 
 SECONDS = 60.0
 """A limit for waits that are to end at once, so that a failure is no dead lock."""

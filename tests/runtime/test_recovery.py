@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from tidemill.errors import TidemillError
-from tidemill.runtime.epoch.epoch_programs import Prepared
-from tidemill.runtime.epoch.epoch_run import run_until_right
 from tidemill.runtime.epoch.recovery import Remedy, recovering
-from tidemill.runtime.epoch.superstep import TaskReport
+from tidemill.runtime.job.epoch_programs import Prepared
+from tidemill.runtime.job.epoch_run import run_until_right
+from tidemill.runtime.job.superstep import TaskReport
 from tidemill.sources.split import Split, SplitResult
 from tidemill.sources.unreadable import UnreadableFilesError
 from tidemill.state.versions.version import Run

@@ -7,8 +7,8 @@ import random
 import struct
 from collections.abc import Iterator
 
-from tidemill.runtime.epoch.shuffle import gathered
-from tidemill.runtime.epoch.superstep import Record
+from tidemill.runtime.job.shuffle import gathered
+from tidemill.runtime.job.superstep import Record
 
 
 def received(sent: Iterator[bytes]) -> list[Record]:

@@ -11,7 +11,7 @@ from operator_runs import INT, TEXT, changes, keyed, run
 from tests.formats.orderbook_reference import Book, Message, Order
 
 from tidemill.formats.orderbook.rules import MESSAGES, ROWS, BookRules
-from tidemill.plan.lowering.keyed_tables import append_only, contents_plan, message_steps
+from tidemill.plan.lowering.kept.keyed_tables import append_only, contents_plan, message_steps
 from tidemill.schema import Schema
 from tidemill.task.build import build
 from tidemill.task.dataflow.deltas import Delta, batch_of

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 from operator_runs import INT, TEXT, changes, keyed, run
 
-from tidemill.plan.lowering.keyed_tables import contents_plan, message_steps
+from tidemill.plan.lowering.kept.keyed_tables import contents_plan, message_steps
 from tidemill.schema import Field, Schema
 from tidemill.state.merge.merge import merge
 from tidemill.task.build import build

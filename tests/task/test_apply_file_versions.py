@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 from operator_runs import INT, TEXT, keyed, run
 
-from tidemill.plan.lowering.file_versions import file_rows_plan, version_steps
+from tidemill.plan.lowering.kept.file_versions import file_rows_plan, version_steps
 from tidemill.schema import Field, Schema
 from tidemill.sources.split import file_digest
 from tidemill.state.keys.keys import VNODES, in_vnodes, prefix

@@ -10,8 +10,8 @@ from __future__ import annotations
 import numpy as np
 
 from tidemill.formats.base import BEGINNING_BYTES, RowError, Rows
-from tidemill.formats.json.elements import OUTSIDE, scan_elements
-from tidemill.formats.json.index import Bytes
+from tidemill.formats.json.indexing.elements import OUTSIDE, scan_elements
+from tidemill.formats.json.indexing.index import Bytes
 from tidemill.formats.json.rows import RecordBuilder
 from tidemill.formats.rows.malformed import check_size
 from tidemill.formats.text.line_ends import BYTE_ORDER_MARK

@@ -15,9 +15,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidemill.formats.json.index import Ints, ValueIndex, Values
-from tidemill.formats.json.texts import SLACK, copy_values
-from tidemill.formats.json.tree import Node
+from tidemill.formats.json.indexing.index import Ints, ValueIndex, Values
+from tidemill.formats.json.indexing.texts import SLACK, copy_values
+from tidemill.formats.json.indexing.tree import Node
 from tidemill.formats.json_tokens.scalars import ARRAY, INTEGER, NULL, OBJECT, READ, TEXT
 from tidemill.formats.values.columns.columns import DEFAULT_PATTERNS, ParsedColumn, TimePatterns, parser_for
 from tidemill.formats.values.field_text import BAD_VALUE, VALID, TextRules

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 import numpy as np
 import pyarrow as pa
 
+from tidemill.formats.json.indexing.tree import Node, Tree
 from tidemill.formats.json.leftover_texts import ELEMENTS, ENTRIES, FIELDS, Known
-from tidemill.formats.json.tree import Node, Tree
 from tidemill.schema import Schema
 
 NEW_WITHIN, NEW_COLUMN = 1, 2

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from tidemill.formats.json.texts import unescape
-from tidemill.formats.json.tree import Tree, find_field
+from tidemill.formats.json.indexing.texts import unescape
+from tidemill.formats.json.indexing.tree import Tree, find_field
 from tidemill.formats.values.texts.texts import is_utf8
 from tidemill.kernels.byte_masks import byte_at, equal_mask, inlined, kernel, load_word, store_word, trailing_zeros
 

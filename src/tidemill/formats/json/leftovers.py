@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection, Iterator
 from json.decoder import scanstring  # type: ignore[attr-defined]  # typeshed lacks it
 
-from tidemill.formats.json.tree import Node
+from tidemill.formats.json.indexing.tree import Node
 from tidemill.formats.rescue.json_text import json_text
 
 _BLANKS = re.compile(r"[ \t\r\n]*")

@@ -10,10 +10,10 @@ from tidemill.errors import FormatError, TidemillError
 from tidemill.formats.base import SplitReader
 from tidemill.formats.json.array_split import ArraySplitReader, begins_array, first_line_goes_on
 from tidemill.formats.json.columns import builder_of
+from tidemill.formats.json.indexing.tree import Node, build_tree, number_nodes
 from tidemill.formats.json.long_line import LongLineReader
 from tidemill.formats.json.options import JsonOptions
 from tidemill.formats.json.rows import JsonColumn, RecordBuilder
-from tidemill.formats.json.tree import Node, build_tree, number_nodes
 from tidemill.formats.messages import Deletions
 from tidemill.formats.rows.malformed import Mode
 from tidemill.formats.text.line_split import LineSplitReader

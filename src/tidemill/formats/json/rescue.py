@@ -11,13 +11,13 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidemill.formats.json.index import Bytes, Ints, ValueIndex
+from tidemill.formats.json.indexing.index import Bytes, Ints, ValueIndex
+from tidemill.formats.json.indexing.tree import Node
 from tidemill.formats.json.known_keys import NEW_COLUMN, NEW_WITHIN, known_keys, known_of, noting_all
 from tidemill.formats.json.leftover_texts import LEFT, NOT_UTF8, SLACK, UNDECIDED, Known, write_leftovers
 from tidemill.formats.json.leftovers import leftover, top_keys
 from tidemill.formats.json.options import parse_options
 from tidemill.formats.json.reader import JsonReader
-from tidemill.formats.json.tree import Node
 from tidemill.formats.messages import Messages
 from tidemill.formats.rescue.new_columns import NewColumnsError, new_names
 from tidemill.formats.rescue.options import RescueRules

@@ -12,9 +12,9 @@ import pyarrow.compute as pc
 
 from tidemill.formats.base import RowError, Rows
 from tidemill.formats.json.columns import Build, Built
-from tidemill.formats.json.index import Bytes, ValueIndex, index_values
+from tidemill.formats.json.indexing.index import Bytes, ValueIndex, index_values
+from tidemill.formats.json.indexing.tree import Node, Tree
 from tidemill.formats.json.options import JsonOptions
-from tidemill.formats.json.tree import Node, Tree
 from tidemill.formats.messages import Deletions
 from tidemill.formats.rows.checked_columns import CheckedColumn, make_batch
 from tidemill.formats.rows.malformed import Flaw, Flaws, Mode, check_size, fail_fast, first_bad_byte

@@ -39,11 +39,11 @@ from tidemill.plan.lowering.calculations import calculation, finishing, finishin
 from tidemill.plan.lowering.definition import ViewDefinition
 from tidemill.plan.lowering.demand import Demand
 from tidemill.plan.lowering.event_time import EventTimes, Lag
-from tidemill.plan.lowering.file_versions import version_steps
 from tidemill.plan.lowering.group_places import GroupPlaces
 from tidemill.plan.lowering.join_steps import Joins
-from tidemill.plan.lowering.kept_tables import append_only, kept_rows_plan
-from tidemill.plan.lowering.keyed_tables import message_key, message_steps
+from tidemill.plan.lowering.kept.file_versions import version_steps
+from tidemill.plan.lowering.kept.kept_tables import append_only, kept_rows_plan
+from tidemill.plan.lowering.kept.keyed_tables import message_key, message_steps
 from tidemill.plan.lowering.pair_accumulators import pair_accumulators
 from tidemill.plan.lowering.placement import NOWHERE, ONE_PLACE, Placement, after_calculation
 from tidemill.plan.lowering.raw_filters import with_raw_filters

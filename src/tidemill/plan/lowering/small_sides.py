@@ -3,7 +3,7 @@
 A small table does change, but in few epochs. In one in which it does not, ``d(L x R) = dL x R``: the rows of the
 other side meet the small one where they are, in the sealed runs of all vnodes, as they meet a side that is complete.
 Both sides are stored as ever, so in an epoch in which it does change the ordinary join goes on from the same state.
-An epoch has the program for what moves in it (``runtime/epoch/epoch_programs.py``); all of them have the same state
+An epoch has the program for what moves in it (``runtime/job/epoch_programs.py``); all of them have the same state
 tables.
 """
 

@@ -45,15 +45,15 @@ from tidemill.runtime.durability.expired_state import expired_state
 from tidemill.runtime.durability.uploads import Uploads, buffered_bytes
 from tidemill.runtime.epoch.admission import Admission
 from tidemill.runtime.epoch.arrivals import Arrivals
-from tidemill.runtime.epoch.epoch_job import EpochJobs, broadcast_program
-from tidemill.runtime.epoch.epoch_programs import EpochPrograms, Prepared
-from tidemill.runtime.epoch.epoch_run import EpochRun, run_until_right
-from tidemill.runtime.epoch.epoch_work import must_begin, share_out, snapshot_steps, tables_of
 from tidemill.runtime.epoch.failures import Failures
 from tidemill.runtime.epoch.recovery import Remedy, recovering
 from tidemill.runtime.epoch.report import EpochReport, epoch_report
-from tidemill.runtime.epoch.superstep import EpochPlan, TaskReport
 from tidemill.runtime.epoch.turns import Ticket, Turns
+from tidemill.runtime.job.epoch_job import EpochJobs, broadcast_program
+from tidemill.runtime.job.epoch_programs import EpochPrograms, Prepared
+from tidemill.runtime.job.epoch_run import EpochRun, run_until_right
+from tidemill.runtime.job.epoch_work import must_begin, share_out, snapshot_steps, tables_of
+from tidemill.runtime.job.superstep import EpochPlan, TaskReport
 from tidemill.runtime.read.readers import Readers
 from tidemill.runtime.read.snapshot import Snapshot, from_manifest
 from tidemill.runtime.read.view_frame import pinning, view_frame

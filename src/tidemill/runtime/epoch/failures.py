@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from tidemill.runtime.catalog.catalog import View
-from tidemill.runtime.epoch.epoch_work import failed_views
-from tidemill.runtime.epoch.superstep import TaskReport
+from tidemill.runtime.job.epoch_work import failed_views
+from tidemill.runtime.job.superstep import TaskReport
 from tidemill.task.program import Program
 
 

@@ -1,7 +1,7 @@
 """What is done about the errors of an epoch before it is run again.
 
 The policy is a list of remedies, in one place (:meth:`Coordinator._remedies`); this is the loop that applies them.
-Results that do not count, though nothing failed, are about one job: see :mod:`~tidemill.runtime.epoch.epoch_run`.
+Results that do not count, though nothing failed, are about one job: see :mod:`~tidemill.runtime.job.epoch_run`.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tidemill.runtime.epoch.superstep import TaskReport
+from tidemill.runtime.job.superstep import TaskReport
 from tidemill.sources.split import SplitResult
 from tidemill.state.versions.version import Run
 from tidemill.task.program import Program

@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from tidemill.errors import TidemillError
-from tidemill.runtime.epoch.epoch_programs import EpochPrograms, Prepared
-from tidemill.runtime.epoch.epoch_work import without_guesses
-from tidemill.runtime.epoch.superstep import TaskReport
+from tidemill.runtime.job.epoch_programs import EpochPrograms, Prepared
+from tidemill.runtime.job.epoch_work import without_guesses
+from tidemill.runtime.job.superstep import TaskReport
 from tidemill.sources.split import Split, SplitResult
 
 _MAY_BE_GUESSED = ("TM4020", "TM4074")

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tidemill.plan.lowering import keyed_tables
-from tidemill.plan.lowering.file_versions import file_rows_plan
+from tidemill.plan.lowering.kept import keyed_tables
+from tidemill.plan.lowering.kept.file_versions import file_rows_plan
 from tidemill.task.program import ReadPlan, TableSource
 
 

@@ -13,8 +13,8 @@ from pyspark.core.broadcast import _from_id
 from pyspark.errors import PySparkException
 
 from tidemill.errors import TidemillError
-from tidemill.runtime.epoch.shuffle import to_partitions
-from tidemill.runtime.epoch.superstep import (
+from tidemill.runtime.job.shuffle import to_partitions
+from tidemill.runtime.job.superstep import (
     EpochPlan,
     Record,
     TaskReport,

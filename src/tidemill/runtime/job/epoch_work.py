@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
-from tidemill.runtime.epoch.superstep import TaskReport, Work
+from tidemill.runtime.job.superstep import TaskReport, Work
 from tidemill.sources.split import Split
 from tidemill.task.program import (
     TABLE_STEPS,

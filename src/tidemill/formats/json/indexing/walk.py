@@ -16,9 +16,9 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from tidemill.formats.json.numbers import digit_count, digits_of, read_number
-from tidemill.formats.json.texts import is_escape, unescape
-from tidemill.formats.json.tree import NO_NUMBER, WHOLE, find_field
+from tidemill.formats.json.indexing.numbers import digit_count, digits_of, read_number
+from tidemill.formats.json.indexing.texts import is_escape, unescape
+from tidemill.formats.json.indexing.tree import NO_NUMBER, WHOLE, find_field
 from tidemill.formats.json_tokens.scalars import (
     ARRAY,
     FRACTION,

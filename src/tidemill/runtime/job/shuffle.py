@@ -14,7 +14,7 @@ from typing import Any
 from pyspark import RDD
 from pyspark.serializers import BatchedSerializer, CPickleSerializer, pack_long
 
-from tidemill.runtime.epoch.superstep import Record
+from tidemill.runtime.job.superstep import Record
 
 GATHERED_BYTES = 1 << 20
 """Of records that are sent together."""

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tidemill.formats.json.elements import part_elements
-from tidemill.formats.json.tree import Node, Tree
-from tidemill.formats.json.walk import Extents, Records, Room, walk_records
+from tidemill.formats.json.indexing.elements import part_elements
+from tidemill.formats.json.indexing.tree import Node, Tree
+from tidemill.formats.json.indexing.walk import Extents, Records, Room, walk_records
 from tidemill.formats.json_tokens.scalars import ARRAY, OBJECT
 
 Ints = npt.NDArray[np.int32]
