@@ -38,7 +38,7 @@ ONE_TASK = {
 _WORD = re.compile(r"\w+")
 
 
-_LIMITED_JOIN = re.compile(r"LocalLimit [^\n]*\n(?:[ :]*\+- Project [^\n]*\n)*[ :]*\+- Join ExistenceJoin")
+_LIMITED_JOIN = re.compile(r"\b(?:LocalLimit|Offset) [^\n]*\n(?:[ :]*\+- Project [^\n]*\n)*[ :]*\+- Join ")
 
 
 class Oracle:
@@ -94,10 +94,10 @@ class Oracle:
         return {name: self._answered[name][1] for name in views if asked is None or name in asked}
 
     def decides(self, query: str) -> bool:
-        """Whether Spark's answer is decided by the rows: its plan has no LIMIT above a join that keeps no order.
+        """Whether Spark's answer is decided by the rows: its plan has no LIMIT or OFFSET above a join.
 
-        Where the columns of ``SELECT ... FROM (... ORDER BY ... LIMIT n)`` have a membership, Spark moves the LIMIT
-        above the join that finds it.
+        Where the columns of ``SELECT ... FROM (... ORDER BY ... LIMIT n)`` have a subquery, Spark moves the LIMIT above
+        the join that finds it, which keeps no order.
         """
         plan = _named_apart(self._session.sql(with_sorted_lists(query)))._jdf.queryExecution().optimizedPlan()
         return _LIMITED_JOIN.search(plan.toString()) is None
