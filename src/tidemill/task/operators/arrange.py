@@ -12,18 +12,18 @@ from tidemill.kernels.columns import column
 from tidemill.state.keys.keys import Keys, encode
 from tidemill.state.lookup.reader import TableState
 from tidemill.task.dataflow.deltas import Delta, Item, Keyed
-from tidemill.task.dataflow.operator import Operator, Output, carries_out
+from tidemill.task.dataflow.holding_operator import HoldingOperator
+from tidemill.task.dataflow.operator import Output, carries_out
 from tidemill.task.program import Arrange, StateTable
 
 
 @carries_out(Arrange)
-class ArrangeOperator(Operator):
+class ArrangeOperator(HoldingOperator):
     """Encodes rows as (join key, other columns) and consolidates the epoch's rows at the barrier."""
 
     def __init__(self, step: int, operation: Arrange) -> None:
-        super().__init__(step)
+        super().__init__(step, operation.table)
         self.operation = operation
-        self._rows: TableState | None = None
 
     def add_input(self, item: Item, port: int) -> None:
         """Encode a batch; rows whose key cannot match anything are left out."""
@@ -35,17 +35,12 @@ class ArrangeOperator(Operator):
         if len(item):
             columns = [item.batch.column(c) for c in self.operation.columns]
             table = self.operation.table
-            if self._rows is None:
-                self._rows = self.context.hold(table)
             keys = encode(columns, table.key, table.distribution) if columns else empty_keys(len(item))
-            self._rows.write_unsorted(keys, [column(item.explicit_weights())])
+            self.input_of(0).write_unsorted(keys, [column(item.explicit_weights())])
 
-    def start_drain(self) -> bool:
+    def changes(self, *inputs: TableState) -> Iterator[Output]:
         """The epoch's rows as one keyed run, or a few if there is no room for one."""
-        if self._rows is None:
-            return False
-        held, self._rows = self._rows, None
-        return self._held.follow(handed_out(held))
+        return handed_out(inputs[0])
 
 
 def handed_out(held: TableState) -> Iterator[Output]:

@@ -13,9 +13,10 @@ from tidemill.kernels.columns import column, numbers
 from tidemill.state.keys.keys import decode, group
 from tidemill.state.lookup.reader import TableReader, TableState
 from tidemill.state.merge.merge import Rows
-from tidemill.task.dataflow.deltas import Delta, Item, Keyed, batch_of
+from tidemill.task.dataflow.deltas import Delta, batch_of
+from tidemill.task.dataflow.holding_operator import HoldingOperator
 from tidemill.task.dataflow.matching import everything, matches, slice_bytes
-from tidemill.task.dataflow.operator import Operator, Output, carries_out
+from tidemill.task.dataflow.operator import Output, carries_out
 from tidemill.task.operators.arrange import key_prefixes
 from tidemill.task.program import Arrange, JoinChanges
 
@@ -23,30 +24,17 @@ _Int64s = npt.NDArray[np.int64]
 
 
 @carries_out(JoinChanges)
-class JoinOperator(Operator):
+class JoinOperator(HoldingOperator):
     """Holds both inputs arranged by key; at the barrier joins the epoch's changes with what came before."""
 
     def __init__(self, step: int, operation: JoinChanges) -> None:
-        super().__init__(step)
+        everywhere = (1,) if operation.broadcast else ()
+        super().__init__(step, operation.left.table, operation.right.table, everywhere=everywhere)
         self.operation = operation
-        self._sides: tuple[TableState, TableState] | None = None
 
-    def add_input(self, item: Item, port: int) -> None:
-        """Hold a sorted run of the left (0) or right (1) input."""
-        assert isinstance(item, Keyed)
-        if self._sides is None:
-            left, right = self.operation.left.table, self.operation.right.table
-            self._sides = self.context.hold(left), self.context.hold(right, everywhere=self.operation.broadcast)
-        self._sides[port].write(item.rows)
-
-    def start_drain(self) -> bool:
-        """Join the changes; the steps that store them do so on their own."""
-        if self._sides is None:
-            return False
-        sides, self._sides = self._sides, None
-        return self._held.follow(self._joined(*sides))
-
-    def _joined(self, new_left: TableState, new_right: TableState) -> Iterator[Output]:
+    def changes(self, *inputs: TableState) -> Iterator[Output]:
+        """Join the changes of the left (0) and right (1) input; the steps that store them do so on their own."""
+        new_left, new_right = inputs
         left, right = self.operation.left, self.operation.right
         width, most = self.operation.key_width, slice_bytes(self.context.budget)
         try:

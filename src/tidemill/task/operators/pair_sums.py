@@ -33,9 +33,10 @@ from tidemill.state.lookup.reader import TableReader, TableState
 from tidemill.state.merge.merge import Rows
 from tidemill.state.runs.derived import derived
 from tidemill.state.runs.prefix_sums import RangeTotals
-from tidemill.task.dataflow.deltas import Item, Keyed
+from tidemill.task.dataflow.deltas import Item
+from tidemill.task.dataflow.holding_operator import HoldingOperator
 from tidemill.task.dataflow.matching import matches
-from tidemill.task.dataflow.operator import Operator, carries_out
+from tidemill.task.dataflow.operator import Output, carries_out
 from tidemill.task.dataflow.pair_terms import Factors, check, factors, products, sum_columns, take, used
 from tidemill.task.operators.arrange import empty_keys, handed_out
 from tidemill.task.operators.join import pairs, slices
@@ -51,7 +52,7 @@ _SWAPPED = {"value_minus_bound": "bound_minus_value", "bound_minus_value": "valu
 
 
 @carries_out(PairSums)
-class PairSumsOperator(Operator):
+class PairSumsOperator(HoldingOperator):
     """Input ports 0 and 1: runs of the left and of the right groups. Output: one run of the output's groups.
 
     Parameters
@@ -61,35 +62,29 @@ class PairSumsOperator(Operator):
     """
 
     def __init__(self, step: int, operation: PairSums, symmetric: bool = True) -> None:
-        super().__init__(step)
+        complete, sides = operation.complete, (operation.left.groups, operation.right.groups)
+        super().__init__(step, *sides, everywhere=() if complete is None else (complete,))
         _check_keys(operation)
         check(operation)
         self.operation = operation
         self._symmetric = symmetric and changes_probe_left(operation)
         self._used = used(operation)
-        self._sides: tuple[TableState, TableState] | None = None
 
     def add_input(self, item: Item, port: int) -> None:
         """Hold a sorted run of the left (0) or right (1) groups; of the side that is not complete, if one is."""
-        assert isinstance(item, Keyed)
-        operation, complete = self.operation, self.operation.complete
-        if self._sides is None:
-            left, right = operation.left.groups, operation.right.groups
-            self._sides = self.context.hold(left, complete == 0), self.context.hold(right, complete == 1)
-        self._sides[port if complete is None else 1 - complete].write(item.rows)
+        complete = self.operation.complete
+        super().add_input(item, port if complete is None else 1 - complete)
 
-    def start_drain(self) -> bool:
+    def changes(self, *inputs: TableState) -> Iterator[Output]:
         """Multiply the changes of either side with the groups of the other."""
-        if self._sides is None:
-            return False
-        (left, right), self._sides = self._sides, None
+        left, right = inputs
         output = self.context.hold(self.operation.output.groups)
         try:
             self._multiply(left, right, output)
         finally:
             left.close()
             right.close()
-        return self._held.follow(handed_out(output))
+        yield from handed_out(output)
 
     def _multiply(self, left: TableState, right: TableState, output: TableState) -> None:
         operation = self.operation

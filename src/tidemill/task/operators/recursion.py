@@ -23,7 +23,8 @@ from tidemill.errors import EvaluationError
 from tidemill.kernels.columns import column, numbers
 from tidemill.state.keys.keys import decode, encode
 from tidemill.state.lookup.reader import TableState
-from tidemill.task.dataflow.deltas import Delta, Item, Keyed, batch_of
+from tidemill.task.dataflow.deltas import Delta, batch_of
+from tidemill.task.dataflow.holding_operator import HoldingOperator
 from tidemill.task.dataflow.matching import SLICE_ROWS, slice_bytes
 from tidemill.task.dataflow.operator import Context, Operator, Output, carries_out
 from tidemill.task.expressions import Ref
@@ -46,13 +47,12 @@ _MOST = 10
 
 
 @carries_out(RecursiveChanges)
-class RecursionOperator(Operator):
+class RecursionOperator(HoldingOperator):
     """Holds the changes of the anchor and of the relations; at the barrier it goes through the levels."""
 
     def __init__(self, step: int, operation: RecursiveChanges) -> None:
-        super().__init__(step)
+        super().__init__(step, *(arranged.table for arranged in (operation.anchor, *operation.relations)))
         self.operation = operation
-        self._inputs: list[TableState] | None = None
         self._paths: tuple[_Path, ...] = ()
 
     def begin(self, context: Context) -> None:
@@ -61,22 +61,9 @@ class RecursionOperator(Operator):
         operation = self.operation
         self._paths = tuple(_Path(self.step, path, operation.relations, context) for path in operation.paths)
 
-    def add_input(self, item: Item, port: int) -> None:
-        """Hold a sorted run of the anchor (0) or of a relation."""
-        assert isinstance(item, Keyed)
-        if self._inputs is None:
-            arranged = (self.operation.anchor, *self.operation.relations)
-            self._inputs = [self.context.hold(a.table) for a in arranged]
-        self._inputs[port].write(item.rows)
-
-    def start_drain(self) -> bool:
+    def changes(self, *inputs: TableState) -> Iterator[Output]:
         """Go through the levels; the steps that store the relations do so on their own."""
-        if self._inputs is None:
-            return False
-        (anchor, *relations), self._inputs = self._inputs, None
-        return self._held.follow(self._levels(anchor, relations))
-
-    def _levels(self, anchor: TableState, relations: list[TableState]) -> Iterator[Output]:
+        anchor, *relations = inputs
         operation, table = self.operation, self.operation.anchor.table
         most_bytes = slice_bytes(self.context.budget)
         counted = _Counted(self.context, self.step, operation)

@@ -16,38 +16,26 @@ from tidemill.kernels.columns import numbers
 from tidemill.state.keys.keys import Keys, decode, group
 from tidemill.state.lookup.reader import TableReader, TableState
 from tidemill.state.merge.merge import Rows
-from tidemill.task.dataflow.deltas import Delta, Item, Keyed, batch_of
+from tidemill.task.dataflow.deltas import Delta, batch_of
+from tidemill.task.dataflow.holding_operator import HoldingOperator
 from tidemill.task.dataflow.matching import matches
-from tidemill.task.dataflow.operator import Operator, Output, carries_out
+from tidemill.task.dataflow.operator import Output, carries_out
 from tidemill.task.operators.arrange import key_prefixes
 from tidemill.task.operators.join import restore
 from tidemill.task.program import SemiChanges
 
 
 @carries_out(SemiChanges)
-class SemiJoinOperator(Operator):
+class SemiJoinOperator(HoldingOperator):
     """Input port 0: left rows arranged by key; port 1: right keys with their multiplicities."""
 
     def __init__(self, step: int, operation: SemiChanges) -> None:
-        super().__init__(step)
+        super().__init__(step, operation.left.table, operation.right.table)
         self.operation = operation
-        self._sides: tuple[TableState, TableState] | None = None
 
-    def add_input(self, item: Item, port: int) -> None:
-        """Hold a sorted run of the left (0) or right (1) input."""
-        assert isinstance(item, Keyed)
-        if self._sides is None:
-            self._sides = self.context.hold(self.operation.left.table), self.context.hold(self.operation.right.table)
-        self._sides[port].write(item.rows)
-
-    def start_drain(self) -> bool:
+    def changes(self, *inputs: TableState) -> Iterator[Output]:
         """Judge the changes."""
-        if self._sides is None:
-            return False
-        sides, self._sides = self._sides, None
-        return self._held.follow(self._changes(*sides))
-
-    def _changes(self, left: TableState, right: TableState) -> Iterator[Output]:
+        left, right = inputs
         try:
             for changes in left.blocks():
                 yield from self._judge(changes, right.now)

@@ -10,33 +10,24 @@ from tidemill.kernels.columns import column, numbers
 from tidemill.state.keys.keys import decode
 from tidemill.state.lookup.reader import TableReader, TableState
 from tidemill.state.merge.merge import Rows
-from tidemill.task.dataflow.deltas import Delta, Item, Keyed, batch_of
-from tidemill.task.dataflow.operator import Operator, Output, carries_out
+from tidemill.task.dataflow.deltas import Delta, batch_of
+from tidemill.task.dataflow.holding_operator import HoldingOperator
+from tidemill.task.dataflow.operator import Output, carries_out
 from tidemill.task.operators.join import restore
 from tidemill.task.program import TopChanges
 
 
 @carries_out(TopChanges)
-class TopOperator(Operator):
+class TopOperator(HoldingOperator):
     """Rows are arranged in the order wanted; the window of the first ones is read at each barrier."""
 
     def __init__(self, step: int, operation: TopChanges) -> None:
-        super().__init__(step)
+        super().__init__(step, operation.rows.table)
         self.operation = operation
-        self._rows: TableState | None = None
 
-    def add_input(self, item: Item, port: int) -> None:
-        """Hold a sorted run."""
-        assert isinstance(item, Keyed)
-        if self._rows is None:
-            self._rows = self.context.hold(self.operation.rows.table)
-        self._rows.write(item.rows)
-
-    def start_drain(self) -> bool:
+    def changes(self, *inputs: TableState) -> Iterator[Output]:
         """The window of before with -1, that of now with +1, what is in both left out."""
-        if self._rows is None:
-            return False
-        held, self._rows = self._rows, None
+        (held,) = inputs
         operation, table = self.operation, self.operation.rows.table
         difference = self.context.hold(table)
         for rows in window(held.before, operation.limit, operation.offset):
@@ -44,7 +35,7 @@ class TopOperator(Operator):
         for rows in window(held.now, operation.limit, operation.offset):
             difference.write(rows)
         held.close()
-        return self._held.follow(self._outputs(difference))
+        yield from self._outputs(difference)
 
     def _outputs(self, difference: TableState) -> Iterator[Output]:
         try:

@@ -21,10 +21,11 @@ from tidemill.state.keys.keys import KeyColumn, Keys, decode, encode, group
 from tidemill.state.lookup.reader import TableState
 from tidemill.state.merge.merge import Rows
 from tidemill.task.aggregates.accumulators import AggregateLayout
-from tidemill.task.dataflow.deltas import Delta, Item, Keyed, batch_of
+from tidemill.task.dataflow.deltas import Delta, batch_of
 from tidemill.task.dataflow.failing_row import MOST_FAILING, with_row
+from tidemill.task.dataflow.holding_operator import HoldingOperator
 from tidemill.task.dataflow.matching import counts_with, slice_rows
-from tidemill.task.dataflow.operator import Context, Operator, Output, carries_out
+from tidemill.task.dataflow.operator import Context, Output, carries_out
 from tidemill.task.expressions import Expression, references
 from tidemill.task.functions.columns.sizes import TooLargeError, out_of_memory, partition_too_large
 from tidemill.task.functions.evaluate import evaluate
@@ -41,7 +42,7 @@ Ints = npt.NDArray[np.int64]
 
 
 @carries_out(WindowChanges)
-class WindowOperator(Operator):
+class WindowOperator(HoldingOperator):
     """Rows are arranged by partition and order; at the barrier every partition that a change is in is read.
 
     A row goes out with -1 as it was and with +1 as it is; rows whose window functions are what they were are
@@ -50,9 +51,8 @@ class WindowOperator(Operator):
     """
 
     def __init__(self, step: int, operation: WindowChanges) -> None:
-        super().__init__(step)
+        super().__init__(step, operation.rows.table)
         self.operation = operation
-        self._rows: TableState | None = None
         self._left = 0
 
     def begin(self, context: Context) -> None:
@@ -60,22 +60,9 @@ class WindowOperator(Operator):
         super().begin(context)
         self._left = 0
 
-    def add_input(self, item: Item, port: int) -> None:
-        """Hold a sorted run."""
-        assert isinstance(item, Keyed)
-        if self._rows is None:
-            self._rows = self.context.hold(self.operation.rows.table)
-        self._rows.write(item.rows)
-
-    def start_drain(self) -> bool:
-        """Compute the changed partitions before and after; the step that stores the rows does so on its own."""
-        if self._rows is None:
-            return False
-        held, self._rows = self._rows, None
-        return self._held.follow(self._changes(held))
-
-    def _changes(self, held: TableState) -> Iterator[Output]:
-        """What the changed partitions give, some partitions at a time."""
+    def changes(self, *inputs: TableState) -> Iterator[Output]:
+        """The changed partitions before and after, some at a time; the step that stores the rows does so on its own."""
+        (held,) = inputs
         table, width = self.operation.rows.table, self.operation.partition
         try:
             found: list[Keys] = []

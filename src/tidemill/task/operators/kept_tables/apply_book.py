@@ -14,16 +14,17 @@ from tidemill.kernels.columns import column, numbers
 from tidemill.state.keys.keys import decode, encode
 from tidemill.state.lookup.reader import TableState
 from tidemill.state.merge.merge import Rows, consolidate
-from tidemill.task.dataflow.deltas import Delta, Item, Keyed, batch_of
+from tidemill.task.dataflow.deltas import Delta, batch_of
+from tidemill.task.dataflow.holding_operator import HoldingOperator
 from tidemill.task.dataflow.messages import Messages, parts_by_key
-from tidemill.task.dataflow.operator import Operator, Output, carries_out
+from tidemill.task.dataflow.operator import Output, carries_out
 from tidemill.task.program import ApplyBook
 
 _T, _ID, _BROKER, _VOLUME, _PRICE = range(5)
 
 
 @carries_out(ApplyBook)
-class ApplyBookOperator(Operator):
+class ApplyBookOperator(HoldingOperator):
     """Replays the epoch's messages over the live orders, writes both tables, and emits the rows' changes.
 
     What lies between the deletion and the insertion of one message is never seen. Rules:
@@ -31,26 +32,12 @@ class ApplyBookOperator(Operator):
     """
 
     def __init__(self, step: int, operation: ApplyBook) -> None:
-        super().__init__(step)
+        super().__init__(step, operation.messages.table)
         self.operation = operation
-        self._messages: TableState | None = None
 
-    def add_input(self, item: Item, port: int) -> None:
-        """Hold a run of messages."""
-        assert isinstance(item, Keyed)
-        if self._messages is None:
-            self._messages = self.context.hold(self.operation.messages.table)
-        self._messages.write(item.rows)
-
-    def start_drain(self) -> bool:
+    def changes(self, *inputs: TableState) -> Iterator[Output]:
         """Apply the epoch's messages."""
-        if self._messages is None:
-            return False
-        held, self._messages = self._messages, None
-        return self._held.follow(self._applied(held))
-
-    def _applied(self, held: TableState) -> Iterator[Output]:
-        for messages in parts_by_key(held, self.operation.messages, self.operation.orders, only_last=False):
+        for messages in parts_by_key(inputs[0], self.operation.messages, self.operation.orders, only_last=False):
             yield from self._changes(messages)
 
     def _changes(self, messages: Messages) -> Iterator[Output]:

@@ -13,14 +13,15 @@ from tidemill.kernels.columns import column, numbers
 from tidemill.state.keys.keys import Keys, decode
 from tidemill.state.lookup.reader import TableState
 from tidemill.state.merge.merge import Rows
-from tidemill.task.dataflow.deltas import Delta, Item, Keyed, batch_of, concat
+from tidemill.task.dataflow.deltas import Delta, batch_of, concat
+from tidemill.task.dataflow.holding_operator import HoldingOperator
 from tidemill.task.dataflow.messages import Messages, parts_by_key
-from tidemill.task.dataflow.operator import Operator, Output, carries_out
+from tidemill.task.dataflow.operator import Output, carries_out
 from tidemill.task.program import ApplyChangelog
 
 
 @carries_out(ApplyChangelog)
-class ApplyChangelogOperator(Operator):
+class ApplyChangelogOperator(HoldingOperator):
     """Writes the rows of the keys that changed, and emits old rows with -1 and new ones with +1.
 
     States within the epoch are never seen: the row of a key is what its last message says. A deletion of a key
@@ -28,26 +29,12 @@ class ApplyChangelogOperator(Operator):
     """
 
     def __init__(self, step: int, operation: ApplyChangelog) -> None:
-        super().__init__(step)
+        super().__init__(step, operation.messages.table)
         self.operation = operation
-        self._messages: TableState | None = None
 
-    def add_input(self, item: Item, port: int) -> None:
-        """Hold a run of messages."""
-        assert isinstance(item, Keyed)
-        if self._messages is None:
-            self._messages = self.context.hold(self.operation.messages.table)
-        self._messages.write(item.rows)
-
-    def start_drain(self) -> bool:
+    def changes(self, *inputs: TableState) -> Iterator[Output]:
         """Apply the epoch's messages."""
-        if self._messages is None:
-            return False
-        held, self._messages = self._messages, None
-        return self._held.follow(self._applied(held))
-
-    def _applied(self, held: TableState) -> Iterator[Output]:
-        for messages in parts_by_key(held, self.operation.messages, self.operation.table, only_last=True):
+        for messages in parts_by_key(inputs[0], self.operation.messages, self.operation.table, only_last=True):
             yield from self._changes(messages)
 
     def _changes(self, messages: Messages) -> Iterator[Output]:
