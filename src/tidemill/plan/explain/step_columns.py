@@ -1,4 +1,4 @@
-"""Names for the columns of the streams of a program, for people; and by which columns streams are exchanged."""
+"""Names for the columns of the steps of a program, for people; and by which columns rows are exchanged."""
 
 from __future__ import annotations
 

@@ -278,11 +278,11 @@ class Assembler:
                 )
 
     def place(self, rows: Input) -> Placement:
-        """Where the rows of a stream are."""
+        """Where the rows of a step are."""
         return self._placed.get(rows, NOWHERE)
 
     def put(self, rows: Input, placement: Placement) -> None:
-        """Note where the rows of a stream are."""
+        """Note where the rows of a step are."""
         self._placed[rows] = placement
 
     def _place_of(self, node: Node, created_at_epoch: int, single: bool) -> Placement:

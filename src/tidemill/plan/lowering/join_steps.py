@@ -32,10 +32,10 @@ class Steps(Protocol):
         """The step that gives the changes of a node's rows."""
 
     def place(self, rows: Input) -> Placement:
-        """Where the rows of a stream are."""
+        """Where the rows of a step are."""
 
     def put(self, rows: Input, placement: Placement) -> None:
-        """Note where the rows of a stream are."""
+        """Note where the rows of a step are."""
 
     def placed_by(
         self, placement: Placement, operation: Operation, inputs: tuple[Input, ...], created_at_epoch: int

@@ -1,4 +1,4 @@
-"""Where the rows of a stream are: which partition holds a row is decided by the vnode of some of its columns.
+"""Where the rows of a step are: which partition holds a row is decided by the vnode of some of its columns.
 
 A placement is the set of column lists of which that is true. Rows that lie where a step wants them are not
 exchanged, so the step runs in the superstep that made them.

@@ -21,7 +21,7 @@ _OTHERS = (
 _KNOWN = (*READING, *_SHOWING, *_DECLARING, *_WRITING, *_OTHERS)
 _WHERE = {
     **dict.fromkeys(_DECLARING, "put it into a script for `tidemill run`, or give it to mill.sql()"),
-    **dict.fromkeys(_WRITING, "rows come from the files and streams of tables, and views follow them"),
+    **dict.fromkeys(_WRITING, "rows come from the sources of tables, and views follow them"),
 }
 
 

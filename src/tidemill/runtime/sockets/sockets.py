@@ -32,7 +32,7 @@ _STATUS_SHARE = 50
 
 
 class Sockets:
-    """The streams of the tables of one mill. One thread reads them all; it starts with the first table.
+    """The sockets of the tables of one mill. One thread reads them all; it starts with the first table.
 
     A segment of a spool may go when every row of it is in a durable version, no view reads it as history, and newer
     segments that were read hold as much as ``retainBytes`` says.
@@ -52,7 +52,7 @@ class Sockets:
         self._status_at = 0.0
 
     def hold(self, catalog: Catalog, created: str = "") -> None:
-        """Read the streams of the tables of a catalog and of no others; spools of tables that are gone are deleted.
+        """Read the sockets of the tables of a catalog and of no others; spools of tables that are gone are deleted.
 
         A spool that a later catalog has made is left, in case newer manifests were only moved away for a while.
 

@@ -49,17 +49,17 @@ def check_socket(format_name: str, schema: Schema, options: Mapping[str, str]) -
     Raises
     ------
     TidemillError
-        TM5020 for the path, TM5024 for a format, or a kind of table, that cannot be read from a stream, TM4003 for
+        TM5020 for the path, TM5024 for a format, or a kind of table, that cannot be read from a socket, TM4003 for
         values of options, of which :func:`parse_inlet` checks the others.
     """
     parse_endpoints(options[PATH.key])
     if not len(schema):
-        raise _cannot("its columns are not declared", "declare them: no sample can be taken of a stream")
+        raise _cannot("its columns are not declared", "declare them: a socket has no sample to infer them from")
     format_ = lookup(format_name)
     if not has_lines(format_) and not isinstance(format_, RecordFormat):
         raise _cannot(f"USING {format_name}", "csv, json, debezium or another format of lines, native or frames")
     if STATIC.of(options):
-        raise _cannot("static 'true'", "leave it out: a stream has no end")
+        raise _cannot("static 'true'", "leave it out: a socket has no end")
     if format_name == "json" and MULTI_LINE.of(options):
         raise MULTI_LINE.bad("true", "each line of a message is a record")
     for name in (*CODEC_OPTIONS.given(options), *INFERENCE_OPTIONS.given(options)):
@@ -106,12 +106,12 @@ def is_sized(format_name: str, schema: Schema, options: Mapping[str, str]) -> bo
 
 
 def history_wanted(again: Mapping[str, Callable[[], int]], tables: Collection[str], unit: str) -> list[str]:
-    """A view that reads some tables was created: what is retained of their streams stays until it has it.
+    """A view that reads some tables was created: what is retained of their spools stays until it has it.
 
     Parameters
     ----------
     again : mapping
-        For each table with a stream, what makes all that is there readable again, and gives how much is gone.
+        For each table with a spool, what makes all that is there readable again, and gives how much is gone.
     unit : str
         Of what is gone.
 
@@ -126,7 +126,7 @@ def history_wanted(again: Mapping[str, Callable[[], int]], tables: Collection[st
             "TM5027",
             "a view begins without the oldest rows of a socket: they are not retained",
             got=f"{name}: the first {count:,} {unit} are gone",
-            hint="retainBytes says how much of a stream is kept for views created later",
+            hint="retainBytes says how much of a spool is kept for views created later",
         ).message()
         for name, count in gone.items()
         if count

@@ -77,7 +77,7 @@ class SocketReader:
         self._wake_write.setblocking(False)
         self._selector.register(self._wake_read, selectors.EVENT_READ, None)
         self._at(_SWEEP_SECONDS, self._sweep)
-        self._thread = threading.Thread(target=self._run, name="streams", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="sockets", daemon=True)
         self._thread.start()
 
     # -- from any thread ------------------------------------------------------------------------------

@@ -15,8 +15,8 @@ class JoinChanges(Operation):
     """Changes of an inner equi-join: dL x R(new) + L(old) x dR. Inputs: arranged left, arranged right.
 
     Output columns are the left input's original order, then the right's. The tables are written by steps
-    of their own, so joins that arrange a stream alike share its state. With ``broadcast``, which has no keys,
-    every partition has all right rows and left rows of its own.
+    of their own, so joins that arrange the rows of a step alike share their state. With ``broadcast``, which has no
+    keys, every partition has all right rows and left rows of its own.
     """
 
     left: Arrange

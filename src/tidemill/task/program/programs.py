@@ -1,8 +1,8 @@
 """What a task runs: steps, the state tables they own, and where each stands in the epoch's job.
 
 A program serves all views of a mill together. Its steps are numbered in topological order; step s
-runs in superstep ``depth``, after every step it reads from. A stream between steps of one depth is
-an in-process queue; between depths it is Spark's shuffle, routed by vnode. Only keyed streams
+runs in superstep ``depth``, after every step it reads from. Rows between steps of one depth are in
+an in-process queue; between depths they go through Spark's shuffle, routed by vnode. Only keyed rows
 (:class:`~tidemill.state.merge.merge.Rows`) cross depths.
 
 Program objects are immutable and picklable: plain data, no Spark, no open files.

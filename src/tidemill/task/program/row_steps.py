@@ -71,7 +71,7 @@ class RepeatRows(Operation):
 
 @dataclass(frozen=True)
 class StoreKeyed(Operation):
-    """Writes a keyed stream into its table; nothing comes out. Needs no exchange: merging is done by readers."""
+    """Writes keyed rows into their table; nothing comes out. Needs no exchange: merging is done by readers."""
 
     table: StateTable
 

@@ -13,7 +13,7 @@ from tidemill.task.program.tables import Changelog, FileVersions, StateTable
 class ArrangeMessages(Operation):
     """Messages by (key, place in the epoch): what :class:`ApplyChangelog` and :class:`ApplyBook` read.
 
-    ``key`` and ``values`` are columns of the input. ``table`` is the layout of the stream; nothing is stored.
+    ``key`` and ``values`` are columns of the input. ``table`` is the layout of what goes out; nothing is stored.
     """
 
     key: tuple[int, ...]
