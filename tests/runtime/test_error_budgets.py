@@ -249,6 +249,21 @@ def test_what_cannot_be_altered(mill_factory: Opener, tmp_path: Path, statement:
 
 
 @pytest.mark.parametrize(
+    ("statement", "line", "column"),
+    [
+        ("ALTER TABLE t SET OPTIONS (maxErrors '1' ,)", 1, 43),
+        ("ALTER TABLE t SET\n OPTIONS (maxErrors '1' ,)", 2, 26),
+        ("ALTER TABLE t SET OPTIONS\n (maxErrors '1' ,)", 2, 18),
+        ("ALTER TABLE t SET SET OPTIONS (maxErrors '1')", 1, 19),
+    ],
+)
+def test_where_an_alter_table_cannot_be_parsed(mill_factory: Opener, statement: str, line: int, column: int) -> None:
+    with pytest.raises(TidemillError, match="TM2001") as caught:
+        mill_factory().sql(statement)
+    assert caught.value.got.endswith(f"at line {line}, column {column}")
+
+
+@pytest.mark.parametrize(
     "statement",
     [
         "ALTER TABLE t UNSET OPTIONS (maxErrors)",

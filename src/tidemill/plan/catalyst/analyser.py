@@ -161,7 +161,7 @@ class Catalyst:
         try:
             plan = self._spark._jsparkSession.sessionState().sqlParser().parsePlan(text)
         except PySparkException as error:  # a number that no type holds is an ArithmeticException
-            raise _parse_error(error, source) from error
+            raise _parse_error(error, source, text) from error
         match plan.getClass().getSimpleName():
             case "CreateTable":
                 return _create_table(plan, source, static)
@@ -427,11 +427,17 @@ def _options(pairs: Any) -> dict[str, str]:
     return options
 
 
-def _parse_error(error: PySparkException, source: Source) -> TidemillError:
+def _parse_error(error: PySparkException, source: Source, parsed: str = "") -> TidemillError:
+    """TM2001 with the place in a source, of which another text was ``parsed`` in which a word is longer."""
     message = " ".join(str(error).split("== SQL ==")[0].strip().splitlines()).replace(" SQLSTATE: 42601", "")
     place = re.search(r"\(line (\d+), pos (\d+)\)$", message)
     if place is not None:
         line, column = int(place[1]), int(place[2]) + 1
+        longer = len(parsed) - len(source.text) if parsed else 0
+        word = next((i for i, (a, b) in enumerate(zip(parsed, source.text, strict=False)) if a != b), len(parsed))
+        before = parsed[:word].rpartition("\n")[2]
+        if longer and line == parsed.count("\n", 0, word) + 1 and column > len(before):
+            column -= longer
         column += source.column - 1 if line == 1 else 0
         message = f"{message[: place.start()].rstrip(' .')}, at line {source.line + line - 1}, column {column}"
     return TidemillError(
