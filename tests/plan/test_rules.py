@@ -28,7 +28,7 @@ from tidemill.plan.rules.factorise_aggregates import factorise_aggregates
 from tidemill.plan.rules.filters_into_joins import filters_into_joins
 from tidemill.plan.rules.limit_windows import limit_windows
 from tidemill.plan.rules.merge_projections import merge_projections
-from tidemill.plan.rules.one_row_joins import one_row_joins
+from tidemill.plan.rules.one_row_joins import one_row_joins, simplified
 from tidemill.plan.rules.prune_columns import prune_columns
 from tidemill.schema import Field
 from tidemill.task.expressions import Call, Expression, Literal, Ref
@@ -215,6 +215,31 @@ def test_one_row_joins(name: str) -> None:
     before, after = SUNK[name]
     assert one_row_joins(before) == after
     assert before.schema.types == after.schema.types
+
+
+NULL, YES = Literal(None, INT), Literal(True, pa.bool_())
+
+
+@pytest.mark.parametrize(
+    ("function", "args", "type_", "expected"),
+    [
+        ("coalesce", (NULL, NULL), INT, NULL),
+        ("coalesce", (NULL, Ref(0, INT), NULL), INT, Ref(0, INT)),
+        (
+            "coalesce",
+            (NULL, Ref(0, INT), Ref(1, INT, False), NULL),
+            INT,
+            ("coalesce", (Ref(0, INT), Ref(1, INT, False))),
+        ),
+        ("and", (YES, YES), pa.bool_(), YES),
+        ("and", (YES, Ref(0, pa.bool_())), pa.bool_(), Ref(0, pa.bool_())),
+    ],
+)
+def test_what_constants_decide_about_null(
+    function: str, args: tuple[Expression, ...], type_: pa.DataType, expected: Expression | tuple[str, tuple[Ref, ...]]
+) -> None:
+    found = simplified(Call(function, args, type_, True))
+    assert (found.function, found.args) == expected if isinstance(found, Call) else found == expected
 
 
 def test_an_aggregate_over_a_union_is_the_sum_of_its_parts() -> None:

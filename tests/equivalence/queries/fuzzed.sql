@@ -40,3 +40,6 @@ SELECT x.g, x.n, y.n AS m, y.c FROM
 (SELECT g, count_if(d < double('NaN')) AS n FROM t GROUP BY g) x JOIN
 (SELECT g, count_if(d < double('NaN')) AS n, count(*) AS c FROM t GROUP BY g HAVING count_if(d < double('NaN')) >= 0) y
 ON x.g = y.g;
+
+CREATE MATERIALIZED VIEW f_coalesce_of_no_partner AS
+SELECT a.i, b.l FROM t a LEFT JOIN u b ON a.k <=> b.k WHERE coalesce(b.l, b.k) < (SELECT max(k) * 3 FROM t);

@@ -103,11 +103,15 @@ def simplified(expression: Expression) -> Expression:
             kept = [a for a in args if not (isinstance(a, Literal) and a.value is None)]
             first = next((i for i, a in enumerate(kept) if not a.nullable), None)
             kept = kept if first is None else kept[: first + 1]
+            if not kept:
+                return Literal(None, call.type)
             return kept[0] if len(kept) == 1 else Call("coalesce", tuple(kept), call.type, call.nullable)
         case "case" | "if":
             return _simplified_case(call)
         case "and":
             parts = [p for p in conjuncts(call) if p != Literal(True, pa.bool_())]
+            if not parts:
+                return Literal(True, pa.bool_())
             return parts[0] if len(parts) == 1 else Call("and", tuple(parts), call.type, call.nullable)
     return call
 

@@ -202,11 +202,19 @@ class Catalog:
         return min((f for f in found if f is not None), default=None)
 
     def newly_in_error(self, epoch: int) -> dict[str, str]:
-        """Views that rows make fail since an epoch, with the error."""
-        if all(v.failing.since != epoch for v in self.views.values()):
+        """Views that rows make fail since an epoch, with the error; or before, if they are complete since that epoch.
+
+        While a view is initialising, a deletion may come before the row that it is of, so that a sum may be beyond its
+        type that is not when all rows are in.
+        """
+        if all(epoch not in (v.failing.since, v.complete_since) for v in self.views.values()):
             return {}
-        found = {n: self.in_error(n) for n in self.views}
-        return {n: error[1] for n, error in found.items() if error is not None and error[0] == epoch}
+        found = {n: (self.in_error(n), v.complete_since) for n, v in self.views.items()}
+        return {
+            name: error[1]
+            for name, (error, complete) in found.items()
+            if error is not None and complete is not None and max(error[0], complete) == epoch
+        }
 
     def with_complete(self, names: Collection[str], epoch: int) -> Catalog:
         """With some views, or replacements, marked as standing for all rows from an epoch on."""
