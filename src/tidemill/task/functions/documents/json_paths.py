@@ -32,9 +32,9 @@ def _get_json_object(call: Call, args: list[Value], rows: int) -> Value:
     return result
 
 
-def _at_path(texts: pa.Array, path: str | None) -> pa.Array:
-    steps = None if path is None else parse_path(path)
-    if steps is None:
+def _at_path(texts: pa.Array, path_text: str | None) -> pa.Array:
+    path = None if path_text is None else parse_path(path_text)
+    if path is None:
         return pa.nulls(len(texts), pa.string())
     tokens = tokens_of(texts, _HIVE)
     rows = len(texts)
@@ -47,10 +47,7 @@ def _at_path(texts: pa.Array, path: str | None) -> pa.Array:
     offsets, found = np.zeros(rows + 1, np.int64), np.zeros(rows, np.bool_)
     done = 0
     while done < rows:
-        columns = (tokens.data, tokens.kinds, tokens.flags, tokens.starts, tokens.ends, tokens.after)
-        made = (numbers.slots, numbers.data, numbers.offsets)
-        asked = (steps.kinds, steps.numbers, steps.names, steps.name_offsets, tokens.roots[done:], ROOM)
-        done += evaluate_path(*columns, *made, *asked, out, offsets[done:], found[done:])
+        done += evaluate_path(tokens, numbers, path, tokens.roots[done:], out, offsets[done:], found[done:])
         if done < rows:
             out = np.concatenate([out, np.empty(len(out) + ROOM * int(sizes[done]) + 64, np.uint8)])
     return text_column(out[: offsets[-1]], offsets, ~found)
@@ -91,8 +88,7 @@ def fields_called(
     found, counts = np.full(len(objects), -1, np.int64), np.zeros(len(objects), np.int64)
     bounds = np.full(len(objects), -1, np.int64) if before is None else before
     if name is not None and len(tokens.kinds):
-        columns = (tokens.data, tokens.kinds, tokens.flags, tokens.starts, tokens.ends, tokens.after)
-        last_values(*columns, objects, np.frombuffer(name.encode(), np.uint8), skip_nulls, bounds, found, counts)
+        last_values(tokens, objects, np.frombuffer(name.encode(), np.uint8), skip_nulls, bounds, found, counts)
     return found, counts
 
 

@@ -2,28 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidemill.formats.json_tokens.rendering import ROOM, put_values
+from tidemill.formats.json_tokens.rendering import ROOM, Numbers, put_values
 from tidemill.formats.json_tokens.tokens import FRACTION, SPECIAL, Tokens, count_members, list_members, tokenise
 from tidemill.task.functions.columns.lists import Ints, offsets_of, validity
 from tidemill.task.functions.numbers.number_text import float_text
 
 Bytes = npt.NDArray[np.uint8]
-
-
-@dataclass(frozen=True)
-class Numbers:
-    """Texts of numbers with a fraction: ``slots`` says for each token which one of them it is."""
-
-    slots: Ints
-    data: Bytes
-    offsets: Ints
 
 
 def text_bytes(array: pa.Array) -> tuple[Bytes, Ints]:
@@ -119,9 +108,7 @@ def rendered(tokens: Tokens, chosen: Ints, *, lenient: bool) -> pa.Array:
     offsets = np.zeros(len(chosen) + 1, np.int64)
     done = 0
     while done < len(chosen):
-        columns = (tokens.data, tokens.kinds, tokens.flags, tokens.starts, tokens.ends, tokens.after)
-        made = (numbers.slots, numbers.data, numbers.offsets)
-        done += put_values(*columns, *made, wanted[done:], lenient, out, offsets[done:])
+        done += put_values(tokens, numbers, wanted[done:], lenient, out, offsets[done:])
         if done < len(chosen):
             out = np.concatenate([out, np.empty(len(out) + ROOM * int(sizes[done]) + 64, np.uint8)])
     return text_column(out[: offsets[-1]], offsets, wanted < 0)
