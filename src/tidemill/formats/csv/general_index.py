@@ -71,7 +71,7 @@ def index_delimited_fields(
     ----------
     buf : ndarray of uint8
     begin, comment, skip_before, slot_of, starts, ends, row_starts, counts, broken
-        As in :func:`tidemill.formats.csv.index.index_fields`.
+        As in :func:`tidemill.formats.csv.index.walk_fields`.
     following, actions, guide
         Of a :class:`tidemill.formats.text.delimiters.DelimiterTable`; its state 0 is that at the beginning of a field.
     separator_size : int
