@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import takewhile
-from typing import Protocol
+from typing import Any, Protocol
 
 import pyarrow as pa
 
@@ -116,7 +116,7 @@ def types_after(part: Calculate | Explode, types: tuple[pa.DataType, ...]) -> tu
     """The types of the columns behind a part of a step."""
     if isinstance(part, Calculate):
         return types if part.expressions is None else tuple(e.type for e in part.expressions)
-    array = part.argument.type
+    array: Any = part.argument.type
     found = [types[k] for k in part.kept]
     if part.position:
         found.append(pa.int32())

@@ -13,7 +13,7 @@ from tidemill.kernels.columns import column, numbers
 from tidemill.state.folds.comoments import SUMS, central_products, sum_products
 from tidemill.state.folds.expansions import TERMS
 from tidemill.state.merge.merge import MergeOp
-from tidemill.task.aggregates.accumulators import Accumulator, Ints, Kind, Result, Weights, declare_kinds
+from tidemill.task.aggregates.accumulators import Accumulator, Array, Ints, Kind, Result, Weights, declare_kinds
 from tidemill.task.aggregates.functions import AggregateFunction, Keep, Need, declare_functions
 
 COMOMENTS = "comoments"
@@ -25,7 +25,7 @@ COMOMENT_FUNCTIONS = frozenset(
 """Functions of two columns. x is the first argument here, which of ``regr_`` functions is the second one in SQL."""
 
 
-def _fold(ids: Ints, values: pa.Array, other: pa.Array, weights: Weights, groups: int) -> list[pa.Array]:
+def _fold(ids: Ints, values: Array, other: Array, weights: Weights, groups: int) -> list[Array]:
     products, counted = sum_products(ids, values, other, weights, groups)
     return [column(part) for part in (*products, *counted)]
 
@@ -36,7 +36,7 @@ def _keep(need: Need, keep: Keep) -> Result:
     return need.result(both, present)
 
 
-def finish_comoments(function: str, values: Sequence[pa.Array], counts: npt.NDArray[np.int64]) -> pa.Array:
+def finish_comoments(function: str, values: Sequence[Array], counts: npt.NDArray[np.int64]) -> Array:
     """The function's column, with Spark's NULL and NaN.
 
     Parameters
@@ -102,7 +102,7 @@ def _mean(
     return found
 
 
-def _finish(result: Result, kind: str, values: Sequence[pa.Array], counts: Ints) -> pa.Array:
+def _finish(result: Result, kind: str, values: Sequence[Array], counts: Ints) -> Array:
     return finish_comoments(result.function, values, counts)
 
 

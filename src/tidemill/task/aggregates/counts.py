@@ -7,11 +7,11 @@ import pyarrow as pa
 from tidemill.kernels.columns import column
 from tidemill.state.folds import accumulate
 from tidemill.state.merge.merge import MergeOp
-from tidemill.task.aggregates.accumulators import Accumulator, Ints, Kind, Result, Weights, declare_kinds
+from tidemill.task.aggregates.accumulators import Accumulator, Array, Ints, Kind, Result, Weights, declare_kinds
 from tidemill.task.aggregates.functions import AggregateFunction, Keep, Need, count_of, declare_functions
 
 
-def _fold(ids: Ints, values: pa.Array, other: pa.Array, weights: Weights, groups: int) -> list[pa.Array]:
+def _fold(ids: Ints, values: Array, other: Array, weights: Weights, groups: int) -> list[Array]:
     return [column(accumulate.count_nonnull(ids, values, weights, groups))]
 
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import pyarrow as pa
-
 from tidemill.state.folds import accumulate
 from tidemill.state.merge.merge import MergeOp
 from tidemill.task.aggregates.accumulators import (
     Accumulator,
+    Array,
     Fold,
     Ints,
     Kind,
@@ -38,7 +37,7 @@ def _columns(accumulator: Accumulator, types: Types) -> Types:
 
 
 def _fold(greatest: bool) -> Fold:
-    def fold(ids: Ints, values: pa.Array, other: pa.Array, weights: Weights, groups: int) -> list[pa.Array]:
+    def fold(ids: Ints, values: Array, other: Array, weights: Weights, groups: int) -> list[Array]:
         return [accumulate.extreme(ids, values, groups, greatest)]
 
     return fold
@@ -53,7 +52,7 @@ def _keep_only(need: Need, keep: Keep) -> Result:
     return need.result(keep(Accumulator("max", need.argument, recomputed=not need.append_only)))
 
 
-def _only(result: Result, kind: str, values: Sequence[pa.Array], counts: Ints) -> pa.Array:
+def _only(result: Result, kind: str, values: Sequence[Array], counts: Ints) -> Array:
     if (counts > 1).any():
         raise several_rows(int(counts.max()))
     return values[0]

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from tidemill.errors import TidemillError
 from tidemill.kernels.columns import numbers
-from tidemill.task.aggregates.accumulators import Accumulator, AggregateLayout, Ints, Option, Result, Types
+from tidemill.task.aggregates.accumulators import Accumulator, AggregateLayout, Array, Ints, Option, Result, Types
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class Need:
 Keep: TypeAlias = Callable[[Accumulator], int]
 """Keeps an accumulator, once, and gives its place."""
 
-Finish: TypeAlias = Callable[[Result, str, Sequence[pa.Array], Ints], pa.Array]
+Finish: TypeAlias = Callable[[Result, str, Sequence[Array], Ints], Array]
 """The result, the kind and columns of its accumulator, and the counts."""
 
 
@@ -80,7 +80,7 @@ class Catalyst:
     meaning: str = ""
 
 
-def _value(result: Result, kind: str, values: Sequence[pa.Array], counts: Ints) -> pa.Array:
+def _value(result: Result, kind: str, values: Sequence[Array], counts: Ints) -> Array:
     return values[0]
 
 
@@ -141,7 +141,7 @@ def count_of(need: Need, keep: Keep) -> int:
     return keep(Accumulator("count", need.argument, need.distinct)) if need.nullable or need.distinct else 0
 
 
-def finish(layout: AggregateLayout, input_types: Types, values: Sequence[pa.Array]) -> list[pa.Array]:
+def finish(layout: AggregateLayout, input_types: Types, values: Sequence[Array]) -> list[Array]:
     """One column per aggregate call.
 
     Parameters

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -52,11 +52,11 @@ class Delta:
         return Delta(self.batch.filter(mask), weights, self.backfill_target)
 
 
-def batch_of(columns: list[pa.Array] | tuple[pa.Array, ...], rows: int) -> pa.RecordBatch:
+def batch_of(columns: list[pa.Array[Any]] | tuple[pa.Array[Any], ...], rows: int) -> pa.RecordBatch:
     """A record batch with columns named by position; ``rows`` counts when there is no column."""
     if columns:
         return pa.RecordBatch.from_arrays(list(columns), names=[str(i) for i in range(len(columns))])
-    empty = pa.StructArray.from_buffers(pa.struct([]), rows, [None])
+    empty: Any = pa.StructArray.from_buffers(pa.struct([]), rows, [None])
     return pa.RecordBatch.from_struct_array(empty)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -31,7 +32,7 @@ class Messages:
 
     keys: Keys
     starts: npt.NDArray[np.int64]
-    values: tuple[pa.Array, ...]
+    values: tuple[pa.Array[Any], ...]
 
 
 def parts_by_key(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -56,7 +57,7 @@ def empty_keys(rows: int) -> Keys:
     return Keys(np.arange(0, 2 * rows + 1, 2, dtype=np.int64), np.zeros(2 * rows, np.uint8))
 
 
-def key_prefixes(columns: list[pa.Array], table: StateTable, rows: int) -> Keys:
+def key_prefixes(columns: list[pa.Array[Any]], table: StateTable, rows: int) -> Keys:
     """The join key of each row as a prefix of its key in an arranged table."""
     width = len(columns)
     return encode(columns, table.key[:width], min(width, table.distribution)) if width else empty_keys(rows)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -42,7 +43,7 @@ class ExplodeOperator(Operator):
         assert isinstance(item, Delta)
         self._held.follow(self._evaluated(item))
 
-    def _argument(self, delta: Delta) -> pa.Array:
+    def _argument(self, delta: Delta) -> pa.Array[Any]:
         return evaluate(self.operation.argument, delta.batch)
 
     def _evaluated(self, item: Delta) -> Iterator[Output]:
@@ -61,14 +62,14 @@ class ExplodeOperator(Operator):
         else:
             yield from self._exploded(item, array)
 
-    def _exploded(self, delta: Delta, array: pa.Array) -> Iterator[Output]:
+    def _exploded(self, delta: Delta, array: pa.Array[Any]) -> Iterator[Output]:
         operation = self.operation
         lists = take_apart(array, len(delta))
         counts = np.maximum(lists.lengths, 1) if operation.outer else lists.lengths
         kept = [delta.batch.column(k) for k in operation.kept]
         offsets = offsets_of(counts)
         spread = operation.spread or pa.types.is_map(array.type)
-        values = lists.values.flatten() if spread else [lists.values]
+        values = cast("pa.StructArray", lists.values).flatten() if spread else [lists.values]
         elements = sum(v.nbytes for v in values) // max(1, len(lists.values))
         for start, stop in _pieces(counts, _widths(kept, len(delta)) + elements, slice_bytes(self.context.budget)):
             places = np.arange(start, stop)
@@ -84,12 +85,12 @@ class ExplodeOperator(Operator):
             yield Output(Delta(batch_of(found, len(owners)), weights))
 
 
-def _widths(columns: list[pa.Array], rows: int) -> _Int64s:
+def _widths(columns: list[pa.Array[Any]], rows: int) -> _Int64s:
     """About how many bytes each row has: texts as they are, other columns by the average."""
     widths = np.full(rows, 16, np.int64)
     for values in columns:
-        if pa.types.is_string(values.type) or pa.types.is_binary(values.type):
-            widths += pc.fill_null(pc.binary_length(values), 0).to_numpy(zero_copy_only=False)
+        if isinstance(values, pa.StringArray | pa.BinaryArray):
+            widths += pc.binary_length(values).fill_null(0).to_numpy(zero_copy_only=False)
         widths += 0 if pa.types.is_string(values.type) else values.nbytes // max(1, rows)
     return widths
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import partial
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from tidemill.kernels.columns import column, numbers
+from tidemill.kernels.columns import column, nulls, numbers
 from tidemill.state.keys.keys import KeyColumn, Keys, decode
 from tidemill.state.lookup.reader import TableReader, TableState
 from tidemill.state.merge.merge import Rows, merge
@@ -99,7 +100,7 @@ class GroupChangesOperator(Operator):
         if self.operation.emit:
             yield from outputs
 
-    def _fold_multiset(self, index: int, groups: Keys, values: list[pa.Array]) -> None:
+    def _fold_multiset(self, index: int, groups: Keys, values: list[pa.Array[Any]]) -> None:
         """Fill in the accumulators that depend on one multiset.
 
         Raises
@@ -133,7 +134,7 @@ class GroupChangesOperator(Operator):
         state: TableState,
         groups: Keys,
         table: StateTable,
-        values: list[pa.Array],
+        values: list[pa.Array[Any]],
     ) -> None:
         """Add the values that enter the set of distinct values of their group, and take off those that leave it."""
         filled: list[list[Rows]] = [[] for _ in accumulators]
@@ -165,7 +166,7 @@ def _of_groups(
     table: TableReader,
     groups: Keys,
     layout: tuple[KeyColumn, ...],
-    values: list[pa.Array],
+    values: list[pa.Array[Any]],
 ) -> None:
     """Fill in what is made of all values of a group; a list that is too large is NULL."""
     parts = table.parts()
@@ -189,18 +190,18 @@ def _of_groups(
         values[at] = _or_null(values[at], made) if len(groups) == 1 else made()
 
 
-def _or_null(neutral: pa.Array, made: Callable[[], pa.Array]) -> pa.Array:
+def _or_null(neutral: pa.Array[Any], made: Callable[[], pa.Array[Any]]) -> pa.Array[Any]:
     try:
         return made()
     except TooLargeError:
-        return pa.nulls(len(neutral), neutral.type)
+        return nulls(len(neutral), neutral.type)
 
 
-def _extremes(table: TableReader, groups: Keys, layout: tuple[KeyColumn, ...], reverse: bool) -> pa.Array:
+def _extremes(table: TableReader, groups: Keys, layout: tuple[KeyColumn, ...], reverse: bool) -> pa.Array[Any]:
     """The last column of the smallest or largest row of each group's multiset, NULL where it is empty."""
     type_ = layout[-1].type
     if not table:
-        return pa.nulls(len(groups), type_)
+        return nulls(len(groups), type_)
     found, winners, _ = table.first(groups, reverse, skip_null=True)
     rows = np.flatnonzero(found)
     values = decode(winners.take(rows), layout)[-1]

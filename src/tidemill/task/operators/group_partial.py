@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -66,8 +67,8 @@ class GroupPartialOperator(Operator):
             table = operation.multisets[i]
             self._folded[i + 1].write_unsorted(encode(columns, table.key, table.distribution), [column(weights)])
 
-    def _fold(self, item: Delta, ids: npt.NDArray[np.int64], groups: int) -> list[pa.Array]:
-        columns: list[pa.Array] = []
+    def _fold(self, item: Delta, ids: npt.NDArray[np.int64], groups: int) -> list[pa.Array[Any]]:
+        columns: list[pa.Array[Any]] = []
         for accumulator in self.operation.layout.accumulators:
             if accumulator.multiset is not None:
                 columns += accumulator.neutral(self.operation.input_types, groups)

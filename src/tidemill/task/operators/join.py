@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -122,7 +123,7 @@ def _weights(rows: Rows) -> _Int64s:
     return weights
 
 
-def restore(side: Arrange, columns: list[pa.Array], rows: _Int64s) -> list[pa.Array]:
+def restore(side: Arrange, columns: list[pa.Array[Any]], rows: _Int64s) -> list[pa.Array[Any]]:
     """Columns in the order of the join's input, at the given rows."""
     indices = column(rows)
     width = 1 + max(side.columns, default=-1)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from functools import partial
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -75,7 +76,7 @@ class LookupJoinOperator(Operator):
 
     def _pairs(
         self, delta: Delta, ids: _Int64s, found: Iterable[Matches]
-    ) -> Iterator[tuple[_Int64s, list[pa.Array], _Int64s, _Int64s]]:
+    ) -> Iterator[tuple[_Int64s, list[pa.Array[Any]], _Int64s, _Int64s]]:
         """Rows that meet a row of the other side, that side's columns, the partner of each, and all weights there."""
         order = np.argsort(ids, kind="stable")
         ascending = ids[order]
@@ -123,7 +124,9 @@ class LookupJoinOperator(Operator):
         met: npt.NDArray[np.bool_] = totals > 0
         return met
 
-    def _holds(self, delta: Delta, rows: _Int64s, theirs: list[pa.Array], partners: _Int64s) -> npt.NDArray[np.bool_]:
+    def _holds(
+        self, delta: Delta, rows: _Int64s, theirs: list[pa.Array[Any]], partners: _Int64s
+    ) -> npt.NDArray[np.bool_]:
         """For which pairs the residual condition is true."""
         mine = [c.take(column(rows)) for c in delta.batch.columns]
         both = Delta(batch_of(mine + restore(self.operation.other, theirs, partners), len(rows)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
+from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
@@ -161,7 +162,7 @@ class ScanOperator(SourceOperator):
             kept = self._times.in_time(open_, rows, kept)
         return delta if kept is None else delta.filter(kept)
 
-    def _column(self, name: str, split: Split, rows: Rows) -> pa.Array:
+    def _column(self, name: str, split: Split, rows: Rows) -> pa.Array[Any]:
         if self._metadata is not None and name == self.operation.source.metadata:
             return self._metadata.column(split, rows)
         return rows.batch.column(self._needed.index(name))
@@ -177,7 +178,8 @@ def _policies(
     if source.watermark is not None:
         times = EventTimes(source.watermark, needed.index(source.watermark))
     if source.metadata is not None:
-        metadata = Metadata(next(f.type for f in source.schema if f.name == source.metadata))
+        type_ = next(f.type for f in source.schema if f.name == source.metadata)
+        metadata = Metadata(cast("pa.StructType", type_))
     return operations, times, metadata
 
 

@@ -7,6 +7,7 @@ between none and some, the left rows that were there before come or go.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -69,7 +70,7 @@ class SemiJoinOperator(HoldingOperator):
             yield from self._output(columns, np.arange(len(rows.keys)), weights)
 
     def _output(
-        self, columns: list[pa.Array], rows: npt.NDArray[np.int64], weights: npt.NDArray[np.int64]
+        self, columns: list[pa.Array[Any]], rows: npt.NDArray[np.int64], weights: npt.NDArray[np.int64]
     ) -> list[Output]:
         if not len(rows):
             return []

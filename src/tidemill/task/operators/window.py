@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain, pairwise
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -291,7 +292,7 @@ class WindowOperator(HoldingOperator):
         calls = range(len(self.operation.calls))
         return _Windowed(which, [self._column(affected, which, rows, call, carry or Carry()) for call in calls])
 
-    def _column(self, affected: _Affected, which: Ints, rows: OrderedRows, number: int, carry: Carry) -> pa.Array:
+    def _column(self, affected: _Affected, which: Ints, rows: OrderedRows, number: int, carry: Carry) -> pa.Array[Any]:
         """One window function."""
         call, layout = self.operation.calls[number], self.operation.layouts[number]
         if call.function in RANKINGS:
@@ -303,7 +304,7 @@ class WindowOperator(HoldingOperator):
         if call.function == "shift":
             return shifted(call, rows, values[0], values[1])
 
-        def bound(end: Bound) -> pa.Array | None:
+        def bound(end: Bound) -> pa.Array[Any] | None:
             return None if end is None or isinstance(end, int) else affected.evaluated[end].take(index)
 
         lower, upper = bound(call.frame.lower), bound(call.frame.upper)
@@ -337,7 +338,7 @@ class WindowOperator(HoldingOperator):
         return _consolidated(affected, which, results)
 
 
-def _accumulated(layout: AggregateLayout, values: list[pa.Array], rows: int) -> list[list[pa.Array]]:
+def _accumulated(layout: AggregateLayout, values: list[pa.Array[Any]], rows: int) -> list[list[pa.Array[Any]]]:
     """The columns of each accumulator, every row being a group of its own; none where it is recomputed."""
     alone = np.arange(rows)
     return [
@@ -367,7 +368,7 @@ def _before(rows: OrderedRows, limited: str) -> Ints:
     raise ValueError(limited)
 
 
-def _consolidated(affected: _Affected, which: list[Ints], results: list[list[pa.Array]]) -> list[Output]:
+def _consolidated(affected: _Affected, which: list[Ints], results: list[list[pa.Array[Any]]]) -> list[Output]:
     """The rows of before with -1 and those of now with +1; what is in both is left out."""
     signs = np.concatenate([np.full(len(which[0]), -1, np.int64), np.ones(len(which[1]), np.int64)])
     rows = np.concatenate(which)
@@ -384,7 +385,7 @@ def _consolidated(affected: _Affected, which: list[Ints], results: list[list[pa.
     return [Output(Delta(batch_of(output, len(kept)), net[kept]))]
 
 
-def _differ(old: pa.Array, new: pa.Array) -> npt.NDArray[np.bool_]:
+def _differ(old: pa.Array[Any], new: pa.Array[Any]) -> npt.NDArray[np.bool_]:
     """Where two columns are not the same; NULL is the same as NULL, a float as one of equal bits."""
     if pa.types.is_null(old.type):
         return np.zeros(len(old), np.bool_)
@@ -395,7 +396,7 @@ def _differ(old: pa.Array, new: pa.Array) -> npt.NDArray[np.bool_]:
     if pa.types.is_floating(old.type):
         bits = pa.int64() if pa.types.is_float64(old.type) else pa.int32()
         old, new = old.view(bits), new.view(bits)
-    other = pc.fill_null(pc.not_equal(old, new), False)
+    other: Any = pc.not_equal(old, new).fill_null(False)
     nulls = pc.xor(old.is_null(), new.is_null())
     found: npt.NDArray[np.bool_] = pc.or_(other, nulls).to_numpy(zero_copy_only=False)
     return found
@@ -405,12 +406,12 @@ def _differ(old: pa.Array, new: pa.Array) -> npt.NDArray[np.bool_]:
 class _Affected:
     """Rows of some partitions in the order of the window, each once, with how often it was there and is there."""
 
-    columns: list[pa.Array]
+    columns: list[pa.Array[Any]]
     partitions: Ints
     peers: Ints
     before: Ints
     after: Ints
-    evaluated: dict[Expression, pa.Array]
+    evaluated: dict[Expression, pa.Array[Any]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -418,7 +419,7 @@ class _Windowed:
     """For each row the affected row that it is (int64), and one column per window function."""
 
     which: Ints
-    columns: list[pa.Array]
+    columns: list[pa.Array[Any]]
 
     def within(self, start: int, stop: int) -> _Windowed:
         """The affected rows ``start`` to ``stop - 1``."""
@@ -426,7 +427,7 @@ class _Windowed:
         return _Windowed(self.which[first:last], [c.slice(first, last - first) for c in self.columns])
 
 
-def _evaluate(expression: Expression, columns: list[pa.Array], rows: int) -> pa.Array:
+def _evaluate(expression: Expression, columns: list[pa.Array[Any]], rows: int) -> pa.Array[Any]:
     used = references(expression)
     narrow = [c if i in used else pa.nulls(rows) for i, c in enumerate(columns)]
     try:
@@ -436,5 +437,5 @@ def _evaluate(expression: Expression, columns: list[pa.Array], rows: int) -> pa.
         raise with_row(error, compute, Delta(batch_of(columns, rows))) from error
 
 
-def _evaluate_rows(expression: Expression, delta: Delta) -> pa.Array:
+def _evaluate_rows(expression: Expression, delta: Delta) -> pa.Array[Any]:
     return evaluate(expression, delta.batch)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -61,7 +62,7 @@ class ErrorsTable:
         context.state(self._table).write(negated(rows))
 
 
-def errors_columns(errors: Sequence[tuple[Split, RowError]]) -> list[pa.Array]:
+def errors_columns(errors: Sequence[tuple[Split, RowError]]) -> list[pa.Array[Any]]:
     """Columns of an errors table: file, position, line, at, column, reason, raw."""
     return [
         pa.array([s.path for s, _ in errors], pa.string()),

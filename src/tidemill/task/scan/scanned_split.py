@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import replace
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -123,7 +124,7 @@ class ScannedSplit:
             self._example = next((e for e in found if e.position == first and e.reason != "late"), None)
         return found
 
-    def see(self, times: pa.Array) -> None:
+    def see(self, times: pa.Array[Any]) -> None:
         """Note the event times of admitted rows."""
         latest = pc.max(times).as_py()
         if latest is not None and (self._latest is None or latest > self._latest):

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from tidemill.task.aggregates.accumulators import AggregateLayout
+from tidemill.task.aggregates.accumulators import AggregateLayout, Array
 from tidemill.task.program import WindowChanges
 from tidemill.task.program.window_calls import WindowCall
 from tidemill.task.windows.functions import totals
@@ -82,11 +82,11 @@ class Carry:
 
     rows: int = 0
     peers: int = 0
-    totals: dict[int, tuple[list[pa.Array], list[list[pa.Array]]]] = field(default_factory=dict)
+    totals: dict[int, tuple[list[Array], list[list[Array]]]] = field(default_factory=dict)
 
     def joined(
-        self, call: int, values: list[pa.Array], accumulated: list[list[pa.Array]]
-    ) -> tuple[list[pa.Array], list[list[pa.Array]]]:
+        self, call: int, values: list[Array], accumulated: list[list[Array]]
+    ) -> tuple[list[Array], list[list[Array]]]:
         """Arguments and accumulators of the rows in memory, behind the row of all before them, if there is any."""
         if call not in self.totals:
             return values, accumulated
@@ -100,8 +100,8 @@ class Carry:
         self,
         call: int,
         layout: AggregateLayout,
-        values: list[pa.Array],
-        accumulated: list[list[pa.Array]],
+        values: list[Array],
+        accumulated: list[list[Array]],
         count: int,
     ) -> None:
         """Add the first ``count`` rows in memory to the totals of a function."""
