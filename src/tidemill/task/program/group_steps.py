@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
 
 from tidemill.task.aggregates.accumulators import AggregateLayout
-from tidemill.task.program.operation import Operation
+from tidemill.task.expressions.texts import Names, listed, name_of, names_of
+from tidemill.task.program.costs import Cost, CostClass
+from tidemill.task.program.operation import Operation, TableNames
 from tidemill.task.program.tables import StateTable
 
 
@@ -20,6 +23,26 @@ class GroupPartial(Operation):
     input_types: tuple[pa.DataType, ...]
     groups: StateTable
     multisets: tuple[StateTable, ...]
+
+    def column_names(self, inputs: Sequence[Names], arranged_in: TableNames) -> Names:
+        """See :class:`Operation`."""
+        return (*names_of(inputs[0], self.keys), *_results(self.layout, inputs[0]))
+
+    def text(self, inputs: Sequence[Names], output: Names) -> str:
+        """See :class:`Operation`."""
+        results = ", ".join(_results(self.layout, inputs[0]))
+        return f"Partial groups by {listed(inputs[0], self.keys)} of [{results}]"
+
+    def exchange_names(self, output: Names, first_input: Names | None) -> Names | None:
+        """See :class:`Operation`."""
+        return output[: self.groups.distribution]
+
+    def keyed_names(self, table: StateTable, first_input: Names, output: Names) -> Names:
+        """See :class:`Operation`."""
+        if table not in self.multisets:
+            return output[: len(table.key)]
+        multiset = self.layout.multisets[self.multisets.index(table)]
+        return tuple(first_input[c] for c in (*self.keys, *multiset.columns) if c < len(first_input))
 
 
 @dataclass(frozen=True)
@@ -45,6 +68,23 @@ class GroupChanges(Operation):
         """See :class:`Operation`."""
         return (*((self.partial.groups,) if self.compares else ()), *self.partial.multisets)
 
+    @property
+    def cost(self) -> Cost:
+        """See :class:`Operation`."""
+        kept = self.partial.layout.accumulators
+        if any(a.of_group for a in kept):
+            return Cost(CostClass.GROUPS, "reads all values of an affected group")
+        extremes = any(a.recomputed for a in kept)
+        return Cost(CostClass.LOOKUPS, "looks for the extreme of an affected group" if extremes else "")
+
+    def text(self, inputs: Sequence[Names], output: Names) -> str:
+        """See :class:`Operation`."""
+        return "Changes of groups" if self.emit else "Fold groups"
+
+    def table_names(self, table: StateTable, first_input: Names, keyed: Names) -> Names:
+        """See :class:`Operation`."""
+        return keyed
+
 
 @dataclass(frozen=True)
 class Comparison:
@@ -60,6 +100,13 @@ class Comparison:
     op: str
     bound: int
     limit: float | None = None
+
+    def text(self) -> str:
+        """The condition as EXPLAIN shows it."""
+        bound = f"left.${self.bound}"
+        sides = {"value": "y", "value_minus_bound": f"y - {bound}", "bound_minus_value": f"{bound} - y"}
+        symbol = {"lt": "<", "le": "<=", "gt": ">", "ge": ">="}[self.op]
+        return f"{sides[self.form]} {symbol} {bound if self.form == 'value' else repr(self.limit)}"
 
 
 @dataclass(frozen=True)
@@ -113,6 +160,42 @@ class PairSums(Operation):
             return ((self.left, self.right)[self.complete].groups,)
         return (self.left.groups, self.right.groups)
 
+    @property
+    def cost(self) -> Cost:
+        """See :class:`Operation`."""
+        if not self.comparisons:
+            single = all(len(side.groups.key) == self.key_width for side in (self.left, self.right))
+            return Cost(CostClass.LOOKUPS, "" if single else "and matching groups")
+        if self.complete == 1 or changes_probe_left(self):
+            return Cost(CostClass.LOOKUPS)
+        who = "changes" if self.complete == 0 else "changes of the right side"
+        return Cost(CostClass.GROUPS, f"{who} read the left groups of their key")
+
+    def column_names(self, inputs: Sequence[Names], arranged_in: TableNames) -> Names:
+        """See :class:`Operation`."""
+        left, right = inputs[0], inputs[-1]
+        if self.complete == 0:
+            left = arranged_in(self.left.groups)
+        elif self.complete == 1:
+            right = arranged_in(self.right.groups)
+        width = len(self.left.groups.key)
+        keys = (name_of(left, k) if k < width else name_of(right, k - width) for k in self.keys)
+        return (*keys, *(r.function for r in self.output.layout.results))
+
+    def text(self, inputs: Sequence[Names], output: Names) -> str:
+        """See :class:`Operation`."""
+        keys = f"Pair sums on {self.key_width} key{'' if self.key_width == 1 else 's'}"
+        if self.complete is not None:
+            keys += f" by lookup in the {('left', 'right')[self.complete]} side, which is complete"
+        if not self.comparisons:
+            return keys
+        shown = (" or " if self.any_of else " and ").join(c.text() for c in self.comparisons)
+        return f"{keys}, ordered by y = right.${self.key_width}: {shown}"
+
+    def exchange_names(self, output: Names, first_input: Names | None) -> Names | None:
+        """See :class:`Operation`."""
+        return output[: self.output.groups.distribution]
+
 
 def changes_probe_left(operation: PairSums) -> bool:
     """Whether a changed right group finds its left ones by search, as left ones find right ones.
@@ -122,3 +205,13 @@ def changes_probe_left(operation: PairSums) -> bool:
     """
     width = operation.key_width
     return all(c.bound == width for c in operation.comparisons) and all(k < width for k in operation.keys)
+
+
+def _results(layout: AggregateLayout, columns: Names) -> Names:
+    """The results of an aggregate as text."""
+    found = []
+    for result in layout.results:
+        kept = layout.accumulators[result.value]
+        argument = "*" if kept.argument is None else name_of(columns, kept.argument)
+        found.append(f"{result.function}({'DISTINCT ' if kept.distinct else ''}{argument})")
+    return tuple(found)

@@ -40,28 +40,28 @@ class Operation:
         """The operation in one line, given the names of the columns that come in and go out."""
         return type(self).__name__
 
-    def columns(self, inputs: Sequence[Names], arranged_in: TableNames) -> Names:
+    def column_names(self, inputs: Sequence[Names], arranged_in: TableNames) -> Names:
         """The names of the columns that go out; of arranged rows in the order of the rows arranged."""
         return inputs[0] if inputs else ()
 
-    def port_columns(self, port: int, output: Names) -> Names:
+    def port_names(self, port: int, output: Names) -> Names:
         """The names of the columns on an output port, given those of port 0."""
         return output
 
-    def exchange_columns(self, output: Names, first_input: Names | None) -> Names | None:
+    def exchange_names(self, output: Names, first_input: Names | None) -> Names | None:
         """By which columns rows are sent to other partitions; None where they stay in theirs.
 
         ``first_input`` is the same of the step that gives the first input.
         """
         return None
 
-    def keyed_columns(self, table: StateTable, first_input: Names, output: Names) -> Names:
+    def keyed_names(self, table: StateTable, first_input: Names, output: Names) -> Names:
         """The names of the key columns of the keyed rows that it gives for a table, as far as they are known."""
         return output[: len(table.key)]
 
-    def table_columns(self, table: StateTable, first_input: Names, keyed: Names) -> Names:
+    def table_names(self, table: StateTable, first_input: Names, keyed: Names) -> Names:
         """The names of the key columns of a table that it writes, as far as they are known.
 
-        ``keyed`` is :meth:`keyed_columns` of the step that gives the first input.
+        ``keyed`` is :meth:`keyed_names` of the step that gives the first input.
         """
         return ()

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+from tidemill.task.expressions.texts import Names
+from tidemill.task.program.costs import Cost, CostClass
 from tidemill.task.program.operation import Operation
 from tidemill.task.program.row_steps import Arrange, Calculate, Explode
 from tidemill.task.program.tables import StateTable
@@ -68,3 +71,15 @@ class RecursiveChanges(Operation):
         """See :class:`Operation`."""
         kept = (join.rows.table for join in self.joins)
         return (self.counted, *kept, *(relation.table for relation in self.relations))
+
+    @property
+    def cost(self) -> Cost:
+        """See :class:`Operation`."""
+        return Cost(CostClass.LOOKUPS, "and the rows that come or go, level by level")
+
+    def text(self, inputs: Sequence[Names], output: Names) -> str:
+        """See :class:`Operation`."""
+        joins = len(self.joins)
+        bound = self.last or self.levels
+        steps = f"{joins} join{'' if joins == 1 else 's'} a level"
+        return f"Recursion, {steps}" + ("" if bound is None else f", at most {bound} levels")

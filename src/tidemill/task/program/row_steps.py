@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tidemill.task.expressions import Expression
-from tidemill.task.program.operation import Operation
+from tidemill.task.expressions.texts import Names, listed, names_of, show, show_short
+from tidemill.task.program.operation import Operation, TableNames
 from tidemill.task.program.tables import StateTable, TableSource
+
+FILE = "file"
+"""The name that EXPLAIN gives to the file of a row, where rows are kept by file."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +42,21 @@ class ScanStep(Operation):
         """See :class:`Operation`."""
         return (self.source.errors,) if self.by_file else ()
 
+    def column_names(self, inputs: Sequence[Names], arranged_in: TableNames) -> Names:
+        """See :class:`Operation`."""
+        if self.by_file:
+            return (*self.columns, FILE)
+        return (*self.columns, "operation", "place") if self.sequenced else self.columns
+
+    def port_names(self, port: int, output: Names) -> Names:
+        """See :class:`Operation`."""
+        return (FILE,) if port else output
+
+    def text(self, inputs: Sequence[Names], output: Names) -> str:
+        """See :class:`Operation`."""
+        kept = "" if self.condition is None else f" where {show(self.condition, output)}"
+        return f"Scan {self.source.name} {listed(output, range(len(output)))}{kept}"
+
 
 @dataclass(frozen=True)
 class Calculate(Operation):
@@ -44,6 +64,19 @@ class Calculate(Operation):
 
     condition: Expression | None
     expressions: tuple[Expression, ...] | None
+
+    def column_names(self, inputs: Sequence[Names], arranged_in: TableNames) -> Names:
+        """See :class:`Operation`."""
+        if self.expressions is None:
+            return inputs[0]
+        return tuple(show_short(e, inputs[0]) for e in self.expressions)
+
+    def text(self, inputs: Sequence[Names], output: Names) -> str:
+        """See :class:`Operation`."""
+        parts = [] if self.condition is None else [f"where {show(self.condition, inputs[0])}"]
+        if self.expressions is not None:
+            parts.append("[" + ", ".join(show(e, inputs[0]) for e in self.expressions) + "]")
+        return "Calculate " + " ".join(parts)
 
 
 @dataclass(frozen=True)
@@ -56,10 +89,22 @@ class Explode(Operation):
     spread: bool
     outer: bool
 
+    def column_names(self, inputs: Sequence[Names], arranged_in: TableNames) -> Names:
+        """See :class:`Operation`."""
+        return (*names_of(inputs[0], self.kept), *(("pos",) if self.position else ()), "col")
+
+    def text(self, inputs: Sequence[Names], output: Names) -> str:
+        """See :class:`Operation`."""
+        return f"Explode{' outer' if self.outer else ''} {show(self.argument, inputs[0])}"
+
 
 @dataclass(frozen=True)
 class Concatenate(Operation):
     """All rows of all inputs."""
+
+    def exchange_names(self, output: Names, first_input: Names | None) -> Names | None:
+        """See :class:`Operation`."""
+        return first_input
 
 
 @dataclass(frozen=True)
@@ -67,6 +112,14 @@ class RepeatRows(Operation):
     """Every row as often as ``column`` says; that column does not come out."""
 
     column: int
+
+    def column_names(self, inputs: Sequence[Names], arranged_in: TableNames) -> Names:
+        """See :class:`Operation`."""
+        return tuple(n for i, n in enumerate(inputs[0]) if i != self.column)
+
+    def text(self, inputs: Sequence[Names], output: Names) -> str:
+        """See :class:`Operation`."""
+        return f"Repeat {listed(inputs[0], (self.column,))} times"
 
 
 @dataclass(frozen=True)
@@ -80,6 +133,14 @@ class StoreKeyed(Operation):
         """See :class:`Operation`."""
         return (self.table,)
 
+    def table_names(self, table: StateTable, first_input: Names, keyed: Names) -> Names:
+        """See :class:`Operation`."""
+        return keyed
+
+    def text(self, inputs: Sequence[Names], output: Names) -> str:
+        """See :class:`Operation`."""
+        return "Store"
+
 
 @dataclass(frozen=True)
 class StoreRows(Operation):
@@ -92,6 +153,14 @@ class StoreRows(Operation):
         """See :class:`Operation`."""
         return (self.table,)
 
+    def table_names(self, table: StateTable, first_input: Names, keyed: Names) -> Names:
+        """See :class:`Operation`."""
+        return first_input
+
+    def text(self, inputs: Sequence[Names], output: Names) -> str:
+        """See :class:`Operation`."""
+        return "Store"
+
 
 @dataclass(frozen=True)
 class Arrange(Operation):
@@ -102,3 +171,15 @@ class Arrange(Operation):
     required: tuple[int, ...]
     """Join keys that cannot match when NULL; such rows are left out."""
     table: StateTable
+
+    def text(self, inputs: Sequence[Names], output: Names) -> str:
+        """See :class:`Operation`."""
+        return f"Arrange by {listed(inputs[0], self.columns[: self.table.distribution])}"
+
+    def exchange_names(self, output: Names, first_input: Names | None) -> Names | None:
+        """See :class:`Operation`."""
+        return names_of(output, self.columns[: self.table.distribution])
+
+    def keyed_names(self, table: StateTable, first_input: Names, output: Names) -> Names:
+        """See :class:`Operation`."""
+        return tuple(output[c] for c in self.columns if c < len(output))
