@@ -26,17 +26,15 @@ def room(rows: int, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
     return values_of(pa.allocate_buffer(size), dtype)
 
 
-def values_of(
-    buffer: pa.Buffer | None, dtype: npt.DTypeLike, count: int = -1, offset: int = 0
-) -> npt.NDArray[Any]:
-    """``numpy.frombuffer`` of an Arrow buffer, which its type stubs do not allow; ``offset`` is in bytes."""
+def values_of(buffer: pa.Buffer | None, dtype: npt.DTypeLike, count: int = -1, offset: int = 0) -> npt.NDArray[Any]:
+    """``numpy.frombuffer`` of an Arrow buffer, which the type stubs do not allow; ``offset`` is in bytes."""
     values: npt.NDArray[Any] = np.frombuffer(buffer, dtype, count, offset)  # type: ignore[call-overload]
     return values
 
 
-def nulls(rows: int, type_: pa.DataType) -> pa.Array[Any]:
-    """``pyarrow.nulls`` of any type, whose type stubs have an overload for each single one."""
-    missing: pa.Array[Any] = pa.nulls(rows, type_)  # type: ignore[call-overload]
+def nulls(rows: int, type_: pa.DataType | None = None) -> pa.Array[Any]:
+    """``pyarrow.nulls``, whose type stubs take single types only."""
+    missing: pa.Array[Any] = pa.nulls(rows, type_)  # type: ignore[arg-type]
     return missing
 
 
@@ -47,7 +45,7 @@ def map_array(
     type_: pa.DataType,
     mask: pa.Array[Any] | None = None,
 ) -> pa.Array[Any]:
-    """``pyarrow.MapArray.from_arrays`` of a type, which its type stubs do not take with keys and items."""
+    """``pyarrow.MapArray.from_arrays`` of a type; the type stubs do not take one with keys and items."""
     maps: pa.Array[Any] = pa.MapArray.from_arrays(offsets, keys, items, type=type_, mask=mask)  # type: ignore[call-overload]
     return maps
 

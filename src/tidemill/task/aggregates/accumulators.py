@@ -92,6 +92,11 @@ class Kind:
         Whether NULL stands for a list that is too large.
     greatest : bool
         Of extremes, whether it is the greatest.
+    of_any : bool
+        Whether a row counts when one of its further columns is NULL: only the first one is required.
+    carried : bool
+        Whether the total of a window frame can be carried on to the next slice of a large partition: it is the same in
+        whatever order rows are added, and one row can stand for all before it.
     in_order : bool
         Over a window, whether values are in the order of the window; else ascending.
     """
@@ -104,6 +109,8 @@ class Kind:
     of_parts: Callable[[Accumulator, Parts], list[Part]] | None = None
     is_list: bool = False
     greatest: bool = False
+    of_any: bool = False
+    carried: bool = False
     in_order: bool = False
 
 
@@ -175,7 +182,7 @@ class Accumulator:
             return None
         assert self.argument is not None
         columns = (self.argument, *self.others)
-        return Multiset(columns, 1 if self.kind in ("min_by", "max_by") else len(columns))
+        return Multiset(columns, 1 if self.declared.of_any else len(columns))
 
     def columns(self, input_types: Types) -> Types:
         """Arrow types of the columns it occupies."""

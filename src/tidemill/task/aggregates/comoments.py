@@ -14,14 +14,22 @@ from tidemill.state.folds.comoments import SUMS, central_products, sum_products
 from tidemill.state.folds.expansions import TERMS
 from tidemill.state.merge.merge import MergeOp
 from tidemill.task.aggregates.accumulators import Accumulator, Array, Ints, Kind, Result, Weights, declare_kinds
-from tidemill.task.aggregates.functions import AggregateFunction, Keep, Need, declare_functions
+from tidemill.task.aggregates.functions import AggregateFunction, Arguments, Catalyst, Keep, Need, declare_functions
 
 COMOMENTS = "comoments"
 """The kind that sums two columns, their squares and their products: ``argument`` is x, ``others`` has y."""
 
-COMOMENT_FUNCTIONS = frozenset(
-    {"covar_pop", "covar_samp", "corr", "regr_sxy", "regr_slope", "regr_intercept", "regr_r2"}
-)
+_CATALYST = {
+    "covar_pop": "CovPopulation",
+    "covar_samp": "CovSample",
+    "corr": "Corr",
+    "regr_sxy": "RegrSXY",
+    "regr_slope": "RegrSlope",
+    "regr_intercept": "RegrIntercept",
+    "regr_r2": "RegrR2",
+}
+
+COMOMENT_FUNCTIONS = frozenset(_CATALYST)
 """Functions of two columns. x is the first argument here, which of ``regr_`` functions is the second one in SQL."""
 
 
@@ -106,6 +114,11 @@ def _finish(result: Result, kind: str, values: Sequence[Array], counts: Ints) ->
     return finish_comoments(result.function, values, counts)
 
 
+def _function(name: str, catalyst: str) -> AggregateFunction:
+    arguments = Arguments.Y_AND_X if name.startswith("regr_") else Arguments.X_AND_Y
+    return AggregateFunction(name, _keep, _finish, catalyst=Catalyst(catalyst, (name,), pa.float64(), None, arguments))
+
+
 declare_kinds(
     Kind(
         COMOMENTS,
@@ -114,4 +127,4 @@ declare_kinds(
         _fold,
     )
 )
-declare_functions(*(AggregateFunction(name, _keep, _finish, of_two=True) for name in sorted(COMOMENT_FUNCTIONS)))
+declare_functions(*(_function(name, catalyst) for name, catalyst in _CATALYST.items()))

@@ -24,6 +24,9 @@ def _keep(need: Need, keep: Keep) -> Result:
 
 
 declare_kinds(
-    *(Kind(name, lambda _, types: (pa.int64(),), lambda _: (MergeOp.SUM,), _fold) for name in ("rows", "count"))
+    *(
+        Kind(name, lambda _, types: (pa.int64(),), lambda _: (MergeOp.SUM,), _fold, carried=True)
+        for name in ("rows", "count")
+    )
 )
 declare_functions(AggregateFunction("count", _keep))

@@ -19,6 +19,7 @@ from tidemill.task.aggregates.accumulators import (
 )
 from tidemill.task.aggregates.functions import (
     AggregateFunction,
+    Arguments,
     Catalyst,
     Keep,
     Need,
@@ -58,16 +59,21 @@ def _only(result: Result, kind: str, values: Sequence[Array], counts: Ints) -> A
     return values[0]
 
 
+def _by(name: str, catalyst: str, meaning: str) -> AggregateFunction:
+    read = Catalyst(catalyst, (name,), arguments=Arguments.VALUE_AND_ORDER, meaning=meaning)
+    return AggregateFunction(name, from_all_values, catalyst=read)
+
+
 declare_kinds(
-    Kind("min", _columns, lambda _: (MergeOp.MIN,), _fold(False)),
-    Kind("max", _columns, lambda _: (MergeOp.MAX,), _fold(True), greatest=True),
-    Kind("min_by", _columns, lambda _: (MergeOp.LAST,)),
-    Kind("max_by", _columns, lambda _: (MergeOp.LAST,), greatest=True),
+    Kind("min", _columns, lambda _: (MergeOp.MIN,), _fold(False), carried=True),
+    Kind("max", _columns, lambda _: (MergeOp.MAX,), _fold(True), greatest=True, carried=True),
+    Kind("min_by", _columns, lambda _: (MergeOp.LAST,), of_any=True),
+    Kind("max_by", _columns, lambda _: (MergeOp.LAST,), of_any=True, greatest=True),
 )
 declare_functions(
     AggregateFunction("min", _keep, catalyst=Catalyst("Min", ("min", "bool_and", "every"))),
     AggregateFunction("max", _keep, catalyst=Catalyst("Max", ("max", "bool_or", "some", "any"))),
-    AggregateFunction("min_by", from_all_values, of_two=True),
-    AggregateFunction("max_by", from_all_values, of_two=True),
+    _by("min_by", "MinBy", "of several rows with the least order, the smallest value"),
+    _by("max_by", "MaxBy", "of several rows with the greatest order, the greatest value"),
     AggregateFunction(ONLY, _keep_only, _only, can_fail=True),
 )

@@ -205,9 +205,11 @@ def _overflow(result: Result) -> EvaluationError:
 _INT64, _FLOAT64 = pa.int64(), pa.float64()
 
 declare_kinds(
-    Kind("sum_i64", lambda _, types: (_INT64,), lambda _: (MergeOp.SUM,), _fold_i64),
-    Kind("sum_i128", lambda _, types: (_INT64,) * 2, lambda _: (MergeOp.SUM_I128,), _fold_i128),
-    Kind("sum_wide", lambda _, types: (_INT64,) * 3, lambda _: (MergeOp.SUM_I128, MergeOp.SUM), _fold_wide),
+    Kind("sum_i64", lambda _, types: (_INT64,), lambda _: (MergeOp.SUM,), _fold_i64, carried=True),
+    Kind("sum_i128", lambda _, types: (_INT64,) * 2, lambda _: (MergeOp.SUM_I128,), _fold_i128, carried=True),
+    Kind(
+        "sum_wide", lambda _, types: (_INT64,) * 3, lambda _: (MergeOp.SUM_I128, MergeOp.SUM), _fold_wide, carried=True
+    ),
     Kind("sum_f64", lambda _, types: (_FLOAT64,), lambda _: (MergeOp.SUM,), _fold_f64),
     Kind(
         "sum_exact",

@@ -24,8 +24,6 @@ _Ints = npt.NDArray[np.int64]
 _REACH = 1000
 """Most rows that a function may look back or ahead."""
 _COUNTED = frozenset({"row_number", "rank", "dense_rank"})
-_ADDED = frozenset({"rows", "count", "sum_i64", "sum_i128", "sum_wide"})
-_EXTREMES = frozenset({"min", "max"})
 
 
 def in_slices(operation: WindowChanges) -> bool:
@@ -68,8 +66,8 @@ def _carried(layout: AggregateLayout | None) -> bool:
     """Whether the totals of an aggregate function can be carried on."""
     if layout is None:
         return False
-    extremes = sum(a.kind in _EXTREMES for a in layout.accumulators)
-    return extremes <= 1 and all(a.kind in _ADDED | _EXTREMES for a in layout.accumulators)
+    kept = layout.accumulators
+    return all(a.declared.carried for a in kept) and sum(a.recomputed for a in kept) <= 1
 
 
 @dataclass
