@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 from tidemill.plan.algebra.nodes import Scan, SortKey, Window
 from tidemill.plan.catalyst.analyser import Catalyst
 from tidemill.plan.explain.texts import QUERY, explain
-from tidemill.plan.lowering.definition import ViewDefinition
+from tidemill.plan.lowering.analysis.definition import ViewDefinition
 from tidemill.plan.lowering.windows import window_changes
 from tidemill.plan.rules import rewrite
 from tidemill.schema import Field, Schema

@@ -44,7 +44,7 @@ from tidemill.task.build import build
 from tidemill.task.dataflow.deltas import Delta, Item, Keyed, batch_of
 from tidemill.task.expressions import Call, Expression, Literal, Ref
 from tidemill.task.functions.columns import sizes
-from tidemill.task.operators.arrange import key_prefixes
+from tidemill.task.operators.joins.arrange import key_prefixes
 from tidemill.task.program import (
     Arrange,
     Calculate,

@@ -20,7 +20,7 @@ from tidemill.schema import Field
 from tidemill.state.memory import MemoryBudget
 from tidemill.task.build import build
 from tidemill.task.expressions import Call, Expression, Literal, Ref
-from tidemill.task.operators import window
+from tidemill.task.operators.ordered import window
 from tidemill.task.program import WindowChanges
 from tidemill.task.program.window_calls import Frame, WindowCall
 from tidemill.task.windows import rows as window_rows

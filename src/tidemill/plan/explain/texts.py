@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tidemill.plan.explain.column_names import exchange_columns, input_columns, step_columns
+from tidemill.plan.lowering.analysis.definition import ViewDefinition
+from tidemill.plan.lowering.analysis.small_sides import base_tables
 from tidemill.plan.lowering.assemble import Assembler
-from tidemill.plan.lowering.definition import ViewDefinition
-from tidemill.plan.lowering.small_sides import base_tables
 from tidemill.task.program import (
     Input,
     LookupJoin,

@@ -35,21 +35,21 @@ from tidemill.plan.algebra.nodes import (
     children,
     summed,
 )
-from tidemill.plan.lowering.calculations import calculation, finishing, finishing_can_fail
-from tidemill.plan.lowering.definition import ViewDefinition
-from tidemill.plan.lowering.demand import Demand
-from tidemill.plan.lowering.event_time import EventTimes, Lag
-from tidemill.plan.lowering.group_places import GroupPlaces
+from tidemill.plan.lowering.analysis.calculations import calculation, finishing, finishing_can_fail
+from tidemill.plan.lowering.analysis.definition import ViewDefinition
+from tidemill.plan.lowering.analysis.demand import Demand
+from tidemill.plan.lowering.analysis.event_time import EventTimes, Lag
+from tidemill.plan.lowering.analysis.group_places import GroupPlaces
+from tidemill.plan.lowering.analysis.placement import NOWHERE, ONE_PLACE, Placement, after_calculation
+from tidemill.plan.lowering.analysis.small_sides import SmallSides
+from tidemill.plan.lowering.analysis.static_sides import StaticSides
 from tidemill.plan.lowering.join_steps import Joins
 from tidemill.plan.lowering.kept.file_versions import version_steps
 from tidemill.plan.lowering.kept.kept_tables import append_only, kept_rows_plan
 from tidemill.plan.lowering.kept.keyed_tables import message_key, message_steps
 from tidemill.plan.lowering.pair_accumulators import pair_accumulators
-from tidemill.plan.lowering.placement import NOWHERE, ONE_PLACE, Placement, after_calculation
 from tidemill.plan.lowering.raw_filters import with_raw_filters
 from tidemill.plan.lowering.recursion_steps import recursion
-from tidemill.plan.lowering.small_sides import SmallSides
-from tidemill.plan.lowering.static_sides import StaticSides
 from tidemill.plan.lowering.windows import window_changes
 from tidemill.state.keys.keys import KeyColumn
 from tidemill.state.merge.merge import MergeOp

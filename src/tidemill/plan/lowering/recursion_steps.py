@@ -10,8 +10,8 @@ import pyarrow as pa
 
 from tidemill.plan.algebra.identities import arrangement
 from tidemill.plan.algebra.nodes import Node, Recursion, StepJoin
+from tidemill.plan.lowering.analysis.placement import ONE_PLACE
 from tidemill.plan.lowering.join_steps import Steps, required_keys
-from tidemill.plan.lowering.placement import ONE_PLACE
 from tidemill.state.keys.keys import KeyColumn
 from tidemill.state.merge.merge import MergeOp
 from tidemill.task.program import (

@@ -6,7 +6,7 @@ from tidemill.state.keys.keys import encode
 from tidemill.state.lookup.reader import TableState
 from tidemill.task.dataflow.deltas import Delta, Item
 from tidemill.task.dataflow.operator import Operator, carries_out
-from tidemill.task.operators.arrange import handed_out
+from tidemill.task.operators.joins.arrange import handed_out
 from tidemill.task.program import ArrangeMessages
 
 

@@ -21,8 +21,8 @@ from tidemill.task.dataflow.deltas import Delta, batch_of
 from tidemill.task.dataflow.holding_operator import HoldingOperator
 from tidemill.task.dataflow.matching import matches
 from tidemill.task.dataflow.operator import Output, carries_out
-from tidemill.task.operators.arrange import key_prefixes
-from tidemill.task.operators.join import restore
+from tidemill.task.operators.joins.arrange import key_prefixes
+from tidemill.task.operators.joins.join import restore
 from tidemill.task.program import SemiChanges
 
 

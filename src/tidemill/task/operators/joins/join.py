@@ -18,7 +18,7 @@ from tidemill.task.dataflow.deltas import Delta, batch_of
 from tidemill.task.dataflow.holding_operator import HoldingOperator
 from tidemill.task.dataflow.matching import everything, matches, slice_bytes
 from tidemill.task.dataflow.operator import Output, carries_out
-from tidemill.task.operators.arrange import key_prefixes
+from tidemill.task.operators.joins.arrange import key_prefixes
 from tidemill.task.program import Arrange, JoinChanges
 
 _Int64s = npt.NDArray[np.int64]

@@ -21,7 +21,7 @@ from tidemill.task.dataflow.matching import SLICE_ROWS, counts_with, matches, sl
 from tidemill.task.dataflow.operator import Operator, Output, carries_out
 from tidemill.task.dataflow.read_view import zero_row
 from tidemill.task.functions.columns.sizes import TooLargeError
-from tidemill.task.operators.join import slices
+from tidemill.task.operators.joins.join import slices
 from tidemill.task.program import GroupChanges, StateTable
 
 

@@ -30,8 +30,8 @@ from tidemill.task.dataflow.operator import Context, Output, carries_out
 from tidemill.task.expressions import Expression, references
 from tidemill.task.functions.columns.sizes import TooLargeError, out_of_memory, partition_too_large
 from tidemill.task.functions.evaluate import evaluate
-from tidemill.task.operators.arrange import key_prefixes
-from tidemill.task.operators.join import restore, slices
+from tidemill.task.operators.joins.arrange import key_prefixes
+from tidemill.task.operators.joins.join import restore, slices
 from tidemill.task.program import WindowChanges
 from tidemill.task.program.window_calls import RANKINGS, Bound
 from tidemill.task.windows.frames import OrderedRows, RangeOrder, frame_bounds, ordered_rows

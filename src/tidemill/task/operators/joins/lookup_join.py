@@ -24,8 +24,8 @@ from tidemill.task.dataflow.matching import Matches, everything, matches, slice_
 from tidemill.task.dataflow.operator import Operator, Output, carries_out
 from tidemill.task.functions.columns.sizes import TooLargeError
 from tidemill.task.functions.evaluate import filter_mask
-from tidemill.task.operators.arrange import key_prefixes
-from tidemill.task.operators.join import pairs, restore, slices
+from tidemill.task.operators.joins.arrange import key_prefixes
+from tidemill.task.operators.joins.join import pairs, restore, slices
 from tidemill.task.program import LookupJoin
 
 _Int64s = npt.NDArray[np.int64]

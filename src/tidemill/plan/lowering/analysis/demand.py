@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tidemill.plan.algebra.nodes import Aggregate, Node, Scan, children, summed
-from tidemill.plan.lowering.calculations import finishing, finishing_can_fail
-from tidemill.plan.lowering.definition import ViewDefinition
+from tidemill.plan.lowering.analysis.calculations import finishing, finishing_can_fail
+from tidemill.plan.lowering.analysis.definition import ViewDefinition
 from tidemill.task.program import TableSource
 
 

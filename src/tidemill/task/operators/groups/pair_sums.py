@@ -38,8 +38,8 @@ from tidemill.task.dataflow.holding_operator import HoldingOperator
 from tidemill.task.dataflow.matching import matches
 from tidemill.task.dataflow.operator import Output, carries_out
 from tidemill.task.dataflow.pair_terms import Factors, check, factors, products, sum_columns, take, used
-from tidemill.task.operators.arrange import empty_keys, handed_out
-from tidemill.task.operators.join import pairs, slices
+from tidemill.task.operators.joins.arrange import empty_keys, handed_out
+from tidemill.task.operators.joins.join import pairs, slices
 from tidemill.task.program import Comparison, GroupPartial, PairSums, changes_probe_left
 
 _Ints = npt.NDArray[np.int64]
