@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Protocol
 
 from tidemill.plan.algebra.nodes import Join, Node, SemiJoin
 from tidemill.plan.lowering.analysis.definition import ViewDefinition
 from tidemill.plan.lowering.analysis.placement import Placement
 from tidemill.plan.lowering.analysis.small_sides import SmallSides, never_negative
 from tidemill.plan.lowering.analysis.static_sides import StaticSides
+from tidemill.plan.lowering.steps import Steps
 from tidemill.plan.rules.one_row_joins import gives_one_row
 from tidemill.task.program import (
     Arrange,
@@ -18,45 +18,9 @@ from tidemill.task.program import (
     Input,
     JoinChanges,
     LookupJoin,
-    Operation,
     SemiChanges,
-    StateTable,
     TableSource,
 )
-
-
-class Steps(Protocol):
-    """What the assembler offers to whoever lowers a kind of node."""
-
-    def rows(self, node: Node, created_at_epoch: int, single: bool = False) -> Input:
-        """The step that gives the changes of a node's rows."""
-
-    def place(self, rows: Input) -> Placement:
-        """Where the rows of a step are."""
-
-    def put(self, rows: Input, placement: Placement) -> None:
-        """Note where the rows of a step are."""
-
-    def placed_by(
-        self, placement: Placement, operation: Operation, inputs: tuple[Input, ...], created_at_epoch: int
-    ) -> Input:
-        """A step whose rows are at a place."""
-
-    def arranged(
-        self,
-        node: Node,
-        created_at_epoch: int,
-        keys: tuple[int, ...],
-        required: tuple[int, ...],
-        keys_only: bool = False,
-    ) -> tuple[Arrange, Input, bool]:
-        """A node's rows by key, the step that arranges them, and whether they must move to where they belong."""
-
-    def look_up(self, table: StateTable, by: Node | None, keys: tuple[int, ...]) -> None:
-        """Note that a table is looked up by the keys of the changes of a node; without one, that it is read whole."""
-
-    def add(self, operation: Operation, inputs: tuple[Input, ...], created_at_epoch: int, *moves: bool) -> int:
-        """The step that does this."""
 
 
 class Joins:
@@ -77,6 +41,7 @@ class Joins:
         self._tables = tables
 
     def join(self, node: Join, created_at_epoch: int) -> Input:
+        """The step that gives the changes of an inner join."""
         complete = self._static.complete_side(node, created_at_epoch)
         if complete is not None:
             return self._lookup_join(node, created_at_epoch, complete)
@@ -211,6 +176,7 @@ class Joins:
         return node
 
     def semi_join(self, node: SemiJoin, created_at_epoch: int) -> Input:
+        """The step that gives the changes of a semi or anti join."""
         found = self._lookup_semi_join(node, created_at_epoch)
         return self._semi_join_of_changes(node, created_at_epoch) if found is None else found
 
