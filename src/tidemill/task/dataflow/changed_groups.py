@@ -52,7 +52,7 @@ def changed_groups(
         Whether this is the one group of an aggregate without GROUP BY, which exists without rows too: its
         row is new when there was no state, and never goes away.
     failing : callable, optional
-        Is told of groups of which a result fails; these have no row then. Without it such a group is an error.
+        Called for groups whose result fails; they have no row then. Without it such a group is an error.
 
     Raises
     ------

@@ -61,7 +61,7 @@ def batch_of(columns: list[pa.Array[Any]] | tuple[pa.Array[Any], ...], rows: int
 
 
 def concat(deltas: Sequence[Delta]) -> Delta:
-    """The rows of several deltas of equal columns, at least one, in order; seen by everyone who gets them."""
+    """The rows of several deltas of equal columns, at least one, in order, without a backfill target."""
     if len(deltas) == 1:
         return deltas[0]
     batches = [d.batch for d in deltas]

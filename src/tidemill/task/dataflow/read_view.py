@@ -32,8 +32,8 @@ def read_view(plan: ReadPlan, table: TableReader, single_row: bool) -> Delta:
     table : TableReader
         The view's table, or some vnodes of it.
     single_row : bool
-        Whether to give the one row of an aggregate without GROUP BY when it has no state yet. Set by
-        exactly one of the readers that share a view out by vnode.
+        Whether to give the one row of an aggregate without GROUP BY when it has no state yet. Set for
+        exactly one of the readers that divide a view by vnode.
 
     Returns
     -------
@@ -65,8 +65,8 @@ def view_parts(plan: ReadPlan, table: TableReader, single_row: bool) -> Iterator
 def read_parts(plan: ReadPlan, table: TableReader) -> Iterator[Delta]:
     """The view's rows with those of negative weight, some at a time.
 
-    The row of an aggregate without GROUP BY is there as soon as there is state, be it over no rows; without state
-    there is none: the aggregate gives it in its first epoch.
+    An aggregate without GROUP BY has its row as soon as it has state, even of no input; before that there is none,
+    because the aggregate gives it in its first epoch.
     """
     for rows in table.iterate(block=_ROWS, drop_zero=not plan.single):
         counts = numbers(rows.values[0])

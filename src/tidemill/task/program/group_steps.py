@@ -51,7 +51,7 @@ class GroupChanges(Operation):
 
     partial: GroupPartial
     emit: bool
-    """Whether anything reads the changes; else it only writes its tables."""
+    """Whether a step reads the changes; else only the tables are written."""
 
     @property
     def compares(self) -> bool:
@@ -131,7 +131,7 @@ class PairSums(Operation):
     Inputs: partial groups of the left (0) and of the right side (1); a step of its own stores either. A left group
     meets a right one when their first ``key_width`` key columns are equal and, with ``comparisons``, when these
     hold for the right side's next key column, which then is its last: all of them, or with ``any_of`` any. Without
-    comparisons it is a join by equality. A NULL key meets NULL; whoever wants SQL's equality leaves such rows out.
+    comparisons it is a join by equality. NULL keys are equal; for SQL's equality they are filtered out before.
 
     ``output`` describes what comes out: for accumulator i of its layout the sum of ``terms[i]`` over all pairs.
     ``keys`` are its key columns, by position in the left key columns followed by the right ones; with comparisons
@@ -150,8 +150,8 @@ class PairSums(Operation):
     terms: tuple[tuple[Term, ...], ...]
     output: GroupPartial
     complete: int | None = None
-    """The side that has no change in the epoch: it is complete before the other has any group, or small and still. Then
-    the other one is the only input and is summed up where it is."""
+    """The side that does not change in the epoch: complete before the other has any group, or small and unchanged. The
+    other side is then the only input and is not exchanged."""
 
     @property
     def read_tables(self) -> tuple[StateTable, ...]:
@@ -200,7 +200,7 @@ class PairSums(Operation):
 def changes_probe_left(operation: PairSums) -> bool:
     """Whether a changed right group finds its left ones by search, as left ones find right ones.
 
-    So it is where the left table is sorted by the one bound and the output needs only the shared keys; else all
+    That is the case where the left table is sorted by the one bound and the output needs only the shared keys; else all
     left groups of the shared key are read.
     """
     width = operation.key_width

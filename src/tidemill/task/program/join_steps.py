@@ -55,12 +55,12 @@ class JoinChanges(Operation):
 
 @dataclass(frozen=True)
 class LookupJoin(Operation):
-    """Rows joined where they are with a side that has no change in the epoch: it is complete, or small and still.
+    """Joins rows, without an exchange, with a side that does not change in the epoch: complete, or small and unchanged.
 
     ``kind`` is ``inner``, ``semi`` or ``anti``. ``keys`` are columns of the input, equal to the first ones of the
-    ``other`` side's table; a row with NULL in one of ``required`` meets nothing. An inner join gives the input's
+    ``other`` side's table; a row with NULL in one of ``required`` matches nothing. An inner join gives the input's
     columns and the other side's in their original order, with ``other_first`` the other way round. ``residual``, only
-    of a semi or anti join, is asked of the input's columns followed by the other side's.
+    of a semi or anti join, is evaluated over the input's columns followed by the other side's.
     """
 
     kind: str

@@ -14,12 +14,12 @@ from tidemill.task.program.tables import StateTable
 
 @dataclass(frozen=True)
 class RecursionJoin:
-    """Rows of a recursion meet those of a relation, by its position among the relations of the step.
+    """Joins the rows of a recursion with those of a relation, given by its position among the relations of the step.
 
-    ``then`` is what is computed of the joined rows: columns of the rows, then those of the relation.
-    ``rows`` is how the rows that meet it are kept: by key, with the level, which is the column behind theirs. What
-    changes of the relation make of the rows of earlier epochs waits in ``pending``, by level, until the loop gets
-    there; nothing of it is stored.
+    ``then`` are calculations over the joined rows: columns of the rows, then those of the relation.
+    ``rows`` says how the rows are kept: by key, with the level, which is the column after theirs. Rows of earlier
+    epochs joined with changes of the relation are kept in ``pending``, by level, until the loop reaches that level;
+    this table is not stored.
     """
 
     relation: int
@@ -31,7 +31,7 @@ class RecursionJoin:
 
 @dataclass(frozen=True)
 class RecursionPath:
-    """What the step of a recursion does with its rows; ``sign`` as in the algebra."""
+    """One path of the step of a recursion; ``sign`` as in the algebra."""
 
     parts: tuple[Calculate | Explode | RecursionJoin, ...]
     sign: int
@@ -41,8 +41,8 @@ class RecursionPath:
 class RecursiveChanges(Operation):
     """Changes of the rows of a recursion. Inputs: the anchor, then the relations, all with vnode 0.
 
-    ``anchor`` says how rows of any level are keyed while they are on their way; nothing of it is stored. ``counted``
-    has the number of rows.
+    ``anchor`` says how rows of any level are keyed in transit; its table is not stored. ``counted`` has the number of
+    rows.
     """
 
     anchor: Arrange
@@ -54,7 +54,7 @@ class RecursiveChanges(Operation):
     rows: int | None
     """How many rows there may be."""
     last: int | None
-    """The level behind which no rows are computed."""
+    """The level after which no rows are computed."""
 
     @property
     def joins(self) -> tuple[RecursionJoin, ...]:

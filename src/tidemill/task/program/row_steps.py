@@ -20,10 +20,10 @@ class ScanStep(Operation):
 
     With ``sequenced`` the rows are messages: two int64 columns follow, 1 or -1 by the operation, and the row's
     place in the epoch. With ``by_file`` a binary column follows, the name of the row's file as
-    :func:`tidemill.sources.split.file_digest` shortens it, and port 1 gives the names of files of which all that was
-    read before is withdrawn.
+    :func:`tidemill.sources.split.file_digest` shortens it, and port 1 gives the names of files whose
+    earlier rows are withdrawn.
 
-    A row of which ``condition``, over ``columns``, is not true may be left out: no reader wants it.
+    A row for which ``condition``, over ``columns``, is not true may be left out: every reader filters it out.
     """
 
     source: TableSource

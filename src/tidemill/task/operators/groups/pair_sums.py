@@ -38,7 +38,7 @@ from tidemill.task.dataflow.holding_operator import HoldingOperator
 from tidemill.task.dataflow.matching import matches
 from tidemill.task.dataflow.operator import Output, carries_out
 from tidemill.task.dataflow.pair_terms import Factors, check, factors, products, sum_columns, take, used
-from tidemill.task.operators.joins.arrange import empty_keys, handed_out
+from tidemill.task.operators.joins.arrange import empty_keys, outputs_of
 from tidemill.task.operators.joins.join import pairs, slices
 from tidemill.task.program import Comparison, GroupPartial, PairSums, changes_probe_left
 
@@ -84,7 +84,7 @@ class PairSumsOperator(HoldingOperator):
         finally:
             left.close()
             right.close()
-        yield from handed_out(output)
+        yield from outputs_of(output)
 
     def _multiply(self, left: TableState, right: TableState, output: TableState) -> None:
         operation = self.operation

@@ -41,10 +41,10 @@ class ArrangeOperator(HoldingOperator):
 
     def changes(self, *inputs: TableState) -> Iterator[Output]:
         """The epoch's rows as one keyed run, or a few if there is no room for one."""
-        return handed_out(inputs[0])
+        return outputs_of(inputs[0])
 
 
-def handed_out(held: TableState) -> Iterator[Output]:
+def outputs_of(held: TableState) -> Iterator[Output]:
     """What a table holds, run by run; it is closed at the end."""
     try:
         yield from (Output(Keyed(rows)) for rows in held.blocks())

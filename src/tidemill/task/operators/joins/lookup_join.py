@@ -51,11 +51,11 @@ class LookupJoinOperator(Operator):
         if not len(able):
             return
         if operation.kind == "inner":
-            self._held.follow(self._joined(able))
+            self._pending.follow(self._joined(able))
             return
         chosen = np.flatnonzero(self._matched(able) != (operation.kind == "anti"))
         if len(chosen):
-            self._held.put([Output(able if len(chosen) == len(able) else able.take(chosen))])
+            self._pending.put(Output(able if len(chosen) == len(able) else able.take(chosen)))
 
     def _look_up(self, delta: Delta) -> tuple[_Int64s, int, Iterator[Matches]]:
         """For each row the number of its key, how many keys there are, and the other side's rows by key."""

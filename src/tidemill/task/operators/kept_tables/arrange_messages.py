@@ -6,7 +6,7 @@ from tidemill.state.keys.keys import encode
 from tidemill.state.lookup.reader import TableState
 from tidemill.task.dataflow.deltas import Delta, Item
 from tidemill.task.dataflow.operator import Operator, carries_out
-from tidemill.task.operators.joins.arrange import handed_out
+from tidemill.task.operators.joins.arrange import outputs_of
 from tidemill.task.program import ArrangeMessages
 
 
@@ -34,4 +34,4 @@ class ArrangeMessagesOperator(Operator):
         if self._rows is None:
             return False
         held, self._rows = self._rows, None
-        return self._held.follow(handed_out(held))
+        return self._pending.follow(outputs_of(held))

@@ -33,10 +33,10 @@ class CalculateOperator(Operator):
         try:
             result = calculate_at_once(self.operation, item)
         except EvaluationError:
-            self._held.follow(self._in_parts(item))
+            self._pending.follow(self._in_parts(item))
         else:
             if len(result):
-                self._held.put([Output(result)])
+                self._pending.put(Output(result))
 
     def _in_parts(self, item: Delta) -> Iterator[Output]:
         """What a batch gives in which a row fails, or that is too large at once: part by part, without such rows."""

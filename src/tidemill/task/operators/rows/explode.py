@@ -41,7 +41,7 @@ class ExplodeOperator(Operator):
         Rows that fail are left out and reported.
         """
         assert isinstance(item, Delta)
-        self._held.follow(self._evaluated(item))
+        self._pending.follow(self._evaluated(item))
 
     def _argument(self, delta: Delta) -> pa.Array[Any]:
         return evaluate(self.operation.argument, delta.batch)
