@@ -108,15 +108,15 @@ def _gathered(accumulator: Accumulator, parts: Parts) -> list[Part]:
     return made
 
 
-def _whole(values: Sequence[Array], counts: Ints) -> None:
-    """TM3020 for the list of a group that was too large, which is NULL in state."""
+def _refuse_too_large(values: Sequence[Array], counts: Ints) -> None:
+    """Raise TM3020 for a list that was too large: it is NULL in state although the group has values."""
     if values[0].null_count and (values[0].is_null().to_numpy(zero_copy_only=False) & (counts > 0)).any():
         raise list_too_large()
 
 
 def _finish(result: Result, kind: str, values: Sequence[Array], counts: Ints) -> Array:
     """A group that no run has written (the one of an aggregate without GROUP BY) has an empty list."""
-    _whole(values, counts)
+    _refuse_too_large(values, counts)
     found = values[0]
     if not found.null_count:
         return found
@@ -127,7 +127,7 @@ def _finish(result: Result, kind: str, values: Sequence[Array], counts: Ints) ->
 
 def _finish_ordered(result: Result, kind: str, values: Sequence[Array], counts: Ints) -> Array:
     """The ordered list of a group without values is NULL."""
-    _whole(values, counts)
+    _refuse_too_large(values, counts)
     found = values[0]
     empty = pc.equal(pc.list_value_length(found), pa.scalar(0)).fill_null(True).to_numpy(zero_copy_only=False)
     return found.take(column(np.arange(len(found)), empty)) if empty.any() else found

@@ -38,9 +38,9 @@ class ScanOperator(SourceOperator):
     """Reads splits in the order given; rows come in the order of their file.
 
     Only the columns in use are parsed. Malformed fields and rows go to the table's errors table. Once
-    the barrier is reached every split has been reported with its quote parity. Files that cannot be read are told of
-    together, at the barrier, by an error; at once where malformed rows are errors, too. The name of a file that is
-    read anew comes out on port 1, and what its earlier version has in the errors table is withdrawn.
+    the barrier is reached every split has been reported with its quote parity. Files that cannot be read are reported
+    together, by one error at the barrier; at once where malformed rows are errors, too. The name of a file that is read
+    again is emitted on port 1, and the errors of its earlier version are withdrawn.
     """
 
     def __init__(self, step: int, operation: ScanStep) -> None:
@@ -137,9 +137,12 @@ class ScanOperator(SourceOperator):
         self._unreadable.append((split, error))
 
     def start_drain(self) -> bool:
-        """Write the epoch's malformed rows to the errors table, and take out those of versions that were replaced.
+        """Write the epoch's malformed rows to the errors table, and withdraw those of replaced versions of files.
 
-        Unless the epoch cannot be: an error tells of files that cannot be read.
+        Raises
+        ------
+        UnreadableFilesError
+            When files could not be read.
         """
         if self._unreadable:
             raise UnreadableFilesError(self._unreadable)
@@ -171,7 +174,7 @@ class ScanOperator(SourceOperator):
 def _policies(
     source: TableSource, needed: Sequence[str]
 ) -> tuple[Operations | None, EventTimes | None, Metadata | None]:
-    """What a table says of its rows, given the columns that are read."""
+    """The policies of a table, given the columns that are read."""
     operations = times = metadata = None
     if source.op_column is not None:
         operations = Operations(source.op_column, needed.index(source.op_column), *source.op_values)
@@ -186,7 +189,7 @@ def _policies(
 def _filtered(
     reader: RowReader | FileRowReader, operation: ScanStep, given: Sequence[str]
 ) -> RowReader | FileRowReader:
-    """The reader of the columns ``given``, told what all its readers ask of a row if it can make use of that."""
+    """The reader of the columns ``given``, with the condition of the scan if the reader can use it."""
     condition = operation.condition
     if condition is None or not isinstance(reader, FilteringReader):
         return reader

@@ -1,6 +1,6 @@
-"""What becomes of rows by what a table says of them: deletions, late rows, metadata.
+"""Policies of a table for its rows: deletions, late rows, metadata.
 
-A policy reads columns of a buffer's rows, tells the split what is wrong with some, and gives which rows are kept.
+A policy reads columns of a buffer's rows, reports errors to the split, and says which rows are kept.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class EventTimes:
             if late.true_count:
                 self._note(split, rows, np.flatnonzero(late.to_numpy(zero_copy_only=False)))
                 kept = pc.invert(late) if kept is None else pc.and_not(kept, late)
-        split.see(times if kept is None else times.filter(kept))
+        split.note_event_times(times if kept is None else times.filter(kept))
         return kept
 
     def _note(self, split: ScannedSplit, rows: Rows, late: npt.NDArray[np.int64]) -> None:
@@ -96,7 +96,7 @@ class Metadata:
         self._file: FileMetadata | None = None
 
     def column(self, split: Split, rows: Rows) -> pa.Array[Any]:
-        """The column for some rows of a split; what makes it is kept for later ones."""
+        """The column for some rows of a split."""
         if self._file is None or self._file.split is not split:
             self._file = FileMetadata(split, self._type)
         return self._file.column(rows.positions)

@@ -1,9 +1,9 @@
 """Window functions over a partition that is too large to be in memory: slices of its rows, in their order.
 
-A slice has rows before and behind it, as many as functions look back and ahead. What lies further back is carried from
-slice to slice: how many rows and peers there are, and the totals of frames that begin with the partition. Totals of
-doubles are not carried, since their last bits tell in which order they were added up: rows are taken back as they were
-given, whatever slices there were then.
+A slice is read with as many rows before and after it as functions look back and ahead. Of earlier rows their number,
+the number of their peers, and the totals of frames that begin with the partition are carried from slice to slice.
+Totals of doubles are not carried: their last bits depend on the order of addition, and a retracted row must equal the
+one that was emitted, whatever the slices were then.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def _carried(layout: AggregateLayout | None) -> bool:
 
 @dataclass
 class Carry:
-    """What lies before the rows that are in memory, of one side.
+    """The rows of one side that come before those in memory.
 
     ``rows`` and ``peers`` count; ``totals`` has, by the position of a function whose frame begins with the partition,
     a row of its arguments and one of each of its accumulators that stand for all of them.

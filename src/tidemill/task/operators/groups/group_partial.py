@@ -87,7 +87,7 @@ class GroupPartialOperator(Operator):
 
 
 def _runs(folded: list[TableState]) -> Iterator[Output]:
-    """What some tables hold, which are closed one after the other."""
+    """The rows of some tables as keyed output, one port a table; each table is closed at its end."""
     try:
         for port, held in enumerate(folded):
             yield from (Output(Keyed(rows), port) for rows in held.blocks())

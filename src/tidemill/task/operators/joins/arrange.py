@@ -45,7 +45,7 @@ class ArrangeOperator(HoldingOperator):
 
 
 def outputs_of(held: TableState) -> Iterator[Output]:
-    """What a table holds, run by run; it is closed at the end."""
+    """The rows of a table as keyed output, run by run; the table is closed at the end."""
     try:
         yield from (Output(Keyed(rows)) for rows in held.blocks())
     finally:

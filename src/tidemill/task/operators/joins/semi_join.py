@@ -1,4 +1,4 @@
-"""Incremental semi and anti join: a left row is in or out as its key has right rows or none.
+"""Incremental semi and anti join: a left row is in the result if its key has right rows, or has none.
 
 A changed left row is judged by the new number of right rows of its key. Where that number changed
 between none and some, the left rows that were there before come or go.

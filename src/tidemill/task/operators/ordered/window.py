@@ -1,4 +1,4 @@
-"""Incremental window functions: the partitions that changed are computed as they were and as they are."""
+"""Incremental window functions: changed partitions are computed before and after the change."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from tidemill.task.program import WindowChanges
 from tidemill.task.program.window_calls import RANKINGS, Bound
 from tidemill.task.windows.frames import OrderedRows, RangeOrder, frame_bounds, ordered_rows
 from tidemill.task.windows.functions import aggregated, ranking, shifted, valued
-from tidemill.task.windows.rows import Sides, joined, partition_rows, row_bytes, rows_together, there, weights_of
+from tidemill.task.windows.rows import Sides, joined, partition_rows, present_rows, row_bytes, rows_together, weights_of
 from tidemill.task.windows.slices import Carry, boundaries, first_kept, in_slices, last_ready, reach
 
 Ints = npt.NDArray[np.int64]
@@ -44,25 +44,25 @@ Ints = npt.NDArray[np.int64]
 
 @carries_out(WindowChanges)
 class WindowOperator(HoldingOperator):
-    """Rows are arranged by partition and order; at the barrier every partition that a change is in is read.
+    """Rows are arranged by partition and order; at the barrier every changed partition is read.
 
-    A row goes out with -1 as it was and with +1 as it is; rows whose window functions are what they were are
-    left out. A partition that fails, by an expression or because it is too large, has no rows in the output until it
-    fails no longer; a table tells which these are.
+    The old row is emitted with -1 and the new one with +1; rows whose window functions did not change are left out. A
+    partition that fails, by an expression or because it is too large, has no rows in the output as long as it fails;
+    the state table ``failing`` holds these partitions.
     """
 
     def __init__(self, step: int, operation: WindowChanges) -> None:
         super().__init__(step, operation.rows.table)
         self.operation = operation
-        self._left = 0
+        self._newly_failing = 0
 
     def begin(self, context: Context) -> None:
         """Start an epoch."""
         super().begin(context)
-        self._left = 0
+        self._newly_failing = 0
 
     def changes(self, *inputs: TableState) -> Iterator[Output]:
-        """The changed partitions before and after, some at a time; the step that stores the rows does so on its own."""
+        """The changes of some partitions at a time; the rows are stored by a step of their own."""
         (held,) = inputs
         table, width = self.operation.rows.table, self.operation.partition
         try:
@@ -82,10 +82,10 @@ class WindowOperator(HoldingOperator):
             held.close()
 
     def _changes_of(self, partitions: Keys, held: TableState) -> Iterator[Output]:
-        """What some partitions give, of fewer at a time where they are too large together or one of them fails."""
+        """The changes of some partitions, of fewer at a time where they are too large together or one of them fails."""
         failing = self._failing(partitions)
         for row in np.flatnonzero(failing).tolist():
-            yield from self._again(partitions.slice(row, row + 1), held)
+            yield from self._recovered(partitions.slice(row, row + 1), held)
         partitions = partitions.take(np.flatnonzero(~failing))
         if not len(partitions):
             return
@@ -96,14 +96,14 @@ class WindowOperator(HoldingOperator):
             yield from outputs
             return
         if len(partitions) == 1:
-            yield from self._one_after_the_other(partitions, held)
+            yield from self._before_then_after(partitions, held)
             return
         middle = len(partitions) // 2
         for start, stop in ((0, middle), (middle, len(partitions))):
             yield from self._changes_of(partitions.slice(start, stop), held)
 
     def _compared(self, partitions: Keys, held: TableState, sides: Sides) -> Iterable[Output]:
-        """What some partitions give; that they fail is known before anything is given."""
+        """The changes of some partitions; an error is raised before the first output."""
         rows = None
         try:
             rows = self._read(held, partitions, sides)
@@ -119,7 +119,7 @@ class WindowOperator(HoldingOperator):
         return self._difference(affected, before, after)
 
     def _sliced(self, partition: bytes, held: TableState, sides: Sides) -> Iterator[Output]:
-        """What a large partition gives, slice by slice."""
+        """The changes of a large partition, slice by slice."""
         back, ahead = reach(self.operation)
         most = rows_together(held.now.parts(), self.context.budget.limit)
         slice_ = max(1, min(most // 4, slice_rows(held.now.parts())))
@@ -127,7 +127,7 @@ class WindowOperator(HoldingOperator):
         for rows in held.compare_blocks(partition, slice_) if ahead else ():
             left = [n + int(w.sum()) for n, w in zip(left, weights_of(rows, sides), strict=True)]
         carries = Carry(), Carry()
-        waiting, done = there(held.compare(Keys.empty()), sides), 0
+        waiting, done = present_rows(held.compare(Keys.empty()), sides), 0
         for piece in chain(self._pieces(held.compare_blocks(partition, slice_), sides, slice_), (None,)):
             if piece is not None:
                 left = [n - int(w.sum()) for n, w in zip(left, weights_of(piece, sides), strict=True)]
@@ -151,14 +151,14 @@ class WindowOperator(HoldingOperator):
             waiting, done = waiting.take(np.arange(drop, len(waiting))), stop - drop
 
     def _pieces(self, blocks: Iterator[Rows], sides: Sides, most: int) -> Iterator[Rows]:
-        """The rows that are there, some at a time."""
+        """The rows that are present on a side, some at a time."""
         for block in blocks:
-            rows = there(block, sides)
+            rows = present_rows(block, sides)
             for start in range(0, len(rows), most):
                 yield rows.slice(start, min(start + most, len(rows)))
 
     def _carry_on(self, affected: _Affected, weights: Ints, carry: Carry, drop: int) -> None:
-        """Let rows go that are in memory, the first ``drop``."""
+        """Add the first ``drop`` rows in memory to the totals, before they are dropped."""
         which = np.repeat(np.arange(drop), weights[:drop])
         if not len(which):
             return
@@ -175,8 +175,8 @@ class WindowOperator(HoldingOperator):
         failing: npt.NDArray[np.bool_] = found & (numbers(values[0]) > 0)
         return failing
 
-    def _again(self, partition: Keys, held: TableState) -> Iterable[Output]:
-        """A partition that failed before: its rows, if it fails no longer."""
+    def _recovered(self, partition: Keys, held: TableState) -> Iterable[Output]:
+        """The rows of a partition that failed before; none while it still fails."""
         try:
             outputs = self._compared(partition, held, Sides.AFTER)
         except (EvaluationError, MemoryError):
@@ -184,8 +184,8 @@ class WindowOperator(HoldingOperator):
         self._mark(partition, -1, None)
         return outputs
 
-    def _one_after_the_other(self, partition: Keys, held: TableState) -> Iterator[Output]:
-        """The rows that a partition had go, and those that it has come, if it does not fail from now on.
+    def _before_then_after(self, partition: Keys, held: TableState) -> Iterator[Output]:
+        """Retracts the old rows of a partition, then emits its new ones; if these fail it is marked as failing.
 
         Raises
         ------
@@ -197,14 +197,14 @@ class WindowOperator(HoldingOperator):
         try:
             outputs = self._compared(partition, held, Sides.AFTER)
         except (EvaluationError, MemoryError) as error:
-            self._left += 1
-            if self._left > MOST_FAILING:
+            self._newly_failing += 1
+            if self._newly_failing > MOST_FAILING:
                 raise
             self._mark(partition, 1, out_of_memory(f"a window: {error}") if isinstance(error, MemoryError) else error)
         yield from outputs
 
     def _mark(self, partition: Keys, weight: int, error: EvaluationError | None) -> None:
-        """Note that a partition fails, or does so no longer."""
+        """Note that a partition fails (weight 1), or no longer does (-1)."""
         self.context.state(self.operation.failing).write(Rows(partition, (column(np.array([weight], np.int64)),)))
         self.context.failing(self.step, weight, error)
 
@@ -224,7 +224,7 @@ class WindowOperator(HoldingOperator):
             yield partitions.slice(start, stop)
 
     def _affected(self, rows: Rows, sides: Sides) -> _Affected:
-        """Rows of some partitions, in their order, with what the functions take of them."""
+        """Rows of some partitions, in their order, with the arguments of the functions."""
         operation, table = self.operation, self.operation.rows.table
         width = operation.partition
         before, after = weights_of(rows, sides)
@@ -242,7 +242,7 @@ class WindowOperator(HoldingOperator):
     def _read(self, table: TableState, prefixes: Keys, sides: Sides) -> Rows:
         """Rows of some partitions with two weights each: that of before, and what the epoch adds to it.
 
-        Rows of before that can only be read together are read whatever their size: they were answered once.
+        Old rows that can only be read together are read whatever their size: an earlier epoch could hold them.
         """
         limit = self.operation.limit
         if limit is None:
@@ -258,7 +258,7 @@ class WindowOperator(HoldingOperator):
             found: npt.NDArray[np.bool_] = np.minimum(*counts) >= limit
             return found
 
-        return there(table.compare_beginnings(prefixes, 2 * limit + 16, enough), sides)
+        return present_rows(table.compare_beginnings(prefixes, 2 * limit + 16, enough), sides)
 
     def _of_whole_peers(self, owners: Ints, rows: Rows, weights: list[Ints]) -> list[Ints]:
         """What rows add to the rank of those behind the last peers read of their partition.
@@ -322,8 +322,8 @@ class WindowOperator(HoldingOperator):
         return aggregated(layout, values, accumulated, starts, ends)
 
     def _difference(self, affected: _Affected, before: _Windowed, after: _Windowed) -> list[Output]:
-        """What is in one and not in the other."""
-        # Rows that are there as often as before lie side by side: most of them are what they were.
+        """The rows of one that are not in the other."""
+        # Rows that occur as often as before lie side by side: most of them did not change.
         counts = [np.bincount(side.which, minlength=len(affected.before)) for side in (before, after)]
         same = counts[0] == counts[1]
         kept = [np.flatnonzero(same[side.which]) for side in (before, after)]

@@ -18,7 +18,7 @@ from tidemill.task.program import Calculate
 
 @carries_out(Calculate)
 class CalculateOperator(Operator):
-    """Stateless: what comes in goes out at once, nothing is held at a barrier.
+    """Stateless: each batch is computed as it comes, nothing is held at a barrier.
 
     Rows that fail are left out and reported: their views are in error until they are deleted.
     """
@@ -39,7 +39,7 @@ class CalculateOperator(Operator):
                 self._pending.put(Output(result))
 
     def _in_parts(self, item: Delta) -> Iterator[Output]:
-        """What a batch gives in which a row fails, or that is too large at once: part by part, without such rows."""
+        """A batch in which a row fails, or that is too large at once, part by part and without failing rows."""
         try:
             result = calculate_at_once(self.operation, item)
         except EvaluationError as large:

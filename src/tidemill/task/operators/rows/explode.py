@@ -74,12 +74,12 @@ class ExplodeOperator(Operator):
         for start, stop in _pieces(counts, _widths(kept, len(delta)) + elements, slice_bytes(self.context.budget)):
             places = np.arange(start, stop)
             owners = np.searchsorted(offsets, places, side="right") - 1
-            within = places - offsets[owners]
-            missing = within >= lists.lengths[owners]
-            taken = column(np.where(missing, 0, lists.offsets[owners] + within), missing)
+            index = places - offsets[owners]
+            missing = index >= lists.lengths[owners]
+            taken = column(np.where(missing, 0, lists.offsets[owners] + index), missing)
             found = [c.take(column(owners)) for c in kept]
             if operation.position:
-                found.append(column(within, missing).cast(pa.int32()))
+                found.append(column(index, missing).cast(pa.int32()))
             found += [v.take(taken) for v in values]
             weights = None if delta.weights is None else delta.weights[owners]
             yield Output(Delta(batch_of(found, len(owners)), weights))
