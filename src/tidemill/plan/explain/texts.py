@@ -47,7 +47,7 @@ def explain(
         which views have some of the steps too. Then one line a step: its number in the mill's program, superstep,
         operator with columns by name, where its rows come from, and its cost. Under a step the state tables that it
         appends to or looks up. Δ are the changed rows of an epoch, n all rows. A plan with small sides is that of
-        epochs in which they are still; a line says what the others take.
+        epochs in which they do not change; one line describes the other epochs.
     """
     every = list(views) if any(v.name == query.name for v in views) else [*views, query]
     assembler = Assembler(every, tables)
@@ -187,7 +187,7 @@ class _Explanation:
         written, read = self._written(number), self._read(number)
         for table in dict.fromkeys((*written, *read)):
             done = [w for w, tables in (("looked up", read), ("appended", written)) if table in tables]
-            cut = ", let go of behind the watermark" if table.id in self._retained else ""
+            cut = ", dropped behind the watermark" if table.id in self._retained else ""
             lines.append(f"       state {table.id}: {' and '.join(done)}, {_key(table)}{cut}")
         return lines
 

@@ -2,8 +2,8 @@
 
 Equal work is done once: one scan a table, and equal operations over equal inputs are one step. An
 aggregate at the top of a view is *stored*: its changes are appended to state without looking anything
-up, in the superstep that computed them. Only what somebody reads row by row gets an exchange and a
-lookup.
+up, in the superstep that computed them. Only an aggregate whose rows another step reads gets an exchange
+and a lookup.
 """
 
 from __future__ import annotations
@@ -65,8 +65,8 @@ from tidemill.task.program import (
 class Assembler:
     """Builds one program. Views are given in the order they were created.
 
-    The program is for epochs in which only rows of the tables ``moving`` come, as far as small tables go; without it
-    for any. Which state tables there are, and what is in them, does not depend on it. Assemblers of one mill share
+    With ``moving`` the program is for epochs in which, of the small tables, only these have rows; without it for any
+    epoch. State tables and their contents do not depend on it. Assemblers of one mill share
     ``identities``.
     """
 
@@ -99,7 +99,7 @@ class Assembler:
         self._scans = Scans(self, self.views, tables, self._demand.columns)
 
     def program(self) -> Program:
-        """The program of all views, made when it is asked for first."""
+        """The program of all views, assembled at the first call."""
         if self._program is None:
             self._program = self._assembled()
         return self._program
@@ -120,7 +120,7 @@ class Assembler:
     def retention(self) -> dict[str, tuple[Lag, ...]]:
         """State tables that compaction may cut: a row goes when it lies below every one of these lags.
 
-        To be asked after :meth:`program`.
+        Call :meth:`program` first.
         """
         return {
             table: tuple(lag for lag in lags if lag is not None)
@@ -188,7 +188,7 @@ class Assembler:
                 StoreRows(_view_table(view)), (self.rows(view.root, view.created_at_epoch),), view.created_at_epoch
             )
         if finishing_can_fail(view.root):
-            self.keep(self.rows(view.root, view.created_at_epoch).step)  # nobody reads it: failing groups are counted
+            self.keep(self.rows(view.root, view.created_at_epoch).step)  # without a reader: it counts failing groups
         if (top, view.created_at_epoch) in self._demand.changing:
             return self.rows(top, view.created_at_epoch).step
         partial = self._groups.partial(top, view.created_at_epoch)
@@ -200,8 +200,8 @@ class Assembler:
     def rows(self, node: Node, created_at_epoch: int, single: bool = False) -> Input:
         """The step that gives the changes of a node's rows.
 
-        With ``single`` an aggregate is folded where the rows of vnode 0 are, because its reader is there. A node is
-        asked for by all that want to know where its rows are, so what is found is kept, under the node itself.
+        With ``single`` an aggregate is folded where the rows of vnode 0 are, because its reader is there. The
+        result is kept, because a node is also lowered to find out where its rows are.
         """
         key = (id(node), created_at_epoch, single)  # comparing nodes takes as long as lowering them
         if key not in self._lowered:

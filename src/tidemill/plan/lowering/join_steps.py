@@ -1,4 +1,4 @@
-"""The steps of joins: of changes with what either side keeps, or of one side's rows with a side that stands still."""
+"""The steps of joins: of changes with the state of either side, or by lookup in a side that does not change."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class Joins:
         created_at_epoch: int,
         *moves: bool,
     ) -> Input:
-        """The step of a join whose sides are stored; in place where one is small and still.
+        """The step of a join whose sides are stored; a lookup where one is small and does not change.
 
         The rows count as being where they are in every program, because that decides about state tables.
         """
@@ -99,7 +99,7 @@ class Joins:
         return self._with_residual(node, joined, created_at_epoch)
 
     def _looked_up_in(self, node: Join, created_at_epoch: int, side: int, other: Arrange) -> Input:
-        """The rows of the other side joined with a side that is still."""
+        """The rows of the other side joined with a side that does not change."""
         mine = (node.right_keys, node.left_keys)[side]
         rows = self._steps.rows((node.right, node.left)[side], created_at_epoch)
         operation = LookupJoin("inner", mine, required_keys(mine, node.null_safe), other, side == 0)
@@ -203,7 +203,7 @@ class Joins:
         return found
 
     def _small_semi_join(self, node: SemiJoin, created_at_epoch: int, right: Arrange) -> tuple[LookupJoin, Node] | None:
-        """A semi or anti join of left rows, where they are, with a small side while it is still, and that side."""
+        """A semi or anti join by lookup in a small side that does not change, and that side."""
         join = self._static.residual_join(node, lambda join: self._small.side(join, created_at_epoch) == 1)
         if join is not None and not never_negative(node.left, self._tables, self._views):
             return None
