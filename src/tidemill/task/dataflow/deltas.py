@@ -44,6 +44,11 @@ class Delta:
         weights = None if self.weights is None else self.weights[rows]
         return Delta(self.batch.take(column(rows)), weights, self.backfill_target)
 
+    def halves(self) -> tuple[Delta, Delta]:
+        """The first and the second half of the rows."""
+        middle = len(self) // 2
+        return self.take(np.arange(middle)), self.take(np.arange(middle, len(self)))
+
     def filter(self, mask: pa.BooleanArray) -> Delta:
         """The rows where ``mask`` is true; it has no NULLs."""
         weights = self.weights

@@ -25,20 +25,16 @@ class GroupPartial(Operation):
     multisets: tuple[StateTable, ...]
 
     def column_names(self, inputs: Sequence[Names], arranged_in: TableNames) -> Names:
-        """See :class:`Operation`."""
         return (*names_of(inputs[0], self.keys), *_results(self.layout, inputs[0]))
 
     def text(self, inputs: Sequence[Names], output: Names) -> str:
-        """See :class:`Operation`."""
         results = ", ".join(_results(self.layout, inputs[0]))
         return f"Partial groups by {listed(inputs[0], self.keys)} of [{results}]"
 
     def exchange_names(self, output: Names, first_input: Names | None) -> Names | None:
-        """See :class:`Operation`."""
         return output[: self.groups.distribution]
 
     def keyed_names(self, table: StateTable, first_input: Names, output: Names) -> Names:
-        """See :class:`Operation`."""
         if table not in self.multisets:
             return output[: len(table.key)]
         multiset = self.layout.multisets[self.multisets.index(table)]
@@ -60,17 +56,14 @@ class GroupChanges(Operation):
 
     @property
     def written_tables(self) -> tuple[StateTable, ...]:
-        """See :class:`Operation`."""
         return (self.partial.groups, *self.partial.multisets)
 
     @property
     def read_tables(self) -> tuple[StateTable, ...]:
-        """See :class:`Operation`."""
         return (*((self.partial.groups,) if self.compares else ()), *self.partial.multisets)
 
     @property
     def cost(self) -> Cost:
-        """See :class:`Operation`."""
         kept = self.partial.layout.accumulators
         if any(a.of_group for a in kept):
             return Cost(CostClass.GROUPS, "reads all values of an affected group")
@@ -78,11 +71,9 @@ class GroupChanges(Operation):
         return Cost(CostClass.LOOKUPS, "looks for the extreme of an affected group" if extremes else "")
 
     def text(self, inputs: Sequence[Names], output: Names) -> str:
-        """See :class:`Operation`."""
         return "Changes of groups" if self.emit else "Fold groups"
 
     def table_names(self, table: StateTable, first_input: Names, keyed: Names) -> Names:
-        """See :class:`Operation`."""
         return keyed
 
 
@@ -155,14 +146,12 @@ class PairSums(Operation):
 
     @property
     def read_tables(self) -> tuple[StateTable, ...]:
-        """See :class:`Operation`."""
         if self.complete is not None:
             return ((self.left, self.right)[self.complete].groups,)
         return (self.left.groups, self.right.groups)
 
     @property
     def cost(self) -> Cost:
-        """See :class:`Operation`."""
         if not self.comparisons:
             single = all(len(side.groups.key) == self.key_width for side in (self.left, self.right))
             return Cost(CostClass.LOOKUPS, "" if single else "and matching groups")
@@ -172,7 +161,6 @@ class PairSums(Operation):
         return Cost(CostClass.GROUPS, f"{who} read the left groups of their key")
 
     def column_names(self, inputs: Sequence[Names], arranged_in: TableNames) -> Names:
-        """See :class:`Operation`."""
         left, right = inputs[0], inputs[-1]
         if self.complete == 0:
             left = arranged_in(self.left.groups)
@@ -183,7 +171,6 @@ class PairSums(Operation):
         return (*keys, *(r.function for r in self.output.layout.results))
 
     def text(self, inputs: Sequence[Names], output: Names) -> str:
-        """See :class:`Operation`."""
         keys = f"Pair sums on {self.key_width} key{'' if self.key_width == 1 else 's'}"
         if self.complete is not None:
             keys += f" by lookup in the {('left', 'right')[self.complete]} side, which is complete"
@@ -193,7 +180,6 @@ class PairSums(Operation):
         return f"{keys}, ordered by y = right.${self.key_width}: {shown}"
 
     def exchange_names(self, output: Names, first_input: Names | None) -> Names | None:
-        """See :class:`Operation`."""
         return output[: self.output.groups.distribution]
 
 

@@ -29,22 +29,18 @@ class JoinChanges(Operation):
 
     @property
     def read_tables(self) -> tuple[StateTable, ...]:
-        """See :class:`Operation`."""
         return (self.left.table, self.right.table)
 
     @property
     def cost(self) -> Cost:
-        """See :class:`Operation`."""
         if self.broadcast:
             return Cost(CostClass.EVERYTHING, "when the one row changes; else O(Δ)")
         return Cost(CostClass.LOOKUPS, "and matches") if self.key_width else Cost(CostClass.EVERYTHING)
 
     def column_names(self, inputs: Sequence[Names], arranged_in: TableNames) -> Names:
-        """See :class:`Operation`."""
         return _both(inputs[0], inputs[1])
 
     def text(self, inputs: Sequence[Names], output: Names) -> str:
-        """See :class:`Operation`."""
         if self.broadcast:
             return "Join with one row"
         if not self.key_width:
@@ -72,25 +68,21 @@ class LookupJoin(Operation):
 
     @property
     def read_tables(self) -> tuple[StateTable, ...]:
-        """See :class:`Operation`."""
         return (self.other.table,)
 
     @property
     def cost(self) -> Cost:
-        """See :class:`Operation`."""
         if not self.keys:
             return Cost(CostClass.CHANGES, "and pairs with the complete side")
         return Cost(CostClass.LOOKUPS, "and matches" if self.kind == "inner" or self.residual else "")
 
     def column_names(self, inputs: Sequence[Names], arranged_in: TableNames) -> Names:
-        """See :class:`Operation`."""
         if self.kind != "inner":
             return inputs[0]
         other = arranged_in(self.other.table)
         return _both(other, inputs[0]) if self.other_first else _both(inputs[0], other)
 
     def text(self, inputs: Sequence[Names], output: Names) -> str:
-        """See :class:`Operation`."""
         kind = {"inner": "Join", "semi": "Semi join", "anti": "Anti join"}[self.kind]
         return f"{kind} by lookup of {listed(inputs[0], self.keys)} in a complete side"
 
@@ -106,16 +98,13 @@ class SemiChanges(Operation):
 
     @property
     def read_tables(self) -> tuple[StateTable, ...]:
-        """See :class:`Operation`."""
         return (self.left.table, self.right.table)
 
     @property
     def cost(self) -> Cost:
-        """See :class:`Operation`."""
         return Cost(CostClass.LOOKUPS, "and matches") if self.key_width else Cost(CostClass.EVERYTHING)
 
     def text(self, inputs: Sequence[Names], output: Names) -> str:
-        """See :class:`Operation`."""
         keys = listed(inputs[0], self.left.columns[: self.key_width])
         return f"{'Anti' if self.anti else 'Semi'} join on {keys}"
 

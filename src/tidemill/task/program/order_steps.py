@@ -25,18 +25,15 @@ class TopChanges(Operation):
 
     @property
     def read_tables(self) -> tuple[StateTable, ...]:
-        """See :class:`Operation`."""
         return (self.rows.table,)
 
     @property
     def cost(self) -> Cost:
-        """See :class:`Operation`."""
         if self.limit is None:
             return Cost(CostClass.EVERYTHING)
         return Cost(CostClass.LOOKUPS, f"and the first {self.offset + self.limit} rows")
 
     def text(self, inputs: Sequence[Names], output: Names) -> str:
-        """See :class:`Operation`."""
         shown = "all" if self.limit is None else self.limit
         return f"Top {shown} after {self.offset} in {listed(inputs[0], self.rows.columns)}"
 
@@ -67,17 +64,14 @@ class WindowChanges(Operation):
 
     @property
     def written_tables(self) -> tuple[StateTable, ...]:
-        """See :class:`Operation`."""
         return (self.failing,)
 
     @property
     def read_tables(self) -> tuple[StateTable, ...]:
-        """See :class:`Operation`."""
         return (self.rows.table, self.failing)
 
     @property
     def cost(self) -> Cost:
-        """See :class:`Operation`."""
         if self.limit is not None:
             which = f"first {self.limit} rows" if self.limited == "row_number" else "first ranks"
             return Cost(CostClass.LOOKUPS, f"and the {which} of affected partitions")
@@ -86,11 +80,9 @@ class WindowChanges(Operation):
         return Cost(CostClass.GROUPS, "reads the rows of affected partitions")
 
     def column_names(self, inputs: Sequence[Names], arranged_in: TableNames) -> Names:
-        """See :class:`Operation`."""
         return (*inputs[0], *(c.function for c in self.calls))
 
     def text(self, inputs: Sequence[Names], output: Names) -> str:
-        """See :class:`Operation`."""
         columns = self.rows.columns
         partition = listed(inputs[0], columns[: self.partition])
         order = listed(inputs[0], columns[self.partition :][: self.order])
@@ -101,5 +93,4 @@ class WindowChanges(Operation):
         return f"Window [{calls}] by {partition} order {order}{limit}"
 
     def table_names(self, table: StateTable, first_input: Names, keyed: Names) -> Names:
-        """See :class:`Operation`."""
         return keyed[: len(table.key)]

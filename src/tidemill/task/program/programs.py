@@ -56,20 +56,16 @@ class ViewSnapshot(Operation):
 
     @property
     def read_tables(self) -> tuple[StateTable, ...]:
-        """See :class:`Operation`."""
         return (self.plan.table,)
 
     @property
     def cost(self) -> Cost:
-        """See :class:`Operation`."""
         return Cost(CostClass.CHANGES, "once O(n)")
 
     def column_names(self, inputs: Sequence[Names], arranged_in: TableNames) -> Names:
-        """See :class:`Operation`."""
         return self.plan.schema.names
 
     def text(self, inputs: Sequence[Names], output: Names) -> str:
-        """See :class:`Operation`."""
         return f"Snapshot of {self.view}"
 
 

@@ -63,22 +63,18 @@ class RecursiveChanges(Operation):
 
     @property
     def written_tables(self) -> tuple[StateTable, ...]:
-        """See :class:`Operation`."""
         return (self.counted, *(join.rows.table for join in self.joins))
 
     @property
     def read_tables(self) -> tuple[StateTable, ...]:
-        """See :class:`Operation`."""
         kept = (join.rows.table for join in self.joins)
         return (self.counted, *kept, *(relation.table for relation in self.relations))
 
     @property
     def cost(self) -> Cost:
-        """See :class:`Operation`."""
         return Cost(CostClass.LOOKUPS, "and the rows that come or go, level by level")
 
     def text(self, inputs: Sequence[Names], output: Names) -> str:
-        """See :class:`Operation`."""
         joins = len(self.joins)
         bound = self.last or self.levels
         steps = f"{joins} join{'' if joins == 1 else 's'} a level"

@@ -34,26 +34,21 @@ class ScanStep(Operation):
 
     @property
     def written_tables(self) -> tuple[StateTable, ...]:
-        """See :class:`Operation`."""
         return (self.source.errors,)
 
     @property
     def read_tables(self) -> tuple[StateTable, ...]:
-        """See :class:`Operation`."""
         return (self.source.errors,) if self.by_file else ()
 
     def column_names(self, inputs: Sequence[Names], arranged_in: TableNames) -> Names:
-        """See :class:`Operation`."""
         if self.by_file:
             return (*self.columns, FILE)
         return (*self.columns, "operation", "place") if self.sequenced else self.columns
 
     def port_names(self, port: int, output: Names) -> Names:
-        """See :class:`Operation`."""
         return (FILE,) if port else output
 
     def text(self, inputs: Sequence[Names], output: Names) -> str:
-        """See :class:`Operation`."""
         kept = "" if self.condition is None else f" where {show(self.condition, output)}"
         return f"Scan {self.source.name} {listed(output, range(len(output)))}{kept}"
 
@@ -66,13 +61,11 @@ class Calculate(Operation):
     expressions: tuple[Expression, ...] | None
 
     def column_names(self, inputs: Sequence[Names], arranged_in: TableNames) -> Names:
-        """See :class:`Operation`."""
         if self.expressions is None:
             return inputs[0]
         return tuple(show_short(e, inputs[0]) for e in self.expressions)
 
     def text(self, inputs: Sequence[Names], output: Names) -> str:
-        """See :class:`Operation`."""
         parts = [] if self.condition is None else [f"where {show(self.condition, inputs[0])}"]
         if self.expressions is not None:
             parts.append("[" + ", ".join(show(e, inputs[0]) for e in self.expressions) + "]")
@@ -90,11 +83,9 @@ class Explode(Operation):
     outer: bool
 
     def column_names(self, inputs: Sequence[Names], arranged_in: TableNames) -> Names:
-        """See :class:`Operation`."""
         return (*names_of(inputs[0], self.kept), *(("pos",) if self.position else ()), "col")
 
     def text(self, inputs: Sequence[Names], output: Names) -> str:
-        """See :class:`Operation`."""
         return f"Explode{' outer' if self.outer else ''} {show(self.argument, inputs[0])}"
 
 
@@ -103,7 +94,6 @@ class Concatenate(Operation):
     """All rows of all inputs."""
 
     def exchange_names(self, output: Names, first_input: Names | None) -> Names | None:
-        """See :class:`Operation`."""
         return first_input
 
 
@@ -114,11 +104,9 @@ class RepeatRows(Operation):
     column: int
 
     def column_names(self, inputs: Sequence[Names], arranged_in: TableNames) -> Names:
-        """See :class:`Operation`."""
         return tuple(n for i, n in enumerate(inputs[0]) if i != self.column)
 
     def text(self, inputs: Sequence[Names], output: Names) -> str:
-        """See :class:`Operation`."""
         return f"Repeat {listed(inputs[0], (self.column,))} times"
 
 
@@ -130,15 +118,12 @@ class StoreKeyed(Operation):
 
     @property
     def written_tables(self) -> tuple[StateTable, ...]:
-        """See :class:`Operation`."""
         return (self.table,)
 
     def table_names(self, table: StateTable, first_input: Names, keyed: Names) -> Names:
-        """See :class:`Operation`."""
         return keyed
 
     def text(self, inputs: Sequence[Names], output: Names) -> str:
-        """See :class:`Operation`."""
         return "Store"
 
 
@@ -150,15 +135,12 @@ class StoreRows(Operation):
 
     @property
     def written_tables(self) -> tuple[StateTable, ...]:
-        """See :class:`Operation`."""
         return (self.table,)
 
     def table_names(self, table: StateTable, first_input: Names, keyed: Names) -> Names:
-        """See :class:`Operation`."""
         return first_input
 
     def text(self, inputs: Sequence[Names], output: Names) -> str:
-        """See :class:`Operation`."""
         return "Store"
 
 
@@ -173,13 +155,10 @@ class Arrange(Operation):
     table: StateTable
 
     def text(self, inputs: Sequence[Names], output: Names) -> str:
-        """See :class:`Operation`."""
         return f"Arrange by {listed(inputs[0], self.columns[: self.table.distribution])}"
 
     def exchange_names(self, output: Names, first_input: Names | None) -> Names | None:
-        """See :class:`Operation`."""
         return names_of(output, self.columns[: self.table.distribution])
 
     def keyed_names(self, table: StateTable, first_input: Names, output: Names) -> Names:
-        """See :class:`Operation`."""
         return tuple(output[c] for c in self.columns if c < len(output))

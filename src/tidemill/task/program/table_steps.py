@@ -24,11 +24,9 @@ class ArrangeMessages(Operation):
     table: StateTable
 
     def text(self, inputs: Sequence[Names], output: Names) -> str:
-        """See :class:`Operation`."""
         return f"Arrange messages by {listed(inputs[0], self.key)} and place"
 
     def exchange_names(self, output: Names, first_input: Names | None) -> Names | None:
-        """See :class:`Operation`."""
         return names_of(output, self.key)
 
 
@@ -45,29 +43,23 @@ class ApplyChangelog(Operation):
 
     @property
     def written_tables(self) -> tuple[StateTable, ...]:
-        """See :class:`Operation`."""
         return (self.table,)
 
     @property
     def read_tables(self) -> tuple[StateTable, ...]:
-        """See :class:`Operation`."""
         return (self.table,)
 
     @property
     def cost(self) -> Cost:
-        """See :class:`Operation`."""
         return Cost(CostClass.LOOKUPS)
 
     def column_names(self, inputs: Sequence[Names], arranged_in: TableNames) -> Names:
-        """See :class:`Operation`."""
         return self.changelog.rows.names
 
     def text(self, inputs: Sequence[Names], output: Names) -> str:
-        """See :class:`Operation`."""
         return f"Apply changelog of {listed(self.changelog.rows.names, self.changelog.key)}"
 
     def table_names(self, table: StateTable, first_input: Names, keyed: Names) -> Names:
-        """See :class:`Operation`."""
         return names_of(self.changelog.rows.names, self.changelog.key)
 
 
@@ -88,25 +80,20 @@ class ApplyBook(Operation):
 
     @property
     def written_tables(self) -> tuple[StateTable, ...]:
-        """See :class:`Operation`."""
         return (self.orders, self.contents)
 
     @property
     def read_tables(self) -> tuple[StateTable, ...]:
-        """See :class:`Operation`."""
         return (self.orders,)
 
     @property
     def cost(self) -> Cost:
-        """See :class:`Operation`."""
         return Cost(CostClass.LOOKUPS)
 
     def column_names(self, inputs: Sequence[Names], arranged_in: TableNames) -> Names:
-        """See :class:`Operation`."""
         return self.changelog.rows.names
 
     def text(self, inputs: Sequence[Names], output: Names) -> str:
-        """See :class:`Operation`."""
         return "Apply order book"
 
 
@@ -125,27 +112,21 @@ class ApplyFileVersions(Operation):
 
     @property
     def written_tables(self) -> tuple[StateTable, ...]:
-        """See :class:`Operation`."""
         return (self.rows.table,)
 
     @property
     def read_tables(self) -> tuple[StateTable, ...]:
-        """See :class:`Operation`."""
         return (self.rows.table,)
 
     @property
     def cost(self) -> Cost:
-        """See :class:`Operation`."""
         return Cost(CostClass.CHANGES, "and the earlier rows of files that were overwritten")
 
     def column_names(self, inputs: Sequence[Names], arranged_in: TableNames) -> Names:
-        """See :class:`Operation`."""
         return self.versions.rows.names
 
     def text(self, inputs: Sequence[Names], output: Names) -> str:
-        """See :class:`Operation`."""
         return "Apply versions of files"
 
     def table_names(self, table: StateTable, first_input: Names, keyed: Names) -> Names:
-        """See :class:`Operation`."""
         return (FILE, *self.versions.rows.names)

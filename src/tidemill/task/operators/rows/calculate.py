@@ -5,14 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 
-import numpy as np
-
 from tidemill.errors import EvaluationError
 from tidemill.task.dataflow.calculate import calculate_at_once
 from tidemill.task.dataflow.deltas import Delta, Item
-from tidemill.task.dataflow.failing_row import without_failing
+from tidemill.task.dataflow.failing_row import passing_parts
 from tidemill.task.dataflow.operator import Operator, Output, carries_out
-from tidemill.task.functions.columns.sizes import TooLargeError
 from tidemill.task.program import Calculate
 
 
@@ -40,17 +37,5 @@ class CalculateOperator(Operator):
 
     def _in_parts(self, item: Delta) -> Iterator[Output]:
         """A batch in which a row fails, or that is too large at once, part by part and without failing rows."""
-        try:
-            result = calculate_at_once(self.operation, item)
-        except EvaluationError as large:
-            if isinstance(large, TooLargeError) and len(item) > 1:
-                middle = len(item) // 2
-                for rows in (np.arange(middle), np.arange(middle, len(item))):
-                    yield from self._in_parts(item.take(rows))
-                return
-            passing, weight, error = without_failing(partial(calculate_at_once, self.operation), item)
-            self.context.failing(self.step, weight, error)
-            yield from self._in_parts(passing)
-        else:
-            if len(result):
-                yield Output(result)
+        compute, report = partial(calculate_at_once, self.operation), partial(self.context.failing, self.step)
+        yield from (Output(result) for _, result in passing_parts(compute, item, report) if len(result))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any, cast
 
 import numpy as np
@@ -10,14 +11,12 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidemill.errors import EvaluationError
 from tidemill.kernels.columns import column
 from tidemill.task.dataflow.deltas import Delta, Item, batch_of
-from tidemill.task.dataflow.failing_row import without_failing
+from tidemill.task.dataflow.failing_row import passing_parts
 from tidemill.task.dataflow.matching import slice_bytes
 from tidemill.task.dataflow.operator import Operator, Output, carries_out
 from tidemill.task.functions.columns.lists import offsets_of, take_apart
-from tidemill.task.functions.columns.sizes import TooLargeError
 from tidemill.task.functions.evaluate import evaluate
 from tidemill.task.program import Explode
 
@@ -48,19 +47,8 @@ class ExplodeOperator(Operator):
 
     def _evaluated(self, item: Delta) -> Iterator[Output]:
         """The rows of a batch, of fewer rows at a time where their arrays together are too large."""
-        try:
-            array = self._argument(item)
-        except EvaluationError as large:
-            if isinstance(large, TooLargeError) and len(item) > 1:
-                middle = len(item) // 2
-                for rows in (np.arange(middle), np.arange(middle, len(item))):
-                    yield from self._evaluated(item.take(rows))
-                return
-            passing, weight, error = without_failing(self._argument, item)
-            self.context.failing(self.step, weight, error)
-            yield from self._evaluated(passing)
-        else:
-            yield from self._exploded(item, array)
+        for part, array in passing_parts(self._argument, item, partial(self.context.failing, self.step)):
+            yield from self._exploded(part, array)
 
     def _exploded(self, delta: Delta, array: pa.Array[Any]) -> Iterator[Output]:
         operation = self.operation
