@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from tidemill.plan.algebra.identities import Identities
+from tidemill.plan.lowering.analysis.definition import ViewDefinition
 from tidemill.plan.lowering.assemble import Assembler
-from tidemill.plan.lowering.definition import ViewDefinition
 from tidemill.runtime.catalog.catalog import View
 from tidemill.runtime.tables.table import Table
 from tidemill.task.program import TableSource

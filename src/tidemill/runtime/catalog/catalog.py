@@ -10,7 +10,7 @@ from tidemill.errors import TidemillError, nearest
 from tidemill.plan.algebra import codec
 from tidemill.plan.algebra.node_memo import NodeMemo
 from tidemill.plan.algebra.nodes import Node, relations
-from tidemill.plan.lowering.definition import ViewDefinition
+from tidemill.plan.lowering.analysis.definition import ViewDefinition
 from tidemill.plan.sql.statements import CreateTable
 from tidemill.runtime.catalog.failing_rows import FailingRows
 from tidemill.runtime.tables.table import ERRORS_SUFFIX, FILES_SUFFIX, STATUS_SUFFIX, Table, new_table, table_from_json

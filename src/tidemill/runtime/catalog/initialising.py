@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from tidemill.errors import TidemillError
+from tidemill.plan.lowering.analysis.small_sides import base_tables
 from tidemill.plan.lowering.assemble import Assembler
-from tidemill.plan.lowering.small_sides import base_tables
 from tidemill.runtime.catalog import replacements
 from tidemill.runtime.catalog.catalog import Catalog
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from tidemill.errors import TidemillError
-from tidemill.plan.lowering.small_sides import base_tables
+from tidemill.plan.lowering.analysis.small_sides import base_tables
 from tidemill.runtime.catalog.catalog import Catalog, View
 
 

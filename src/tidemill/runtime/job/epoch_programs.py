@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 from pyspark import Broadcast
 
+from tidemill.plan.lowering.analysis.event_time import Lag
 from tidemill.plan.lowering.assemble import Assembler, state_tables
-from tidemill.plan.lowering.event_time import Lag
 from tidemill.state.versions.version import Run
 from tidemill.task.program import Program, ScanStep, StateTable
 

@@ -16,8 +16,8 @@ import pyarrow as pa
 from pyspark import Broadcast
 
 from tidemill.plan.algebra.nodes import Aggregate, AggregateCall, Node, Scan
+from tidemill.plan.lowering.analysis.definition import ViewDefinition
 from tidemill.plan.lowering.assemble import Assembler, state_tables
-from tidemill.plan.lowering.definition import ViewDefinition
 from tidemill.runtime.job.superstep import EpochPlan, TaskReport, Work, first_superstep, later_superstep
 from tidemill.runtime.tables.table import STORED_ERRORS
 from tidemill.schema import TIMESTAMP, Field, Schema

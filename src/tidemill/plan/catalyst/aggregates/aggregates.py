@@ -24,7 +24,7 @@ from tidemill.plan.catalyst.aggregates.reader import AggregateReader, Function, 
 from tidemill.plan.catalyst.aggregates.rows_of_groups import by, by_several, first_or_last, listagg
 from tidemill.plan.catalyst.expressions.expressions import JsonTree
 from tidemill.schema import DAY_TIME, YEAR_MONTH, type_to_ddl
-from tidemill.task.aggregates.functions import AggregateFunction, Catalyst, declared_functions
+from tidemill.task.aggregates.functions import AggregateFunction, Arguments, Catalyst, declared_functions
 from tidemill.task.expressions import Call, Expression, Literal
 
 __all__ = ["aggregate", "declarations"]
@@ -100,7 +100,12 @@ def _count_of_distinct(function: Function) -> Expression:
 
 
 def _declared(function: AggregateFunction, read: Catalyst) -> Rule:
-    """A function of one column, as it is declared with what it keeps."""
+    """A function of columns, as it is declared with what it keeps."""
+    match read.arguments:
+        case Arguments.X_AND_Y | Arguments.Y_AND_X:
+            return _of_two(function.name, int(read.arguments is Arguments.Y_AND_X))
+        case Arguments.VALUE_AND_ORDER:
+            return by(function.name)
 
     def rule(found: Function) -> Expression:
         value = found.argument()
@@ -130,7 +135,7 @@ def _collected(name: str) -> Rule:
     return rule
 
 
-def _of_two(name: str, *, x: int = 0) -> Rule:
+def _of_two(name: str, x: int) -> Rule:
     """A function of pairs of numbers; ``x`` says which argument is x."""
 
     def rule(function: Function) -> Expression:
@@ -215,15 +220,6 @@ _RULES: dict[str, Declaration] = {
     "Count": Declaration(("count", "count_if", "regr_count"), _count),
     "Sum": Declaration(("sum", "try_sum"), _total("sum")),
     "Average": Declaration(("avg", "mean", "try_avg", "regr_avgx", "regr_avgy"), _total("avg")),
-    "Corr": Declaration(("corr",), _of_two("corr")),
-    "CovPopulation": Declaration(("covar_pop",), _of_two("covar_pop")),
-    "CovSample": Declaration(("covar_samp",), _of_two("covar_samp")),
-    "RegrSXY": Declaration(("regr_sxy",), _of_two("regr_sxy", x=1)),
-    "RegrSlope": Declaration(("regr_slope",), _of_two("regr_slope", x=1)),
-    "RegrIntercept": Declaration(("regr_intercept",), _of_two("regr_intercept", x=1)),
-    "RegrR2": Declaration(("regr_r2",), _of_two("regr_r2", x=1)),
-    "MinBy": Declaration(("min_by",), by("min_by"), "of several rows with the least order, the smallest value"),
-    "MaxBy": Declaration(("max_by",), by("max_by"), "of several rows with the greatest order, the greatest value"),
     "MaxMinByK": Declaration(
         ("min_by(x, order, k)", "max_by(x, order, k)"), by_several, "values of equal order are in ascending order"
     ),

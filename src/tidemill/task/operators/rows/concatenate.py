@@ -16,4 +16,4 @@ class ConcatenateOperator(Operator):
 
     def add_input(self, item: Item, port: int) -> None:
         """Take an item from any input."""
-        self._held.put([Output(item)])
+        self._pending.put(Output(item))

@@ -38,8 +38,8 @@ from tidemill.task.dataflow.holding_operator import HoldingOperator
 from tidemill.task.dataflow.matching import matches
 from tidemill.task.dataflow.operator import Output, carries_out
 from tidemill.task.dataflow.pair_terms import Factors, check, factors, products, sum_columns, take, used
-from tidemill.task.operators.arrange import empty_keys, handed_out
-from tidemill.task.operators.join import pairs, slices
+from tidemill.task.operators.joins.arrange import empty_keys, outputs_of
+from tidemill.task.operators.joins.join import pairs, slices
 from tidemill.task.program import Comparison, GroupPartial, PairSums, changes_probe_left
 
 _Ints = npt.NDArray[np.int64]
@@ -84,7 +84,7 @@ class PairSumsOperator(HoldingOperator):
         finally:
             left.close()
             right.close()
-        yield from handed_out(output)
+        yield from outputs_of(output)
 
     def _multiply(self, left: TableState, right: TableState, output: TableState) -> None:
         operation = self.operation
@@ -107,7 +107,7 @@ class PairSumsOperator(HoldingOperator):
         left, right = self.operation.left, self.operation.right
         return (right, left) if of else (left, right)
 
-    def _heads(self, columns: Sequence[pa.Array], side: GroupPartial, rows: int) -> Keys:
+    def _heads(self, columns: Sequence[pa.Array[Any]], side: GroupPartial, rows: int) -> Keys:
         """The key columns that both sides share, as a prefix of the side's keys; more columns make it longer."""
         if not columns:
             return empty_keys(rows)
@@ -171,7 +171,7 @@ class PairSumsOperator(HoldingOperator):
                 ]
                 self._product(take(own, rows), take(their, partners), keys, of, output)
 
-    def _product(self, own: Factors, their: Factors, keys: list[pa.Array], of: int, output: TableState) -> None:
+    def _product(self, own: Factors, their: Factors, keys: list[pa.Array[Any]], of: int, output: TableState) -> None:
         """Writes products by output key; rows without any effect are left out."""
         rows = len(next(iter(own.values()))[0])
         if not rows:
@@ -193,7 +193,7 @@ class _Search:
         self,
         operation: PairSums,
         searched: GroupPartial,
-        columns: Sequence[pa.Array],
+        columns: Sequence[pa.Array[Any]],
         comparisons: Sequence[Comparison],
         heads: Any,
         rows: int,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +18,7 @@ from tidemill.task.dataflow.deltas import Delta, batch_of
 from tidemill.task.dataflow.holding_operator import HoldingOperator
 from tidemill.task.dataflow.matching import everything, matches, slice_bytes
 from tidemill.task.dataflow.operator import Output, carries_out
-from tidemill.task.operators.arrange import key_prefixes
+from tidemill.task.operators.joins.arrange import key_prefixes
 from tidemill.task.program import Arrange, JoinChanges
 
 _Int64s = npt.NDArray[np.int64]
@@ -122,7 +123,7 @@ def _weights(rows: Rows) -> _Int64s:
     return weights
 
 
-def restore(side: Arrange, columns: list[pa.Array], rows: _Int64s) -> list[pa.Array]:
+def restore(side: Arrange, columns: list[pa.Array[Any]], rows: _Int64s) -> list[pa.Array[Any]]:
     """Columns in the order of the join's input, at the given rows."""
     indices = column(rows)
     width = 1 + max(side.columns, default=-1)

@@ -1,4 +1,4 @@
-"""Incremental window functions: the partitions that changed are computed as they were and as they are."""
+"""Incremental window functions: changed partitions are computed before and after the change."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain, pairwise
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -29,13 +30,13 @@ from tidemill.task.dataflow.operator import Context, Output, carries_out
 from tidemill.task.expressions import Expression, references
 from tidemill.task.functions.columns.sizes import TooLargeError, out_of_memory, partition_too_large
 from tidemill.task.functions.evaluate import evaluate
-from tidemill.task.operators.arrange import key_prefixes
-from tidemill.task.operators.join import restore, slices
+from tidemill.task.operators.joins.arrange import key_prefixes
+from tidemill.task.operators.joins.join import restore, slices
 from tidemill.task.program import WindowChanges
 from tidemill.task.program.window_calls import RANKINGS, Bound
 from tidemill.task.windows.frames import OrderedRows, RangeOrder, frame_bounds, ordered_rows
 from tidemill.task.windows.functions import aggregated, ranking, shifted, valued
-from tidemill.task.windows.rows import Sides, joined, partition_rows, row_bytes, rows_together, there, weights_of
+from tidemill.task.windows.rows import Sides, joined, partition_rows, present_rows, row_bytes, rows_together, weights_of
 from tidemill.task.windows.slices import Carry, boundaries, first_kept, in_slices, last_ready, reach
 
 Ints = npt.NDArray[np.int64]
@@ -43,25 +44,25 @@ Ints = npt.NDArray[np.int64]
 
 @carries_out(WindowChanges)
 class WindowOperator(HoldingOperator):
-    """Rows are arranged by partition and order; at the barrier every partition that a change is in is read.
+    """Rows are arranged by partition and order; at the barrier every changed partition is read.
 
-    A row goes out with -1 as it was and with +1 as it is; rows whose window functions are what they were are
-    left out. A partition that fails, by an expression or because it is too large, has no rows in the output until it
-    fails no longer; a table tells which these are.
+    The old row is emitted with -1 and the new one with +1; rows whose window functions did not change are left out. A
+    partition that fails, by an expression or because it is too large, has no rows in the output as long as it fails;
+    the state table ``failing`` holds these partitions.
     """
 
     def __init__(self, step: int, operation: WindowChanges) -> None:
         super().__init__(step, operation.rows.table)
         self.operation = operation
-        self._left = 0
+        self._newly_failing = 0
 
     def begin(self, context: Context) -> None:
         """Start an epoch."""
         super().begin(context)
-        self._left = 0
+        self._newly_failing = 0
 
     def changes(self, *inputs: TableState) -> Iterator[Output]:
-        """The changed partitions before and after, some at a time; the step that stores the rows does so on its own."""
+        """The changes of some partitions at a time; the rows are stored by a step of their own."""
         (held,) = inputs
         table, width = self.operation.rows.table, self.operation.partition
         try:
@@ -81,10 +82,10 @@ class WindowOperator(HoldingOperator):
             held.close()
 
     def _changes_of(self, partitions: Keys, held: TableState) -> Iterator[Output]:
-        """What some partitions give, of fewer at a time where they are too large together or one of them fails."""
+        """The changes of some partitions, of fewer at a time where they are too large together or one of them fails."""
         failing = self._failing(partitions)
         for row in np.flatnonzero(failing).tolist():
-            yield from self._again(partitions.slice(row, row + 1), held)
+            yield from self._recovered(partitions.slice(row, row + 1), held)
         partitions = partitions.take(np.flatnonzero(~failing))
         if not len(partitions):
             return
@@ -95,14 +96,14 @@ class WindowOperator(HoldingOperator):
             yield from outputs
             return
         if len(partitions) == 1:
-            yield from self._one_after_the_other(partitions, held)
+            yield from self._before_then_after(partitions, held)
             return
         middle = len(partitions) // 2
         for start, stop in ((0, middle), (middle, len(partitions))):
             yield from self._changes_of(partitions.slice(start, stop), held)
 
     def _compared(self, partitions: Keys, held: TableState, sides: Sides) -> Iterable[Output]:
-        """What some partitions give; that they fail is known before anything is given."""
+        """The changes of some partitions; an error is raised before the first output."""
         rows = None
         try:
             rows = self._read(held, partitions, sides)
@@ -118,7 +119,7 @@ class WindowOperator(HoldingOperator):
         return self._difference(affected, before, after)
 
     def _sliced(self, partition: bytes, held: TableState, sides: Sides) -> Iterator[Output]:
-        """What a large partition gives, slice by slice."""
+        """The changes of a large partition, slice by slice."""
         back, ahead = reach(self.operation)
         most = rows_together(held.now.parts(), self.context.budget.limit)
         slice_ = max(1, min(most // 4, slice_rows(held.now.parts())))
@@ -126,7 +127,7 @@ class WindowOperator(HoldingOperator):
         for rows in held.compare_blocks(partition, slice_) if ahead else ():
             left = [n + int(w.sum()) for n, w in zip(left, weights_of(rows, sides), strict=True)]
         carries = Carry(), Carry()
-        waiting, done = there(held.compare(Keys.empty()), sides), 0
+        waiting, done = present_rows(held.compare(Keys.empty()), sides), 0
         for piece in chain(self._pieces(held.compare_blocks(partition, slice_), sides, slice_), (None,)):
             if piece is not None:
                 left = [n - int(w.sum()) for n, w in zip(left, weights_of(piece, sides), strict=True)]
@@ -150,14 +151,14 @@ class WindowOperator(HoldingOperator):
             waiting, done = waiting.take(np.arange(drop, len(waiting))), stop - drop
 
     def _pieces(self, blocks: Iterator[Rows], sides: Sides, most: int) -> Iterator[Rows]:
-        """The rows that are there, some at a time."""
+        """The rows that are present on a side, some at a time."""
         for block in blocks:
-            rows = there(block, sides)
+            rows = present_rows(block, sides)
             for start in range(0, len(rows), most):
                 yield rows.slice(start, min(start + most, len(rows)))
 
     def _carry_on(self, affected: _Affected, weights: Ints, carry: Carry, drop: int) -> None:
-        """Let rows go that are in memory, the first ``drop``."""
+        """Add the first ``drop`` rows in memory to the totals, before they are dropped."""
         which = np.repeat(np.arange(drop), weights[:drop])
         if not len(which):
             return
@@ -174,8 +175,8 @@ class WindowOperator(HoldingOperator):
         failing: npt.NDArray[np.bool_] = found & (numbers(values[0]) > 0)
         return failing
 
-    def _again(self, partition: Keys, held: TableState) -> Iterable[Output]:
-        """A partition that failed before: its rows, if it fails no longer."""
+    def _recovered(self, partition: Keys, held: TableState) -> Iterable[Output]:
+        """The rows of a partition that failed before; none while it still fails."""
         try:
             outputs = self._compared(partition, held, Sides.AFTER)
         except (EvaluationError, MemoryError):
@@ -183,8 +184,8 @@ class WindowOperator(HoldingOperator):
         self._mark(partition, -1, None)
         return outputs
 
-    def _one_after_the_other(self, partition: Keys, held: TableState) -> Iterator[Output]:
-        """The rows that a partition had go, and those that it has come, if it does not fail from now on.
+    def _before_then_after(self, partition: Keys, held: TableState) -> Iterator[Output]:
+        """Retracts the old rows of a partition, then emits its new ones; if these fail it is marked as failing.
 
         Raises
         ------
@@ -196,14 +197,14 @@ class WindowOperator(HoldingOperator):
         try:
             outputs = self._compared(partition, held, Sides.AFTER)
         except (EvaluationError, MemoryError) as error:
-            self._left += 1
-            if self._left > MOST_FAILING:
+            self._newly_failing += 1
+            if self._newly_failing > MOST_FAILING:
                 raise
             self._mark(partition, 1, out_of_memory(f"a window: {error}") if isinstance(error, MemoryError) else error)
         yield from outputs
 
     def _mark(self, partition: Keys, weight: int, error: EvaluationError | None) -> None:
-        """Note that a partition fails, or does so no longer."""
+        """Note that a partition fails (weight 1), or no longer does (-1)."""
         self.context.state(self.operation.failing).write(Rows(partition, (column(np.array([weight], np.int64)),)))
         self.context.failing(self.step, weight, error)
 
@@ -223,7 +224,7 @@ class WindowOperator(HoldingOperator):
             yield partitions.slice(start, stop)
 
     def _affected(self, rows: Rows, sides: Sides) -> _Affected:
-        """Rows of some partitions, in their order, with what the functions take of them."""
+        """Rows of some partitions, in their order, with the arguments of the functions."""
         operation, table = self.operation, self.operation.rows.table
         width = operation.partition
         before, after = weights_of(rows, sides)
@@ -241,7 +242,7 @@ class WindowOperator(HoldingOperator):
     def _read(self, table: TableState, prefixes: Keys, sides: Sides) -> Rows:
         """Rows of some partitions with two weights each: that of before, and what the epoch adds to it.
 
-        Rows of before that can only be read together are read whatever their size: they were answered once.
+        Old rows that can only be read together are read whatever their size: an earlier epoch could hold them.
         """
         limit = self.operation.limit
         if limit is None:
@@ -257,7 +258,7 @@ class WindowOperator(HoldingOperator):
             found: npt.NDArray[np.bool_] = np.minimum(*counts) >= limit
             return found
 
-        return there(table.compare_beginnings(prefixes, 2 * limit + 16, enough), sides)
+        return present_rows(table.compare_beginnings(prefixes, 2 * limit + 16, enough), sides)
 
     def _of_whole_peers(self, owners: Ints, rows: Rows, weights: list[Ints]) -> list[Ints]:
         """What rows add to the rank of those behind the last peers read of their partition.
@@ -291,7 +292,7 @@ class WindowOperator(HoldingOperator):
         calls = range(len(self.operation.calls))
         return _Windowed(which, [self._column(affected, which, rows, call, carry or Carry()) for call in calls])
 
-    def _column(self, affected: _Affected, which: Ints, rows: OrderedRows, number: int, carry: Carry) -> pa.Array:
+    def _column(self, affected: _Affected, which: Ints, rows: OrderedRows, number: int, carry: Carry) -> pa.Array[Any]:
         """One window function."""
         call, layout = self.operation.calls[number], self.operation.layouts[number]
         if call.function in RANKINGS:
@@ -303,7 +304,7 @@ class WindowOperator(HoldingOperator):
         if call.function == "shift":
             return shifted(call, rows, values[0], values[1])
 
-        def bound(end: Bound) -> pa.Array | None:
+        def bound(end: Bound) -> pa.Array[Any] | None:
             return None if end is None or isinstance(end, int) else affected.evaluated[end].take(index)
 
         lower, upper = bound(call.frame.lower), bound(call.frame.upper)
@@ -321,8 +322,8 @@ class WindowOperator(HoldingOperator):
         return aggregated(layout, values, accumulated, starts, ends)
 
     def _difference(self, affected: _Affected, before: _Windowed, after: _Windowed) -> list[Output]:
-        """What is in one and not in the other."""
-        # Rows that are there as often as before lie side by side: most of them are what they were.
+        """The rows of one that are not in the other."""
+        # Rows that occur as often as before lie side by side: most of them did not change.
         counts = [np.bincount(side.which, minlength=len(affected.before)) for side in (before, after)]
         same = counts[0] == counts[1]
         kept = [np.flatnonzero(same[side.which]) for side in (before, after)]
@@ -337,7 +338,7 @@ class WindowOperator(HoldingOperator):
         return _consolidated(affected, which, results)
 
 
-def _accumulated(layout: AggregateLayout, values: list[pa.Array], rows: int) -> list[list[pa.Array]]:
+def _accumulated(layout: AggregateLayout, values: list[pa.Array[Any]], rows: int) -> list[list[pa.Array[Any]]]:
     """The columns of each accumulator, every row being a group of its own; none where it is recomputed."""
     alone = np.arange(rows)
     return [
@@ -367,7 +368,7 @@ def _before(rows: OrderedRows, limited: str) -> Ints:
     raise ValueError(limited)
 
 
-def _consolidated(affected: _Affected, which: list[Ints], results: list[list[pa.Array]]) -> list[Output]:
+def _consolidated(affected: _Affected, which: list[Ints], results: list[list[pa.Array[Any]]]) -> list[Output]:
     """The rows of before with -1 and those of now with +1; what is in both is left out."""
     signs = np.concatenate([np.full(len(which[0]), -1, np.int64), np.ones(len(which[1]), np.int64)])
     rows = np.concatenate(which)
@@ -384,7 +385,7 @@ def _consolidated(affected: _Affected, which: list[Ints], results: list[list[pa.
     return [Output(Delta(batch_of(output, len(kept)), net[kept]))]
 
 
-def _differ(old: pa.Array, new: pa.Array) -> npt.NDArray[np.bool_]:
+def _differ(old: pa.Array[Any], new: pa.Array[Any]) -> npt.NDArray[np.bool_]:
     """Where two columns are not the same; NULL is the same as NULL, a float as one of equal bits."""
     if pa.types.is_null(old.type):
         return np.zeros(len(old), np.bool_)
@@ -395,7 +396,7 @@ def _differ(old: pa.Array, new: pa.Array) -> npt.NDArray[np.bool_]:
     if pa.types.is_floating(old.type):
         bits = pa.int64() if pa.types.is_float64(old.type) else pa.int32()
         old, new = old.view(bits), new.view(bits)
-    other = pc.fill_null(pc.not_equal(old, new), False)
+    other: Any = pc.not_equal(old, new).fill_null(False)
     nulls = pc.xor(old.is_null(), new.is_null())
     found: npt.NDArray[np.bool_] = pc.or_(other, nulls).to_numpy(zero_copy_only=False)
     return found
@@ -405,12 +406,12 @@ def _differ(old: pa.Array, new: pa.Array) -> npt.NDArray[np.bool_]:
 class _Affected:
     """Rows of some partitions in the order of the window, each once, with how often it was there and is there."""
 
-    columns: list[pa.Array]
+    columns: list[pa.Array[Any]]
     partitions: Ints
     peers: Ints
     before: Ints
     after: Ints
-    evaluated: dict[Expression, pa.Array]
+    evaluated: dict[Expression, pa.Array[Any]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -418,7 +419,7 @@ class _Windowed:
     """For each row the affected row that it is (int64), and one column per window function."""
 
     which: Ints
-    columns: list[pa.Array]
+    columns: list[pa.Array[Any]]
 
     def within(self, start: int, stop: int) -> _Windowed:
         """The affected rows ``start`` to ``stop - 1``."""
@@ -426,7 +427,7 @@ class _Windowed:
         return _Windowed(self.which[first:last], [c.slice(first, last - first) for c in self.columns])
 
 
-def _evaluate(expression: Expression, columns: list[pa.Array], rows: int) -> pa.Array:
+def _evaluate(expression: Expression, columns: list[pa.Array[Any]], rows: int) -> pa.Array[Any]:
     used = references(expression)
     narrow = [c if i in used else pa.nulls(rows) for i, c in enumerate(columns)]
     try:
@@ -436,5 +437,5 @@ def _evaluate(expression: Expression, columns: list[pa.Array], rows: int) -> pa.
         raise with_row(error, compute, Delta(batch_of(columns, rows))) from error
 
 
-def _evaluate_rows(expression: Expression, delta: Delta) -> pa.Array:
+def _evaluate_rows(expression: Expression, delta: Delta) -> pa.Array[Any]:
     return evaluate(expression, delta.batch)

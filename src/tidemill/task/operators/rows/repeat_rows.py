@@ -28,4 +28,4 @@ class RepeatRowsOperator(Operator):
         kept = np.flatnonzero(weights)
         if len(kept):
             result = Delta(batch_of(columns, len(item)), weights, item.backfill_target)
-            self._held.put([Output(result if len(kept) == len(item) else result.take(kept))])
+            self._pending.put(Output(result if len(kept) == len(item) else result.take(kept)))

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import partial
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from tidemill.kernels.columns import column, numbers
+from tidemill.kernels.columns import column, nulls, numbers
 from tidemill.state.keys.keys import KeyColumn, Keys, decode
 from tidemill.state.lookup.reader import TableReader, TableState
 from tidemill.state.merge.merge import Rows, merge
@@ -20,7 +21,7 @@ from tidemill.task.dataflow.matching import SLICE_ROWS, counts_with, matches, sl
 from tidemill.task.dataflow.operator import Operator, Output, carries_out
 from tidemill.task.dataflow.read_view import zero_row
 from tidemill.task.functions.columns.sizes import TooLargeError
-from tidemill.task.operators.join import slices
+from tidemill.task.operators.joins.join import slices
 from tidemill.task.program import GroupChanges, StateTable
 
 
@@ -53,7 +54,7 @@ class GroupChangesOperator(Operator):
         single = not self.partial.groups.key and self.context.partition == 0
         if groups is None and not (single and self.operation.emit):
             return False
-        return self._held.follow(self._folded(groups, single))
+        return self._pending.follow(self._folded(groups, single))
 
     def _folded(self, groups: TableState | None, single: bool) -> Iterator[Output]:
         some = False
@@ -70,9 +71,9 @@ class GroupChangesOperator(Operator):
 
     def _slices(self, groups: Keys) -> list[tuple[int, int]]:
         """The groups cut so that the values of all in a slice can be in memory; one with more is alone in its slice."""
-        whole = {a.multiset for a in self.partial.layout.accumulators if a.of_group}
+        from_all_values = {a.multiset for a in self.partial.layout.accumulators if a.of_group}
         tables = zip(self.partial.multisets, self.partial.layout.multisets, strict=True)
-        parts = [self.context.state(table).now.parts() for table, multiset in tables if multiset in whole]
+        parts = [self.context.state(table).now.parts() for table, multiset in tables if multiset in from_all_values]
         if not any(sum(map(len, runs)) > slice_rows(runs) for runs in parts):
             return [(0, len(groups))]
         shares = np.zeros(len(groups), np.int64)
@@ -80,8 +81,8 @@ class GroupChangesOperator(Operator):
             shares += counts_with(runs, groups) * (SLICE_ROWS // slice_rows(runs))
         return slices(shares, SLICE_ROWS)
 
-    def _written(self, changed: Rows, single: bool, certainly: bool) -> Iterator[Output]:
-        """Write some groups, if ``certainly`` or if they change, and give their changes."""
+    def _written(self, changed: Rows, single: bool, always: bool) -> Iterator[Output]:
+        """Write some groups, with ``always`` also unchanged ones, and give their changes."""
         values = list(changed.values)
         try:
             for i in range(len(self.partial.multisets)):
@@ -90,16 +91,16 @@ class GroupChangesOperator(Operator):
             middle = len(changed) // 2
             assert middle, "a list that is too large alone is NULL"
             for start, stop in ((0, middle), (middle, len(changed))):
-                yield from self._written(changed.slice(start, stop), single, certainly)
+                yield from self._written(changed.slice(start, stop), single, always)
             return
         changed = Rows(changed.keys, tuple(values))
         outputs = self._changes(changed, single) if self.operation.compares else []
-        if certainly or outputs:
+        if always or outputs:
             self.context.state(self.partial.groups).write(changed)
         if self.operation.emit:
             yield from outputs
 
-    def _fold_multiset(self, index: int, groups: Keys, values: list[pa.Array]) -> None:
+    def _fold_multiset(self, index: int, groups: Keys, values: list[pa.Array[Any]]) -> None:
         """Fill in the accumulators that depend on one multiset.
 
         Raises
@@ -111,31 +112,31 @@ class GroupChangesOperator(Operator):
         state = self.context.state(table)
         multiset = layout.multisets[index]
         offsets = layout.offsets(self.partial.input_types)
-        entering: list[tuple[Accumulator, int]] = []
-        whole: list[tuple[Accumulator, int]] = []
+        distinct: list[tuple[Accumulator, int]] = []
+        from_all_values: list[tuple[Accumulator, int]] = []
         for accumulator, at in zip(layout.accumulators, offsets, strict=True):
             if accumulator.multiset != multiset:
                 continue
             if accumulator.of_group:
-                whole.append((accumulator, at))
+                from_all_values.append((accumulator, at))
             elif accumulator.recomputed:
                 values[at] = _extremes(state.now, groups, table.key, accumulator.declared.greatest)
             else:
-                entering.append((accumulator, at))
-        if whole:
-            _of_groups(whole, state.now, groups, table.key, values)
-        if entering:
-            self._fold_entering(entering, state, groups, table, values)
+                distinct.append((accumulator, at))
+        if from_all_values:
+            _of_groups(from_all_values, state.now, groups, table.key, values)
+        if distinct:
+            self._fold_distinct(distinct, state, groups, table, values)
 
-    def _fold_entering(
+    def _fold_distinct(
         self,
         accumulators: list[tuple[Accumulator, int]],
         state: TableState,
         groups: Keys,
         table: StateTable,
-        values: list[pa.Array],
+        values: list[pa.Array[Any]],
     ) -> None:
-        """Add the values that enter the set of distinct values of their group, and take off those that leave it."""
+        """Add the values that are new among the distinct values of their group, and subtract those that are gone."""
         filled: list[list[Rows]] = [[] for _ in accumulators]
         for start, stop, found, delta in matches(state.written, groups):
             if not len(delta):
@@ -165,9 +166,9 @@ def _of_groups(
     table: TableReader,
     groups: Keys,
     layout: tuple[KeyColumn, ...],
-    values: list[pa.Array],
+    values: list[pa.Array[Any]],
 ) -> None:
-    """Fill in what is made of all values of a group; a list that is too large is NULL."""
+    """Fill in the accumulators that are computed from all values of a group; a list that is too large is NULL."""
     parts = table.parts()
     most = slice_rows(parts)
     if len(groups) == 1 and sum(map(len, parts)) > most and counts_with(parts, groups)[0] > most:
@@ -189,18 +190,18 @@ def _of_groups(
         values[at] = _or_null(values[at], made) if len(groups) == 1 else made()
 
 
-def _or_null(neutral: pa.Array, made: Callable[[], pa.Array]) -> pa.Array:
+def _or_null(neutral: pa.Array[Any], made: Callable[[], pa.Array[Any]]) -> pa.Array[Any]:
     try:
         return made()
     except TooLargeError:
-        return pa.nulls(len(neutral), neutral.type)
+        return nulls(len(neutral), neutral.type)
 
 
-def _extremes(table: TableReader, groups: Keys, layout: tuple[KeyColumn, ...], reverse: bool) -> pa.Array:
+def _extremes(table: TableReader, groups: Keys, layout: tuple[KeyColumn, ...], reverse: bool) -> pa.Array[Any]:
     """The last column of the smallest or largest row of each group's multiset, NULL where it is empty."""
     type_ = layout[-1].type
     if not table:
-        return pa.nulls(len(groups), type_)
+        return nulls(len(groups), type_)
     found, winners, _ = table.first(groups, reverse, skip_null=True)
     rows = np.flatnonzero(found)
     values = decode(winners.take(rows), layout)[-1]

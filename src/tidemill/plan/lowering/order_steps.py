@@ -1,4 +1,4 @@
-"""The program step of a window node: how its rows are arranged, and what its aggregates are made of."""
+"""The steps of rows in an order: ORDER BY with LIMIT, and windows."""
 
 from __future__ import annotations
 
@@ -7,14 +7,47 @@ from dataclasses import replace
 import pyarrow as pa
 
 from tidemill.plan.algebra.aggregates import layout
-from tidemill.plan.algebra.nodes import Aggregate, AggregateCall, Project, Window
+from tidemill.plan.algebra.nodes import Aggregate, AggregateCall, Project, TopRows, Window
 from tidemill.plan.algebra.window_names import partition_and_keys
+from tidemill.plan.lowering.analysis.placement import ONE_PLACE
+from tidemill.plan.lowering.steps import Steps
 from tidemill.state.keys.keys import KeyColumn
 from tidemill.state.merge.merge import MergeOp
 from tidemill.task.aggregates.accumulators import AggregateLayout
 from tidemill.task.aggregates.functions import lookup
-from tidemill.task.program import Arrange, StateTable, WindowChanges
+from tidemill.task.program import Arrange, Input, StateTable, StoreKeyed, TopChanges, WindowChanges
 from tidemill.task.program.window_calls import WindowCall
+
+
+def top_rows(steps: Steps, node: TopRows, created_at_epoch: int) -> Input:
+    """The step that gives the changes of the first rows in an order, all in one partition."""
+    order = tuple(k.column for k in node.keys)
+    columns = order + tuple(i for i in range(len(node.schema)) if i not in order)
+    key = tuple(KeyColumn(node.schema.fields[k.column].type, k.descending, k.nulls_first) for k in node.keys) + tuple(
+        KeyColumn(node.schema.fields[i].type) for i in columns[len(order) :]
+    )
+    source = steps.rows(node.child, created_at_epoch)
+    name = f"top:{steps.identity(node)}:{created_at_epoch}"
+    arrange = Arrange(columns, (), StateTable(name, key, 0, (pa.int64(),), (MergeOp.SUM,)))
+    arranged = Input(steps.add(arrange, (source,), created_at_epoch))
+    steps.keep(steps.add(StoreKeyed(arrange.table), (arranged,), created_at_epoch))
+    moves = () not in steps.place(source)
+    found = Input(steps.add(TopChanges(arrange, node.limit, node.offset), (arranged,), created_at_epoch, moves))
+    steps.put(found, ONE_PLACE)
+    return found
+
+
+def window(steps: Steps, node: Window, created_at_epoch: int) -> Input:
+    """The step that gives the changes of rows with window functions."""
+    source = steps.rows(node.child, created_at_epoch)
+    operation = window_changes(node, steps.window_names(node), created_at_epoch)
+    arranged = Input(steps.add(operation.rows, (source,), created_at_epoch))
+    steps.keep(steps.add(StoreKeyed(operation.rows.table), (arranged,), created_at_epoch))
+    partition = operation.rows.columns[: operation.rows.table.distribution]
+    moves = partition not in steps.place(source)
+    found = Input(steps.add(operation, (arranged,), created_at_epoch, moves))
+    steps.put(found, frozenset({partition}))
+    return found
 
 
 def window_changes(node: Window, names: tuple[str, str], created_at_epoch: int) -> WindowChanges:
@@ -22,8 +55,8 @@ def window_changes(node: Window, names: tuple[str, str], created_at_epoch: int) 
 
     Parameters
     ----------
-    child : str
-        Names the input.
+    names : tuple of str
+        Of the rows as they are ordered, and of the node.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""A view as it is to be assembled."""
+"""The definition of a view, as the assembler takes it."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from tidemill.plan.algebra.nodes import Node
 class ViewDefinition:
     """A view as the assembler needs it. ``created_at_epoch`` is the epoch sealed last when it was created.
 
-    ``sizes`` are the bytes of the tables it reads, as they were then: None for what can be no small side, 0 for what
-    always can (:class:`SmallSides`). ``names`` are those of its nodes (:mod:`tidemill.plan.algebra.identities`).
+    ``sizes`` are the bytes of the tables it reads, as they were then: None for one that cannot be a small side, 0 for
+    one that always can (:class:`SmallSides`). ``names`` are those of its nodes
+    (:mod:`tidemill.plan.algebra.identities`).
     """
 
     name: str

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tidemill.plan.algebra.nodes import Aggregate, Node, Pairs
-from tidemill.plan.lowering.placement import Placement
-from tidemill.plan.lowering.small_sides import SmallSides
-from tidemill.plan.lowering.static_sides import StaticSides
+from tidemill.plan.lowering.analysis.placement import Placement
+from tidemill.plan.lowering.analysis.small_sides import SmallSides
+from tidemill.plan.lowering.analysis.static_sides import StaticSides
 from tidemill.task.program import GroupPartial
 
 

@@ -1,12 +1,12 @@
-"""What views want of tables and of each other: it must be known of all before any is lowered."""
+"""Which columns of tables views read, and which changes of aggregates: known of all views before one is lowered."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
 from tidemill.plan.algebra.nodes import Aggregate, Node, Scan, children, summed
-from tidemill.plan.lowering.calculations import finishing, finishing_can_fail
-from tidemill.plan.lowering.definition import ViewDefinition
+from tidemill.plan.lowering.analysis.calculations import finishing, finishing_can_fail
+from tidemill.plan.lowering.analysis.definition import ViewDefinition
 from tidemill.task.program import TableSource
 
 
@@ -29,7 +29,7 @@ class Demand:
         self.changing: set[tuple[Aggregate, int]] = set()
 
     def note(self) -> None:
-        """What must be known of all views before any is lowered."""
+        """Visit all views, once."""
         if self._noted:
             return
         self._noted = True
@@ -54,7 +54,7 @@ class Demand:
             self._note_columns(child)
 
     def _note_changes(self, node: Node, created_at_epoch: int) -> None:
-        """Which aggregates must give their changes, because something other than a reader of views wants them."""
+        """Note aggregates whose changes a step reads; those read with the view alone need none."""
         if isinstance(node, Aggregate):
             self.changing.add((node, created_at_epoch))
             self._note_below(node, created_at_epoch)

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidemill.errors import EvaluationError
 from tidemill.kernels.columns import column
 from tidemill.task.dataflow.deltas import Delta, Item, batch_of
-from tidemill.task.dataflow.failing_row import without_failing
+from tidemill.task.dataflow.failing_row import passing_parts
 from tidemill.task.dataflow.matching import slice_bytes
 from tidemill.task.dataflow.operator import Operator, Output, carries_out
 from tidemill.task.functions.columns.lists import offsets_of, take_apart
-from tidemill.task.functions.columns.sizes import TooLargeError
 from tidemill.task.functions.evaluate import evaluate
 from tidemill.task.program import Explode
 
@@ -40,56 +40,45 @@ class ExplodeOperator(Operator):
         Rows that fail are left out and reported.
         """
         assert isinstance(item, Delta)
-        self._held.follow(self._evaluated(item))
+        self._pending.follow(self._evaluated(item))
 
-    def _argument(self, delta: Delta) -> pa.Array:
+    def _argument(self, delta: Delta) -> pa.Array[Any]:
         return evaluate(self.operation.argument, delta.batch)
 
     def _evaluated(self, item: Delta) -> Iterator[Output]:
         """The rows of a batch, of fewer rows at a time where their arrays together are too large."""
-        try:
-            array = self._argument(item)
-        except EvaluationError as large:
-            if isinstance(large, TooLargeError) and len(item) > 1:
-                middle = len(item) // 2
-                for rows in (np.arange(middle), np.arange(middle, len(item))):
-                    yield from self._evaluated(item.take(rows))
-                return
-            passing, weight, error = without_failing(self._argument, item)
-            self.context.failing(self.step, weight, error)
-            yield from self._evaluated(passing)
-        else:
-            yield from self._exploded(item, array)
+        for part, array in passing_parts(self._argument, item, partial(self.context.failing, self.step)):
+            yield from self._exploded(part, array)
 
-    def _exploded(self, delta: Delta, array: pa.Array) -> Iterator[Output]:
+    def _exploded(self, delta: Delta, array: pa.Array[Any]) -> Iterator[Output]:
         operation = self.operation
         lists = take_apart(array, len(delta))
         counts = np.maximum(lists.lengths, 1) if operation.outer else lists.lengths
         kept = [delta.batch.column(k) for k in operation.kept]
         offsets = offsets_of(counts)
         spread = operation.spread or pa.types.is_map(array.type)
-        values = lists.values.flatten() if spread else [lists.values]
+        values = cast("pa.StructArray", lists.values).flatten() if spread else [lists.values]
         elements = sum(v.nbytes for v in values) // max(1, len(lists.values))
         for start, stop in _pieces(counts, _widths(kept, len(delta)) + elements, slice_bytes(self.context.budget)):
             places = np.arange(start, stop)
             owners = np.searchsorted(offsets, places, side="right") - 1
-            within = places - offsets[owners]
-            missing = within >= lists.lengths[owners]
-            taken = column(np.where(missing, 0, lists.offsets[owners] + within), missing)
+            index = places - offsets[owners]
+            missing = index >= lists.lengths[owners]
+            taken = column(np.where(missing, 0, lists.offsets[owners] + index), missing)
             found = [c.take(column(owners)) for c in kept]
             if operation.position:
-                found.append(column(within, missing).cast(pa.int32()))
+                found.append(column(index, missing).cast(pa.int32()))
             found += [v.take(taken) for v in values]
             weights = None if delta.weights is None else delta.weights[owners]
             yield Output(Delta(batch_of(found, len(owners)), weights))
 
 
-def _widths(columns: list[pa.Array], rows: int) -> _Int64s:
+def _widths(columns: list[pa.Array[Any]], rows: int) -> _Int64s:
     """About how many bytes each row has: texts as they are, other columns by the average."""
     widths = np.full(rows, 16, np.int64)
     for values in columns:
-        if pa.types.is_string(values.type) or pa.types.is_binary(values.type):
-            widths += pc.fill_null(pc.binary_length(values), 0).to_numpy(zero_copy_only=False)
+        if isinstance(values, pa.StringArray | pa.BinaryArray):
+            widths += pc.binary_length(values).fill_null(0).to_numpy(zero_copy_only=False)
         widths += 0 if pa.types.is_string(values.type) else values.nbytes // max(1, rows)
     return widths
 

@@ -1,13 +1,14 @@
-"""Joins with a side that is still: each row looks it up where it is, in the runs of all vnodes.
+"""Joins with a side that does not change in the epoch: each row is looked up in the runs of all its vnodes.
 
-Because the other side has no change in the epoch, ``d(L x R) = dL x R``: the rows need no exchange. With a side that is
-complete they need no state either; with a small one a step of its own stores them, for epochs in which it changes.
+With no change of the other side ``d(L x R) = dL x R``: the rows need no exchange. With a complete side they need no
+state either; with a small one a step of its own stores them, for epochs in which that side changes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from functools import partial
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -23,8 +24,8 @@ from tidemill.task.dataflow.matching import Matches, everything, matches, slice_
 from tidemill.task.dataflow.operator import Operator, Output, carries_out
 from tidemill.task.functions.columns.sizes import TooLargeError
 from tidemill.task.functions.evaluate import filter_mask
-from tidemill.task.operators.arrange import key_prefixes
-from tidemill.task.operators.join import pairs, restore, slices
+from tidemill.task.operators.joins.arrange import key_prefixes
+from tidemill.task.operators.joins.join import pairs, restore, slices
 from tidemill.task.program import LookupJoin
 
 _Int64s = npt.NDArray[np.int64]
@@ -32,7 +33,7 @@ _Int64s = npt.NDArray[np.int64]
 
 @carries_out(LookupJoin)
 class LookupJoinOperator(Operator):
-    """What comes in goes out joined at once; nothing is held at a barrier."""
+    """Joins each batch as it comes; nothing is held at a barrier."""
 
     def __init__(self, step: int, operation: LookupJoin) -> None:
         super().__init__(step)
@@ -42,19 +43,19 @@ class LookupJoinOperator(Operator):
         """Join one batch."""
         assert isinstance(item, Delta)
         operation = self.operation
-        able = item
+        joinable = item
         for required in operation.required:
-            values = able.batch.column(required)
+            values = joinable.batch.column(required)
             if operation.kind != "anti" and values.null_count:
-                able = able.filter(pc.is_valid(values))
-        if not len(able):
+                joinable = joinable.filter(pc.is_valid(values))
+        if not len(joinable):
             return
         if operation.kind == "inner":
-            self._held.follow(self._joined(able))
+            self._pending.follow(self._joined(joinable))
             return
-        chosen = np.flatnonzero(self._matched(able) != (operation.kind == "anti"))
+        chosen = np.flatnonzero(self._matched(joinable) != (operation.kind == "anti"))
         if len(chosen):
-            self._held.put([Output(able if len(chosen) == len(able) else able.take(chosen))])
+            self._pending.put(Output(joinable if len(chosen) == len(joinable) else joinable.take(chosen)))
 
     def _look_up(self, delta: Delta) -> tuple[_Int64s, int, Iterator[Matches]]:
         """For each row the number of its key, how many keys there are, and the other side's rows by key."""
@@ -75,8 +76,8 @@ class LookupJoinOperator(Operator):
 
     def _pairs(
         self, delta: Delta, ids: _Int64s, found: Iterable[Matches]
-    ) -> Iterator[tuple[_Int64s, list[pa.Array], _Int64s, _Int64s]]:
-        """Rows that meet a row of the other side, that side's columns, the partner of each, and all weights there."""
+    ) -> Iterator[tuple[_Int64s, list[pa.Array[Any]], _Int64s, _Int64s]]:
+        """Rows that match a row of the other side, that side's columns, the partner of each, and all weights there."""
         order = np.argsort(ids, kind="stable")
         ascending = ids[order]
         most, own = slice_bytes(self.context.budget), 16 + delta.batch.nbytes // len(delta)
@@ -103,27 +104,29 @@ class LookupJoinOperator(Operator):
             yield Output(Delta(batch_of(columns, len(rows)), weights))
 
     def _matched(self, delta: Delta) -> npt.NDArray[np.bool_]:
-        """Whether each row meets rows of the other side: more than have a negative multiplicity there."""
+        """Whether each row matches rows of the other side whose multiplicities are positive together."""
         ids, groups, found = self._look_up(delta)
-        able = np.ones(len(delta), np.bool_)
+        joinable = np.ones(len(delta), np.bool_)
         for required in self.operation.required:
-            able &= pc.is_valid(delta.batch.column(required)).to_numpy(zero_copy_only=False)
+            joinable &= pc.is_valid(delta.batch.column(required)).to_numpy(zero_copy_only=False)
         if self.operation.residual is None:
             totals = np.zeros(groups, np.int64)
             for match in found:
                 np.add.at(totals, match.start + match.found, numbers(match.rows.values[0]))
-            return able & (totals[ids] > 0)
-        able_rows = np.flatnonzero(able)
+            return joinable & (totals[ids] > 0)
+        joinable_rows = np.flatnonzero(joinable)
         totals = np.zeros(len(delta), np.int64)
-        if len(able_rows):
-            asked = delta.take(able_rows)
-            for rows, theirs, partners, weights in self._pairs(asked, ids[able_rows], found):
+        if len(joinable_rows):
+            asked = delta.take(joinable_rows)
+            for rows, theirs, partners, weights in self._pairs(asked, ids[joinable_rows], found):
                 holds = self._holds(asked, rows, theirs, partners)
-                np.add.at(totals, able_rows[rows[holds]], weights[partners[holds]])
+                np.add.at(totals, joinable_rows[rows[holds]], weights[partners[holds]])
         met: npt.NDArray[np.bool_] = totals > 0
         return met
 
-    def _holds(self, delta: Delta, rows: _Int64s, theirs: list[pa.Array], partners: _Int64s) -> npt.NDArray[np.bool_]:
+    def _holds(
+        self, delta: Delta, rows: _Int64s, theirs: list[pa.Array[Any]], partners: _Int64s
+    ) -> npt.NDArray[np.bool_]:
         """For which pairs the residual condition is true."""
         mine = [c.take(column(rows)) for c in delta.batch.columns]
         both = Delta(batch_of(mine + restore(self.operation.other, theirs, partners), len(rows)))

@@ -13,7 +13,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping
 
 from tidemill.plan.algebra.nodes import Aggregate, Join, Node, Pairs, Scan, SemiJoin, children, relations
-from tidemill.plan.lowering.definition import ViewDefinition
+from tidemill.plan.lowering.analysis.definition import ViewDefinition
 from tidemill.plan.rules.one_row_joins import gives_one_row
 from tidemill.task.program import TableSource
 

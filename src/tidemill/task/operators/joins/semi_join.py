@@ -1,4 +1,4 @@
-"""Incremental semi and anti join: a left row is in or out as its key has right rows or none.
+"""Incremental semi and anti join: a left row is in the result if its key has right rows, or has none.
 
 A changed left row is judged by the new number of right rows of its key. Where that number changed
 between none and some, the left rows that were there before come or go.
@@ -7,6 +7,7 @@ between none and some, the left rows that were there before come or go.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -20,8 +21,8 @@ from tidemill.task.dataflow.deltas import Delta, batch_of
 from tidemill.task.dataflow.holding_operator import HoldingOperator
 from tidemill.task.dataflow.matching import matches
 from tidemill.task.dataflow.operator import Output, carries_out
-from tidemill.task.operators.arrange import key_prefixes
-from tidemill.task.operators.join import restore
+from tidemill.task.operators.joins.arrange import key_prefixes
+from tidemill.task.operators.joins.join import restore
 from tidemill.task.program import SemiChanges
 
 
@@ -69,7 +70,7 @@ class SemiJoinOperator(HoldingOperator):
             yield from self._output(columns, np.arange(len(rows.keys)), weights)
 
     def _output(
-        self, columns: list[pa.Array], rows: npt.NDArray[np.int64], weights: npt.NDArray[np.int64]
+        self, columns: list[pa.Array[Any]], rows: npt.NDArray[np.int64], weights: npt.NDArray[np.int64]
     ) -> list[Output]:
         if not len(rows):
             return []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -40,11 +41,11 @@ class ArrangeOperator(HoldingOperator):
 
     def changes(self, *inputs: TableState) -> Iterator[Output]:
         """The epoch's rows as one keyed run, or a few if there is no room for one."""
-        return handed_out(inputs[0])
+        return outputs_of(inputs[0])
 
 
-def handed_out(held: TableState) -> Iterator[Output]:
-    """What a table holds, run by run; it is closed at the end."""
+def outputs_of(held: TableState) -> Iterator[Output]:
+    """The rows of a table as keyed output, run by run; the table is closed at the end."""
     try:
         yield from (Output(Keyed(rows)) for rows in held.blocks())
     finally:
@@ -56,7 +57,7 @@ def empty_keys(rows: int) -> Keys:
     return Keys(np.arange(0, 2 * rows + 1, 2, dtype=np.int64), np.zeros(2 * rows, np.uint8))
 
 
-def key_prefixes(columns: list[pa.Array], table: StateTable, rows: int) -> Keys:
+def key_prefixes(columns: list[pa.Array[Any]], table: StateTable, rows: int) -> Keys:
     """The join key of each row as a prefix of its key in an arranged table."""
     width = len(columns)
     return encode(columns, table.key[:width], min(width, table.distribution)) if width else empty_keys(rows)

@@ -13,7 +13,7 @@ from tidemill.state.merge.merge import Rows
 from tidemill.task.dataflow.deltas import Delta, batch_of
 from tidemill.task.dataflow.holding_operator import HoldingOperator
 from tidemill.task.dataflow.operator import Output, carries_out
-from tidemill.task.operators.join import restore
+from tidemill.task.operators.joins.join import restore
 from tidemill.task.program import TopChanges
 
 

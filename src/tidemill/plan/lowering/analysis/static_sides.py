@@ -27,7 +27,7 @@ from tidemill.plan.algebra.nodes import (
     Window,
     children,
 )
-from tidemill.plan.lowering.definition import ViewDefinition
+from tidemill.plan.lowering.analysis.definition import ViewDefinition
 from tidemill.plan.rules.filters_into_joins import conjunction
 from tidemill.task.expressions import Ref
 from tidemill.task.program import TableSource

@@ -1,4 +1,4 @@
-"""Which state can be let go: how far columns lag behind the watermark of the tables they come from.
+"""Which state expires: how far columns lag behind the watermark of the tables they come from.
 
 A table with a watermark admits no row whose event time is before it. Where a column of a node is bound to that
 event time, no change of the node can have a smaller value, less a fixed lag, than the watermark. State that is

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -66,8 +67,8 @@ class GroupPartialOperator(Operator):
             table = operation.multisets[i]
             self._folded[i + 1].write_unsorted(encode(columns, table.key, table.distribution), [column(weights)])
 
-    def _fold(self, item: Delta, ids: npt.NDArray[np.int64], groups: int) -> list[pa.Array]:
-        columns: list[pa.Array] = []
+    def _fold(self, item: Delta, ids: npt.NDArray[np.int64], groups: int) -> list[pa.Array[Any]]:
+        columns: list[pa.Array[Any]] = []
         for accumulator in self.operation.layout.accumulators:
             if accumulator.multiset is not None:
                 columns += accumulator.neutral(self.operation.input_types, groups)
@@ -82,11 +83,11 @@ class GroupPartialOperator(Operator):
         """The epoch's groups, then its multisets, each as one keyed run, or a few if there is no room for one."""
         self._fold_waiting()
         folded, self._folded = self._folded, []
-        return bool(folded) and self._held.follow(_runs(folded))
+        return bool(folded) and self._pending.follow(_runs(folded))
 
 
 def _runs(folded: list[TableState]) -> Iterator[Output]:
-    """What some tables hold, which are closed one after the other."""
+    """The rows of some tables as keyed output, one port a table; each table is closed at its end."""
     try:
         for port, held in enumerate(folded):
             yield from (Output(Keyed(rows), port) for rows in held.blocks())
