@@ -54,7 +54,7 @@ def delta(text: str, *types: pa.DataType) -> Delta:
     return Delta(batch_of(columns, len(rows)), weights)
 
 
-def _column(words: Sequence[str], type_: pa.DataType) -> pa.Array:
+def _column(words: Sequence[str], type_: pa.DataType) -> pa.Array[Any]:
     texts = [None if w == "NULL" else "" if w == "''" else w for w in words]
     return pa.array(texts, pa.string()).cast(type_)
 
@@ -69,12 +69,12 @@ def weighted_rows(delta_: Delta | pa.Table) -> dict[Row, int]:
         so that it equals itself.
     """
     if isinstance(delta_, Delta):
-        columns, weights = delta_.batch.columns, delta_.explicit_weights().tolist()
+        values = [plain_values(c) for c in delta_.batch.columns]
+        weights: list[Any] = delta_.explicit_weights().tolist()
     else:
-        columns = [delta_.column(n) for n in delta_.column_names if n != WEIGHT]
+        values = [plain_values(delta_.column(n)) for n in delta_.column_names if n != WEIGHT]
         weighted = WEIGHT in delta_.column_names
         weights = delta_.column(WEIGHT).to_pylist() if weighted else [1] * delta_.num_rows
-    values = [plain_values(c) for c in columns]
     found: Counter[Row] = Counter()
     for row, weight in zip(zip(*values, strict=True) if values else [()] * len(weights), weights, strict=True):
         found[tuple(_hashable(v) for v in row)] += weight
@@ -85,13 +85,13 @@ def _hashable(value: Any) -> Any:
     return "NaN" if isinstance(value, float) and math.isnan(value) else value
 
 
-def plain_values(column: pa.Array | pa.ChunkedArray) -> list[Any]:
+def plain_values(column: pa.Array[Any] | pa.ChunkedArray[Any]) -> list[Any]:
     """Values that can be hashed: arrays are tuples, structs and maps tuples of (name, value), maps sorted.
 
     Inside nested values NaN is ``math.nan``, one object, and -0.0 is 0.0.
     """
     if not pa.types.is_nested(column.type):
-        return column.to_pylist()  # type: ignore[no-any-return]
+        return column.to_pylist()
     return [_plain(value, column.type) for value in column.to_pylist(maps_as_pydicts=None)]
 
 

@@ -6,8 +6,9 @@ import datetime
 import json
 import math
 from collections.abc import Callable, Iterable
+from io import IOBase
 from itertools import chain
-from typing import IO, Any
+from typing import IO, Any, cast
 
 import pyarrow as pa
 import pyarrow.csv
@@ -120,7 +121,7 @@ def _text(value: Any, exact: bool = False) -> str:
     return str(value)
 
 
-def _readable(column: pa.ChunkedArray) -> list[Any]:
+def _readable(column: pa.ChunkedArray[Any]) -> list[Any]:
     """The values of a column; those of arrays, structs and maps as Spark casts them to text."""
     values: list[Any] = column.to_pylist()
     if not pa.types.is_nested(column.type):
@@ -201,7 +202,7 @@ def _json_value(value: Any) -> Any:
 def _write_arrow(tables: Iterable[pa.Table], stream: IO[bytes]) -> None:
     parts = iter(tables)
     first = next(parts)
-    with pa.ipc.new_stream(stream, first.schema) as writer:
+    with pa.ipc.new_stream(cast("IOBase", stream), first.schema) as writer:
         for part in chain((first,), parts):
             writer.write_table(part)
 

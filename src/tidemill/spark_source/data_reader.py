@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
@@ -355,7 +355,7 @@ def _place_of_metadata(given: Mapping[str, str], asked: Schema) -> int | None:
     return place
 
 
-def _as_spark_has_it(columns: Sequence[pa.Array], arrow: pa.Schema) -> pa.RecordBatch:
+def _as_spark_has_it(columns: Sequence[pa.Array[Any]], arrow: pa.Schema) -> pa.RecordBatch:
     """Columns with the names that Spark gives to what is within them."""
     pairs = zip(columns, arrow, strict=True)
     arrays = [column if column.type == field.type else column.cast(field.type) for column, field in pairs]

@@ -20,17 +20,16 @@ from tidemill.formats.text.line_numbers import LineNumbers
 from tidemill.sources.files import local_pattern
 from tidemill.sources.split import Split
 
-_ERRORS = pa.schema(
-    [
-        pa.field("file", pa.string(), False),
-        pa.field("position", pa.int64(), False),
-        pa.field("line", pa.int64()),
-        pa.field("at", pa.int64()),
-        pa.field("column", pa.string()),
-        pa.field("reason", pa.string(), False),
-        pa.field("raw", pa.binary(), False),
-    ]
-)
+_FIELDS: list[pa.Field[Any]] = [
+    pa.field("file", pa.string(), False),
+    pa.field("position", pa.int64(), False),
+    pa.field("line", pa.int64()),
+    pa.field("at", pa.int64()),
+    pa.field("column", pa.string()),
+    pa.field("reason", pa.string(), False),
+    pa.field("raw", pa.binary(), False),
+]
+_ERRORS = pa.schema(_FIELDS)
 
 
 class ErrorFile:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -61,10 +62,12 @@ class StreamFiles:
         for begin in range(self._at, len(self._order), _BLOCK):
             numbers = self._order[begin : begin + _BLOCK].astype(np.int64)
             numbers = numbers[~self._read[numbers]]
+            names: list[Any] = self._names.texts.take(numbers).to_pylist()
+            etags: list[Any] = self._etags.take(numbers).to_pylist()
             yield from map(
                 FileInfo,
-                self._names.texts.take(numbers).to_pylist(),
+                names,
                 self._sizes[numbers].tolist(),
                 self._modified[numbers].tolist(),
-                self._etags.take(numbers).to_pylist(),
+                etags,
             )

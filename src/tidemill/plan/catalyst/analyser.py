@@ -11,7 +11,6 @@ import json
 import re
 import threading
 import uuid
-from collections.abc import Iterator
 from typing import Any
 
 from py4j.protocol import Py4JJavaError
@@ -20,6 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import udf
 
 from tidemill.errors import TidemillError
+from tidemill.plan.algebra.build import columns_of
 from tidemill.plan.algebra.nodes import Node, Project
 from tidemill.plan.catalyst import frames as catalyst_frames
 from tidemill.plan.catalyst import plan as catalyst_plan
@@ -29,10 +29,10 @@ from tidemill.plan.catalyst.expressions.zones import with_zone
 from tidemill.plan.catalyst.plan_size import check_size
 from tidemill.plan.catalyst.relations.recursion import RecursionLimits
 from tidemill.plan.catalyst.trees import places as catalyst_places
+from tidemill.plan.catalyst.trees.tree import elements, string_map
 from tidemill.plan.sql import statements
 from tidemill.plan.sql.statements import AlterTable, CreateTable, CreateView, Query, Source, Statement
 from tidemill.schema import DAY_TIME, YEAR_MONTH, Field, Schema, check_storable, type_from_spark
-from tidemill.task.expressions import Ref
 from tidemill.zones import UTC
 
 _RULES_THAT_LOSE_RELATIONS = (
@@ -168,10 +168,9 @@ class Catalyst:
             case "CreateMaterializedViewAsSelect":
                 return _create_view(plan, source, or_replace)
             case "SetTableProperties" if alters:
-                return AlterTable(_altered(plan), dict(_entries(plan.properties())))
+                return AlterTable(_altered(plan), string_map(plan.properties()))
             case "UnsetTableProperties" if alters:
-                keys = plan.propertyKeys()
-                return AlterTable(_altered(plan), dict.fromkeys(str(keys.apply(i)) for i in range(keys.size())))
+                return AlterTable(_altered(plan), dict.fromkeys(map(str, elements(plan.propertyKeys()))))
         if statements.words(source.text, 1)[0][0] in ("(", "TABLE"):
             return Query(source.text)
         raise TidemillError(
@@ -229,11 +228,9 @@ class Catalyst:
         except TidemillError as error:
             raise catalyst_places.placed(error, text, at, *_CLAUSES) from error
         check_size(node)
-        fields = node.schema.fields
-        for field in fields:
+        for field in node.schema.fields:
             check_storable(field.type, YEAR_MONTH)
-        columns = tuple(Ref(i, f.type, f.nullable) for i, f in enumerate(fields))
-        return Project(node, columns, _distinct_names(frame.columns))
+        return Project(node, columns_of(node), _distinct_names(frame.columns))
 
     def _limit(self, setting: str) -> int | None:
         """A setting of the session that the mill was opened with; -1 is no limit."""
@@ -320,10 +317,8 @@ def _distinct_names(names: list[str]) -> tuple[str, ...]:
 
 def _run_batches(optimizer: Any, plan: Any) -> Any:
     """What ``RuleExecutor.execute`` does, without ``_RULE_THAT_CANNOT_BE_EXCLUDED``."""
-    batches = optimizer.batches()
-    for i in range(batches.size()):
-        batch = batches.apply(i)
-        rules = [batch.rules().apply(j) for j in range(batch.rules().size())]
+    for batch in elements(optimizer.batches()):
+        rules = list(elements(batch.rules()))
         for _ in range(batch.strategy().maxIterations()):
             before = plan
             for rule in rules:
@@ -335,10 +330,8 @@ def _run_batches(optimizer: Any, plan: Any) -> Any:
 
 
 def _create_table(plan: Any, source: Source, static: bool) -> CreateTable:
-    columns = plan.columns()
     fields = []
-    for i in range(columns.size()):
-        column = columns.apply(i)
+    for column in elements(plan.columns()):
         type_ = type_from_spark(json.loads(column.dataType().json()))
         check_storable(type_, DAY_TIME, YEAR_MONTH)
         fields.append(Field(column.name(), type_, column.nullable()))
@@ -363,8 +356,7 @@ def _create_table(plan: Any, source: Source, static: bool) -> CreateTable:
 def _primary_key(constraints: Any) -> tuple[str, ...]:
     """The columns of PRIMARY KEY, as written; Spark's parser allows it once."""
     names: tuple[str, ...] = ()
-    for i in range(constraints.size()):
-        constraint = constraints.apply(i)
+    for constraint in elements(constraints):
         if constraint.getClass().getSimpleName() != "PrimaryKeyConstraint":
             raise TidemillError(
                 "TM2033",
@@ -372,24 +364,15 @@ def _primary_key(constraints: Any) -> tuple[str, ...]:
                 got=constraint.getClass().getSimpleName(),
                 hint="PRIMARY KEY (columns) and NOT NULL are",
             )
-        columns = constraint.columns()
-        names = tuple(str(columns.apply(j)) for j in range(columns.size()))
+        names = tuple(map(str, elements(constraint.columns())))
     return names
 
 
 def _create_view(plan: Any, source: Source, or_replace: bool) -> CreateView:
-    found = dict(_entries(plan.tableSpec().properties()))
+    found = string_map(plan.tableSpec().properties())
     query = plan.originalText()
     at = source.place(max(0, source.text.rfind(query)))
     return CreateView(_identifier(plan.name()), query, found, plan.ifNotExists(), or_replace, at)
-
-
-def _entries(found: Any) -> Iterator[tuple[str, str]]:
-    """The entries of a map of Scala."""
-    iterator = found.iterator()
-    while iterator.hasNext():
-        entry = iterator.next()
-        yield str(entry._1()), str(entry._2())
 
 
 def _altered(plan: Any) -> str:
@@ -403,7 +386,7 @@ def _identifier(unresolved: Any) -> str:
         raise TidemillError(
             "TM2008",
             "names have one part",
-            got=".".join(parts.apply(i) for i in range(parts.size())),
+            got=".".join(elements(parts)),
             hint="a mill has one namespace: leave out the catalog and schema",
         )
     return str(parts.apply(0)).lower()
@@ -412,8 +395,7 @@ def _identifier(unresolved: Any) -> str:
 def _options(pairs: Any) -> dict[str, str]:
     """Option expressions are literals; their text is what Spark would have made of them."""
     options = {}
-    for i in range(pairs.size()):
-        pair = pairs.apply(i)
+    for pair in elements(pairs):
         value = pair._2()
         inner = value.value() if value.getClass().getSimpleName() == "Literal" else None
         if inner is None:

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Protocol
 
+from tidemill.plan.algebra.build import gives_one_row
 from tidemill.plan.algebra.nodes import Join, Node, SemiJoin
 from tidemill.plan.lowering.definition import ViewDefinition
 from tidemill.plan.lowering.placement import Placement
 from tidemill.plan.lowering.small_sides import SmallSides, never_negative
 from tidemill.plan.lowering.static_sides import StaticSides
-from tidemill.plan.rules.one_row_joins import gives_one_row
 from tidemill.task.program import (
     Arrange,
     Calculate,

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
+from tidemill.plan.algebra.build import columns_of, conjuncts, filtered, null_test
 from tidemill.plan.algebra.nodes import (
     Aggregate,
     AggregateCall,
@@ -35,7 +36,6 @@ from tidemill.plan.algebra.nodes import (
 )
 from tidemill.plan.algebra.traverse import map_children
 from tidemill.plan.rules.factorise_aggregates import factorise_aggregates
-from tidemill.plan.rules.filters_into_joins import conjuncts, filtered
 from tidemill.plan.rules.merge_projections import merge_projections
 from tidemill.plan.rules.prune_columns import prune_columns
 from tidemill.task.expressions import Call, Expression, Literal, Ref, references, substitute
@@ -69,7 +69,7 @@ def _of_first_rows(node: TopRows) -> Node | None:
     keys = [columns[k.column] for k in node.keys]
     if any(i >= width for e in (*keys, *conditions) for i in references(e)):
         return None
-    own = _refs(window.child)
+    own = columns_of(window.child)
     arranged = list(dict.fromkeys((*own, *keys)))
     child = Project(filtered(window.child, conditions), tuple(arranged), _names(len(arranged)))
     order = tuple(SortKey(arranged.index(e), k.descending, k.nulls_first) for e, k in zip(keys, node.keys, strict=True))
@@ -100,7 +100,7 @@ def _of_picked_rows(node: Filter) -> Node | None:
 def _over_window(node: Node) -> tuple[list[Expression], list[Expression], Window] | None:
     """The columns of a node and the conditions for its rows, over the window below its projections and filters."""
     if isinstance(node, Window):
-        return [*_refs(node)], [], node
+        return [*columns_of(node)], [], node
     if not isinstance(node, Project | Filter):
         return None
     below = _over_window(node.child)
@@ -145,7 +145,7 @@ def _placed(part: Node, window: Window, columns: list[Expression], node: Node) -
         joined = Join(joined, values, (place,), (0,), (True,))
         rank = Call("add", (before, _ONE), pa.int64(), False, _ANSI)
         results |= {i: Call("cast", (rank,), c.type, False, _ANSI) for i, c in ranks.items()}
-    every = (*_refs(part), *(results[i] for i in calls))
+    every = (*columns_of(part), *(results[i] for i in calls))
     assert len(every) == width + len(calls)
     return Project(joined, tuple(substitute(e, every) for e in columns), node.schema.names)
 
@@ -174,7 +174,7 @@ def _values(part: Node, window: Window, calls: list[WindowCall], strict: bool) -
     function = ("gt" if key.descending else "lt") if strict else ("ge" if key.descending else "le")
     branches = [_meeting(wanted, rows, Call(function, (value, bound), pa.bool_(), ordering.nullable))]
     if ordering.nullable:
-        null, some = (Call(test, (bound,), pa.bool_(), False) for test in ("is_null", "is_not_null"))
+        null, some = (null_test(test, bound) for test in ("is_null", "is_not_null"))
         # NULLs are peers of each other, and come before or after all other values.
         others: list[Expression] = [some] if strict else []
         bounds, met = (others, [null]) if key.nulls_first else ([null], others)
@@ -197,13 +197,9 @@ def _values(part: Node, window: Window, calls: list[WindowCall], strict: bool) -
 def _meeting(wanted: Node, rows: Node, comparison: Expression | None) -> Node:
     """The place of each wanted row with the arguments of the rows that it is about."""
     joined = Join(wanted, rows, (), (), (), comparison)
-    columns = _refs(joined)
+    columns = columns_of(joined)
     kept = (columns[0], *columns[2:])
     return prune_columns(merge_projections(Project(joined, kept, _names(len(kept)))))
-
-
-def _refs(node: Node) -> tuple[Ref, ...]:
-    return tuple(Ref(i, f.type, f.nullable) for i, f in enumerate(node.schema.fields))
 
 
 def _names(count: int) -> tuple[str, ...]:

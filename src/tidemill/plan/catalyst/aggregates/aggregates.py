@@ -17,6 +17,7 @@ from typing import TypeAlias
 import pyarrow as pa
 
 from tidemill.errors import TidemillError
+from tidemill.plan.algebra.build import null_test, where
 from tidemill.plan.algebra.nodes import AggregateCall
 from tidemill.plan.catalyst.aggregates.histograms import IN_ORDER, histogram
 from tidemill.plan.catalyst.aggregates.percentiles import percentile, percentile_approx, percentile_disc
@@ -83,10 +84,10 @@ def _counted(arguments: list[Expression]) -> Expression | None:
         return None
     if len(counted) == 1:
         return counted[0]
-    present: Expression = Call("is_not_null", (counted[0],), pa.bool_(), False)
+    present: Expression = null_test("is_not_null", counted[0])
     for other in counted[1:]:
-        present = Call("and", (present, Call("is_not_null", (other,), pa.bool_(), False)), pa.bool_(), False)
-    return Call("case", (present, Literal(1, pa.int32()), Literal(None, pa.int32())), pa.int32(), True)
+        present = Call("and", (present, null_test("is_not_null", other)), pa.bool_(), False)
+    return where(present, Literal(1, pa.int32()))
 
 
 def _count_of_distinct(function: Function) -> Expression:
@@ -138,7 +139,7 @@ def _of_two(name: str, *, x: int = 0) -> Rule:
             raise unsupported(f"{name}(DISTINCT ...)", "SELECT DISTINCT the pairs in a subquery")
         first, second = function.argument(x), function.argument(1 - x)
         present = _both(first, second)
-        first, second = (_only(present, side) for side in (first, second))
+        first, second = where(present, first), where(present, second)
         others = (function.place(second),)
         return function.result(AggregateCall(name, function.place(first), pa.float64(), True, False, others))
 
@@ -146,14 +147,10 @@ def _of_two(name: str, *, x: int = 0) -> Rule:
 
 
 def _both(first: Expression, second: Expression) -> Expression | None:
-    tests = [Call("is_not_null", (a,), pa.bool_(), False) for a in dict.fromkeys((first, second)) if a.nullable]
+    tests = [null_test("is_not_null", a) for a in dict.fromkeys((first, second)) if a.nullable]
     if not tests:
         return None
     return tests[0] if len(tests) == 1 else Call("and", tuple(tests), pa.bool_(), False)
-
-
-def _only(condition: Expression | None, value: Expression) -> Expression:
-    return value if condition is None else Call("case", (condition, value, Literal(None, value.type)), value.type, True)
 
 
 def _total(name: str) -> Rule:
@@ -182,7 +179,7 @@ def _interval(name: str, function: Function, value: Expression, options: tuple[t
     count = function.result(AggregateCall("count", at, pa.int64(), False, function.distinct))
     some = Call("gt", (count, Literal(0, pa.int64())), pa.bool_(), False)
     mean = Call("divide_interval", (interval, count), value.type, True, (("mode", "ansi"),))
-    return Call("case", (some, mean, Literal(None, value.type)), value.type, True)
+    return where(some, mean)
 
 
 def _total_type(name: str, type_: pa.DataType, lenient: bool) -> pa.DataType:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from tidemill.plan.catalyst.expressions.rules import Rule, Translator, call, type_of, unsupported
+from tidemill.plan.catalyst.expressions.rules import Rule, Translator, call, fixed, type_of, unsupported
 from tidemill.plan.catalyst.expressions.zones import zone_option
 from tidemill.plan.catalyst.trees.tree import JsonTree
 from tidemill.schema import DAY_TIME, TIMESTAMP, YEAR_MONTH, type_to_ddl
@@ -115,14 +115,6 @@ def _difference(function: str) -> Rule:
     return rule
 
 
-def _scaled(function: str) -> Rule:
-    def rule(node: JsonTree, to: Translator) -> Expression:
-        interval, number = to.args(node)
-        return call(function, (interval, number), interval.type)
-
-    return rule
-
-
 def _make(type_: pa.DataType, units: tuple[int, ...]) -> Rule:
     def rule(node: JsonTree, to: Translator) -> Expression:
         return call("make_interval", to.args(node), type_, units=units)
@@ -212,8 +204,8 @@ _DAY, _HOUR, _MINUTE, _SECOND = UNITS.values()
 
 INTERVAL_RULES: dict[str, Rule] = {
     "SubtractTimestamps": _difference("subtract_timestamps"), "SubtractDates": _difference("subtract_dates"),
-    **dict.fromkeys(("MultiplyDTInterval", "MultiplyYMInterval"), _scaled("multiply_interval")),
-    **dict.fromkeys(("DivideDTInterval", "DivideYMInterval"), _scaled("divide_interval")),
+    **dict.fromkeys(("MultiplyDTInterval", "MultiplyYMInterval"), fixed("multiply_interval")),
+    **dict.fromkeys(("DivideDTInterval", "DivideYMInterval"), fixed("divide_interval")),
     "MakeDTInterval": _make(DAY_TIME, (_DAY, _HOUR, _MINUTE, _SECOND)), "MakeYMInterval": _make(YEAR_MONTH, (12, 1)),
     "ExtractANSIIntervalDays": _field(pa.int32(), _DAY), "ExtractANSIIntervalHours": _field(pa.int8(), _HOUR, _DAY),
     "ExtractANSIIntervalMinutes": _field(pa.int8(), _MINUTE, _HOUR),

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from tidemill.plan.catalyst.expressions.intervals import INTERVALS
-from tidemill.plan.catalyst.expressions.rules import Rule, Translator, call, type_of, unsupported
+from tidemill.plan.catalyst.expressions.rules import Rule, Translator, call, fixed, type_of, unsupported
 from tidemill.plan.catalyst.expressions.zones import zone_option
 from tidemill.plan.catalyst.trees.tree import JsonTree
 from tidemill.schema import type_to_ddl
@@ -16,17 +16,6 @@ from tidemill.task.expressions import Call, Expression, Literal
 from tidemill.task.functions.documents.variant import VARIANT
 from tidemill.task.functions.times.date_patterns import can_parse, can_print
 from tidemill.task.functions.times.time_formats import OFFSET, OPTIONS
-
-
-def _get_json_object(node: JsonTree, to: Translator) -> Expression:
-    return call("get_json_object", to.args(node), pa.string(), True)
-
-
-def _of_all(function: str, type_: pa.DataType) -> Rule:
-    def rule(node: JsonTree, to: Translator) -> Expression:
-        return call(function, to.args(node), type_, True)
-
-    return rule
 
 
 def json_tuple(args: tuple[Expression, ...]) -> Expression:
@@ -135,11 +124,14 @@ def schema_of(node: JsonTree, to: Translator) -> Expression:
     return Literal(str(node.fields["java"].eval(None)), pa.string())
 
 
-JSON_RULES: dict[str, Rule] = {"GetJsonObject": _get_json_object, "JsonToStructs": _from_json}
+JSON_RULES: dict[str, Rule] = {
+    "GetJsonObject": fixed("get_json_object", pa.string(), True),
+    "JsonToStructs": _from_json,
+}
 
 JSON_INVOKED: dict[str, Rule] = {
-    "JsonExpressionUtils.lengthOfJsonArray": _of_all("json_array_length", pa.int32()),
+    "JsonExpressionUtils.lengthOfJsonArray": fixed("json_array_length", pa.int32(), True),
     "StructsToJsonEvaluator.evaluate": _to_json,
     "SchemaOfJsonEvaluator.evaluate": schema_of,
-    "JsonExpressionUtils.jsonObjectKeys": _of_all("json_object_keys", pa.list_(pa.string())),
+    "JsonExpressionUtils.jsonObjectKeys": fixed("json_object_keys", pa.list_(pa.string()), True),
 }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from tidemill.plan.catalyst.expressions.rules import Rule, Translator, call, type_of, unsupported
+from tidemill.plan.catalyst.expressions.rules import Rule, Translator, call, fixed, type_of, unsupported
 from tidemill.plan.catalyst.trees.tree import JsonTree
 from tidemill.schema import type_to_ddl
 from tidemill.task.expressions import Expression
@@ -66,13 +66,9 @@ def _parse_json(node: JsonTree, to: Translator) -> Expression:
     return call("parse_json", (to.arg(node, 0),), VARIANT, True, mode=mode)
 
 
-def _is_variant_null(node: JsonTree, to: Translator) -> Expression:
-    return call("is_variant_null", to.args(node), pa.bool_(), False)
-
-
 VARIANT_RULES: dict[str, Rule] = {"VariantGet": _variant_get}
 
 VARIANT_INVOKED: dict[str, Rule] = {
     "VariantExpressionEvalUtils.parseJson": _parse_json,
-    "VariantExpressionEvalUtils.isVariantNull": _is_variant_null,
+    "VariantExpressionEvalUtils.isVariantNull": fixed("is_variant_null", pa.bool_(), False),
 }

@@ -26,8 +26,8 @@ from itertools import combinations
 
 import pyarrow as pa
 
+from tidemill.plan.algebra.build import columns_of, disjuncts, filtered, null_test
 from tidemill.plan.algebra.nodes import Aggregate, AggregateCall, Filter, Join, Node, Project
-from tidemill.plan.rules.filters_into_joins import filtered
 from tidemill.task.expressions import Call, Expression, Literal, Ref, references, remap
 from tidemill.task.functions.evaluate import can_fail
 
@@ -80,7 +80,7 @@ def judge_null_aware(left: Node, right: Node, conjuncts: list[Expression], judge
     asked = [c for c in others if references(c) and max(references(c)) < width and not can_fail(c)]
     if asked:
         fails: list[Expression] = [Call("coalesce", (c, Literal(False, pa.bool_())), pa.bool_(), False) for c in asked]
-        unasked = (filtered(left, [_call("not", _all(fails))]),)
+        unasked = (filtered(left, [Call("not", (_all(fails),), pa.bool_(), False)]),)
         left = filtered(left, asked)
         others = [c for c in others if c not in asked]
     matched: list[Node] = []
@@ -88,7 +88,7 @@ def judge_null_aware(left: Node, right: Node, conjuncts: list[Expression], judge
     for wild, rows in _parts(left, comparisons):
         strict = [c for c in comparisons if c not in wild]
         for nulls in _subsets([c for c in strict if c.right_wild and c.right.nullable]):
-            partners = filtered(right, [_call("is_null", c.right) for c in nulls])
+            partners = filtered(right, [null_test("is_null", c.right) for c in nulls])
             condition = [c.equality for c in strict if c not in nulls] + others
             if condition:
                 matched.append(judge(rows, partners, condition, False))
@@ -102,7 +102,7 @@ def judge_null_aware(left: Node, right: Node, conjuncts: list[Expression], judge
 
 def comparison(conjunct: Expression, width: int) -> Comparison | None:
     """``l = r OR isnull(l = r)``, also with ``isnull(l)`` or ``isnull(r)`` in its place; None for anything else."""
-    parts = list(_disjuncts(conjunct))
+    parts = disjuncts(conjunct)
     equalities = [p for p in parts if isinstance(p, Call) and p.function == "eq"]
     if len(parts) < 2 or len(equalities) != 1:
         return None
@@ -143,7 +143,7 @@ def _parts(left: Node, comparisons: list[Comparison]) -> Iterator[tuple[tuple[Co
     """The left rows by which of their columns are NULL."""
     able = [c for c in comparisons if c.left_wild and c.left.nullable]
     for wild in _subsets(able):
-        tests = [_call("is_null" if c in wild else "is_not_null", c.left) for c in able]
+        tests = [null_test("is_null" if c in wild else "is_not_null", c.left) for c in able]
         yield wild, filtered(left, tests)
 
 
@@ -158,22 +158,9 @@ def _where_any(rows: Node, partners: Node, some: bool) -> Node:
     count = Aggregate(Project(partners, (), ()), (), (AggregateCall("count", None, pa.int64(), False),), ("rows",))
     number = Ref(0, pa.int64(), False)
     condition = Call("gt" if some else "le", (number, Literal(0, pa.int64())), pa.bool_(), False)
-    fields = rows.schema.fields
     joined = Join(rows, Project(Filter(count, condition), (), ()), (), (), (), spread=True)
-    return Project(joined, tuple(Ref(i, f.type, f.nullable) for i, f in enumerate(fields)), rows.schema.names)
-
-
-def _disjuncts(condition: Expression) -> Iterator[Expression]:
-    if isinstance(condition, Call) and condition.function == "or":
-        for arg in condition.args:
-            yield from _disjuncts(arg)
-    else:
-        yield condition
+    return Project(joined, columns_of(rows), rows.schema.names)
 
 
 def _all(parts: list[Expression]) -> Expression:
     return parts[0] if len(parts) == 1 else Call("and", tuple(parts), pa.bool_(), False)
-
-
-def _call(function: str, argument: Expression) -> Expression:
-    return Call(function, (argument,), pa.bool_(), False)

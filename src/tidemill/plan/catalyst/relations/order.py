@@ -15,18 +15,18 @@ order that is not there is refused.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
 import pyarrow as pa
 
 from tidemill.errors import TidemillError
+from tidemill.plan.algebra.build import columns_of, projection
 from tidemill.plan.algebra.nodes import Filter, Node, SortKey, TopRows
 from tidemill.plan.catalyst.expressions.expressions import translate
-from tidemill.plan.catalyst.relations.joins import projection
-from tidemill.plan.catalyst.trees.tree import JsonTree, trees
-from tidemill.task.expressions import Expression, Literal, Ref
+from tidemill.plan.catalyst.trees.tree import JsonTree, aggregate_calls, attribute_id, trees
+from tidemill.task.expressions import Expression, Literal
 
 _LIMITS = ("GlobalLimit", "LocalLimit", "Offset")
 _KEEP_ORDER = ("Project", "Filter", "SubqueryAlias", "Generate", *_LIMITS)
@@ -122,13 +122,9 @@ def first_rows(rows: Ordered, limit: int | None, offset: int) -> Node:
     return rows.node if limit is None and not offset else TopRows(rows.node, rows.keys, limit, offset)
 
 
-def _columns(node: Node) -> list[Expression]:
-    return [Ref(i, f.type, f.nullable) for i, f in enumerate(node.schema.fields)]
-
-
 def _sorted(tree: JsonTree, reader: Reader) -> Ordered:
     node, inputs = reader.rows(tree.children[0])
-    columns = _columns(node)
+    columns: list[Expression] = [*columns_of(node)]
     output = tuple(range(len(columns)))
     below, found, orders = reader.subqueries(node, inputs, trees(tree.fields["order"]))
     positions = []
@@ -142,7 +138,7 @@ def _sorted(tree: JsonTree, reader: Reader) -> Ordered:
 
 def _projected(tree: JsonTree, below: Ordered, reader: Reader) -> Ordered:
     """The projection beside all columns below, among them those that the order is of."""
-    columns = _columns(below.node)
+    columns: list[Expression] = [*columns_of(below.node)]
     node, found, outputs = reader.subqueries(below.node, below.inputs, trees(tree.fields["projectList"]))
     inputs, places = {}, []
     for output in outputs:
@@ -150,13 +146,13 @@ def _projected(tree: JsonTree, below: Ordered, reader: Reader) -> Ordered:
         if value not in columns:
             columns.append(value)
         places.append(columns.index(value))
-        inputs[int(output.fields["exprId"]["id"])] = places[-1]
+        inputs[output.id] = places[-1]
     return Ordered(projection(node, columns), inputs, below.keys, tuple(places))
 
 
 def _filtered(tree: JsonTree, below: Ordered, reader: Reader) -> Ordered:
     node, found, (condition,) = reader.subqueries(below.node, below.inputs, trees(tree.fields["condition"]))
-    kept = projection(Filter(node, translate(condition, found)), _columns(below.node))
+    kept = projection(Filter(node, translate(condition, found)), columns_of(below.node))
     return Ordered(kept, below.inputs, below.keys, below.output)
 
 
@@ -171,7 +167,7 @@ def check_aggregates(tree: JsonTree, outputs: list[JsonTree]) -> None:
     TidemillError
         TM2105.
     """
-    calls = [c for o in outputs for c in _calls(o) if _follows(c.children[0])]
+    calls = [c for o in outputs for c in aggregate_calls(o) if _follows(c.children[0])]
     order = _order_below(tree) if calls else None
     for call in calls if order is not None else ():
         function = call.children[0]
@@ -186,14 +182,6 @@ def check_aggregates(tree: JsonTree, outputs: list[JsonTree]) -> None:
         if "java" in call.fields:
             error.passed.append((call.fields["java"], False))
         raise error
-
-
-def _calls(tree: JsonTree) -> Iterator[JsonTree]:
-    if tree.name == "AggregateExpression":
-        yield tree
-    else:
-        for child in tree.children:
-            yield from _calls(child)
 
 
 def _follows(function: JsonTree) -> bool:
@@ -212,11 +200,11 @@ class _Order:
 def _order_below(aggregate: JsonTree) -> _Order | None:
     """The order in which the rows of each group come."""
     tree, conditions = aggregate.children[0], 0
-    groups = {_attribute(e) for e in trees(aggregate.fields["groupingExpressions"])}
+    groups = {attribute_id(e) for e in trees(aggregate.fields["groupingExpressions"])}
     while tree.name in _KEEP_ORDER:
         conditions += tree.name == "Filter"
         if tree.name == "Project":
-            renamed = {o.fields["exprId"]["id"]: _attribute(o.children[0]) for o in _aliases(tree)}
+            renamed: dict[int | None, int | None] = {o.id: attribute_id(o.children[0]) for o in _aliases(tree)}
             groups = {renamed.get(g, g) for g in groups}
         tree = tree.children[0]
     if tree.name == "Sort":
@@ -224,7 +212,7 @@ def _order_below(aggregate: JsonTree) -> _Order | None:
     if tree.name != "Window" or not conditions:
         return None
     numbered = any(_numbers(e) for e in trees(tree.fields["windowExpressions"]))
-    if not numbered or groups != {_attribute(e) for e in trees(tree.fields["partitionSpec"])}:
+    if not numbered or groups != {attribute_id(e) for e in trees(tree.fields["partitionSpec"])}:
         return None
     own = trees(tree.fields["orderSpec"])
     while not own and tree.name in ("Window", *_KEEP_ORDER):
@@ -232,10 +220,6 @@ def _order_below(aggregate: JsonTree) -> _Order | None:
     if own:
         return _Order(own, True)
     return _Order(trees(tree.fields["order"]), bool(tree.fields["global"])) if tree.name == "Sort" else None
-
-
-def _attribute(tree: JsonTree) -> int | None:
-    return int(tree.fields["exprId"]["id"]) if tree.name == "AttributeReference" else None
 
 
 def _aliases(project: JsonTree) -> list[JsonTree]:
@@ -254,6 +238,6 @@ def _by_value(order: _Order | None, function: JsonTree) -> bool:
     return (
         order.every
         and value.name == column.name == "AttributeReference"
-        and value.fields["exprId"]["id"] == column.fields["exprId"]["id"]
+        and value.id == column.id
         and "Ascending" in str(first.fields["direction"])
     )

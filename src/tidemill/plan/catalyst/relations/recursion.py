@@ -13,6 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from tidemill.errors import TidemillError
+from tidemill.plan.algebra.build import columns_of
 from tidemill.plan.algebra.nodes import (
     Aggregate,
     Filter,
@@ -137,7 +138,7 @@ def _semi_joined(node: SemiJoin, name: str) -> list[StepPath]:
     fields = node.right.schema.fields
     distinct = Aggregate(node.right, keys, (), tuple(fields[k].name for k in keys))
     positions = tuple(keys.index(k) for k in node.right_keys)
-    columns = tuple(Ref(i, f.type, f.nullable) for i, f in enumerate(node.left.schema.fields))
+    columns = columns_of(node.left)
     sign = -1 if node.anti else 1
     found = _then(paths, StepJoin(distinct, node.left_keys, positions, node.null_safe), sign)
     found = _then(found, Calculate(None, columns))

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 import pyarrow as pa
 
 from tidemill.errors import TidemillError
+from tidemill.plan.algebra.build import gives_one_row, projection
 from tidemill.plan.algebra.codec import spark_type
 from tidemill.plan.algebra.nodes import (
     Aggregate,
@@ -28,7 +29,7 @@ from tidemill.plan.algebra.nodes import (
     Union,
     Window,
 )
-from tidemill.plan.catalyst.relations.joins import build_join, projection
+from tidemill.plan.catalyst.relations.joins import build_join
 from tidemill.plan.catalyst.trees.places import passing
 from tidemill.plan.catalyst.trees.tree import JsonTree
 from tidemill.plan.catalyst.trees.tree import tree as read_tree
@@ -101,13 +102,6 @@ def _row(tree: JsonTree, read: Callable[[JsonTree], Node]) -> Node:
     plan = read_tree(tree.fields["plan"])
     found = exists_of(plan)
     return one_value(read(plan)) if found is None else any_value(read(found))
-
-
-def gives_one_row(node: Node) -> bool:
-    """Whether there is one row whatever the input."""
-    while isinstance(node, Project):
-        node = node.child
-    return isinstance(node, Aggregate) and not node.keys
 
 
 def at_most_one_row(node: Node) -> bool:

@@ -13,13 +13,13 @@ from dataclasses import replace
 import pyarrow as pa
 
 from tidemill.errors import TidemillError
+from tidemill.plan.algebra.build import columns_of, projection
 from tidemill.plan.algebra.nodes import AggregateCall, Node, Project, SortKey, Window
 from tidemill.plan.catalyst.aggregates.aggregates import aggregate
 from tidemill.plan.catalyst.aggregates.reader import AggregateReader
 from tidemill.plan.catalyst.expressions.expressions import translate
 from tidemill.plan.catalyst.expressions.intervals import negated
 from tidemill.plan.catalyst.expressions.zones import zone_of
-from tidemill.plan.catalyst.relations.joins import projection
 from tidemill.plan.catalyst.relations.order import sort_keys
 from tidemill.plan.catalyst.relations.single import single_for
 from tidemill.plan.catalyst.trees.field_names import renamed
@@ -28,7 +28,7 @@ from tidemill.plan.catalyst.trees.tree import JsonTree, trees
 from tidemill.task.expressions import Expression, Literal, Ref, references
 from tidemill.task.program.window_calls import Bound, Frame, WindowCall
 
-_RANKINGS = {
+_RANKINGS: dict[str, tuple[str, pa.DataType]] = {
     "RowNumber": ("row_number", pa.int32()),
     "Rank": ("rank", pa.int32()),
     "DenseRank": ("dense_rank", pa.int32()),
@@ -67,8 +67,7 @@ def read_window(
     TidemillError
         TM2101, TM2102 as for any expression or aggregate; TM2106 for a function or frame that is not supported.
     """
-    fields = child.schema.fields
-    columns: list[Expression] = [Ref(i, f.type, f.nullable) for i, f in enumerate(fields)]
+    columns: list[Expression] = [*columns_of(child)]
 
     def position(part: JsonTree) -> int:
         expression = translate(part, inputs)
@@ -99,16 +98,15 @@ def read_window(
             value = Literal(_OF_PEERS[peers], _RANKINGS[peers][1])
         else:
             value = _call(window, orders, inputs, result)
-        values[_id(expression)] = value
+        values[expression.id] = value
         alone = isinstance(value, Ref) and len(calls) == before + 1
         names += [str(expression.fields["name"])] if alone else [f"window{i}" for i in range(before, len(calls))]
     below = projection(child, columns)
     node = Window(below, partition, keys, tuple(calls), tuple(names)) if calls else below
     if [v.index - width if isinstance(v, Ref) else -1 for v in values.values()] != list(range(len(calls))):
-        kept: list[Expression] = [Ref(i, f.type, f.nullable) for i, f in enumerate(below.schema.fields)]
-        node = projection(node, [*kept, *values.values()])
+        node = projection(node, [*columns_of(below), *values.values()])
     found = {**inputs, **{identity: width + i for i, identity in enumerate(values)}}
-    return node, found, (*output, *(found[_id(e)] for e in listed))
+    return node, found, (*output, *(found[e.id] for e in listed))
 
 
 def _among_peers(call: WindowCall) -> WindowCall:
@@ -138,7 +136,7 @@ def check_decided(tree: JsonTree, node: Node) -> None:
         TM2105.
     """
     by_place = [w for w in _windows(tree) if _by_place(w)]
-    ids = {_id(p) for p in trees(tree.fields["partitionSpec"]) if "exprId" in p.fields}
+    ids = {p.id for p in trees(tree.fields["partitionSpec"]) if "exprId" in p.fields}
     if not by_place or _alike(node) or single_for(tree.children[0], ids):
         return
     with passing(by_place[0]):
@@ -207,10 +205,6 @@ def _alike(node: Node) -> bool:
             return True
         rows = rows.child
     return True
-
-
-def _id(tree: JsonTree) -> int:
-    return int(tree.fields["exprId"]["id"])
 
 
 def _call(window: JsonTree, orders: list[JsonTree], inputs: Mapping[int, int], result: Register) -> Expression:
@@ -320,7 +314,7 @@ def _range_bound(tree: JsonTree, orders: list[JsonTree], inputs: Mapping[int, in
         name = "DateAdd" if date else "Add"
     of_zone = zone if name == "TimestampAddInterval" else None  # dates and numbers are the same in every zone
     bound = translate(JsonTree(name, {"evalMode": "ANSI", "timeZoneId": of_zone}, (value, offset)), inputs)
-    if pa.types.is_decimal(key.type) and bound.type.scale != key.type.scale:
+    if pa.types.is_decimal(key.type) and pa.types.is_decimal(bound.type) and bound.type.scale != key.type.scale:
         raise _refused("a RANGE frame over a decimal of this precision", "cast the ORDER BY value to fewer digits")
     return bound
 

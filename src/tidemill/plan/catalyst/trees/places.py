@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from tidemill.errors import TidemillError
-from tidemill.plan.catalyst.trees.tree import JsonTree
+from tidemill.plan.catalyst.trees.tree import JsonTree, elements
 from tidemill.plan.sql.statements import Source
 
 _SHOWN = 60
@@ -115,20 +115,14 @@ def _is_plan(node: JsonTree) -> bool:
 def _with_expressions(java: Any, is_plan: bool) -> Iterator[Any]:
     """A node, and if it is an operator what it calculates."""
     yield java
-    for expression in _elements(java.expressions()) if is_plan else ():
+    for expression in elements(java.expressions()) if is_plan else ():
         yield from _nodes(expression, False)
 
 
 def _nodes(java: Any, is_plan: bool) -> Iterator[Any]:
     """An operator or expression and all below."""
     yield java
-    for expression in _elements(java.expressions()) if is_plan else ():
+    for expression in elements(java.expressions()) if is_plan else ():
         yield from _nodes(expression, False)
-    for child in _elements(java.children()):
+    for child in elements(java.children()):
         yield from _nodes(child, is_plan)
-
-
-def _elements(sequence: Any) -> Iterator[Any]:
-    iterator = sequence.iterator()
-    while iterator.hasNext():
-        yield iterator.next()
