@@ -119,10 +119,10 @@ def keyed_rows(table: StateTable, keyed: Keyed | Rows) -> list[Row]:
 
 
 class MemoryContext:
-    """What an epoch gives to operators, with state tables in memory.
+    """The context in which operators run, with state tables in memory.
 
-    What an operator writes is seen by ``runs`` after :meth:`seal`, as in an epoch of a mill. With ``memory_bytes``
-    memtables spill, into memory.
+    ``runs`` has what an operator wrote after :meth:`seal`, as in an epoch of a mill. With ``memory_bytes`` memtables
+    spill, into memory.
 
     Attributes
     ----------
@@ -154,7 +154,7 @@ class MemoryContext:
         return {table: rows for table, state in self._states.items() if len(rows := state.changes())}
 
     def write(self, table: StateTable, rows: Rows) -> None:
-        """Write to a table beside the operators."""
+        """Write to a table, as an operator would."""
         self.state(table).write(rows)
 
     def state(self, table: StateTable, everywhere: bool = False) -> TableState:
@@ -231,12 +231,12 @@ def _comparable(values: Iterable[Any]) -> list[Any]:
     ]
 
 
-def _take_close(row: Row, among: Counter[Row], relative: float) -> bool:
-    for other in among:
+def _take_close(row: Row, rows: Counter[Row], relative: float) -> bool:
+    for other in rows:
         if all(_close(a, b, relative) for a, b in zip(row, other, strict=True)):
-            among[other] -= 1
-            if not among[other]:
-                del among[other]
+            rows[other] -= 1
+            if not rows[other]:
+                del rows[other]
             return True
     return False
 

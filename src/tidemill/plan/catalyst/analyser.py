@@ -43,7 +43,9 @@ _RULES_THAT_LOSE_RELATIONS = (
     "EliminateLimits",
 )
 _RULES_WE_DO_OURSELVES = ("DecimalAggregates", "OptimizeIn", "InferWindowGroupLimit")
-_MERGE_SUBQUERIES = "org.apache.spark.sql.execution.planmerging.MergeSubplans"  # into structs, which we have not
+_MERGE_SUBQUERIES = (
+    "org.apache.spark.sql.execution.planmerging.MergeSubplans"  # into structs, which the algebra does not have
+)
 _RULE_THAT_CANNOT_BE_EXCLUDED = ".RewriteDistinctAggregates"
 _EXPAND = 'plans.logical.Expand"'
 _EXCLUDED = "spark.sql.optimizer.excludedRules"
@@ -71,14 +73,14 @@ _CHANGING = {
     "InputFileBlockStart": "input_file_block_start()",
     "InputFileBlockLength": "input_file_block_length()",
 }
-_WITHOUT_THEM = {
+_INSTEAD = {
     "InputFileName": "create the table with OPTIONS (metadataColumn '_metadata'), and use _metadata.file_path",
 }
 """What to write instead, where that is more than a constant."""
 
 
 _CLAUSES = ("RECURSIVE", "TABLESAMPLE", "PIVOT")
-"""What errors without a place are likely about."""
+"""Keywords whose place is shown for errors without one."""
 
 
 class Catalyst:
@@ -127,20 +129,20 @@ class Catalyst:
             raise refused(name, why, "give a type such as 'int' or 'array<string>'") from error
 
     def forget(self, name: str) -> None:
-        """The name is no longer known."""
+        """Remove a table or view."""
         self._spark.catalog.dropTempView(name)
         with self._marking:
             self._marks = {m: n for m, n in self._marks.items() if n != name}
 
     def mark(self, name: str, uid: str) -> str:
-        """The name of the leaf by which DataFrames over a relation are known again."""
+        """The name of the leaf by which DataFrames over a relation are recognised."""
         mark = f"tidemill {self._token} {uid} {name}"
         with self._marking:
             self._marks = {**self._marks, mark: name}
         return mark
 
     def unmark(self, name: str, uid: str) -> None:
-        """DataFrames over this relation stand for something that is no longer there."""
+        """No longer recognise DataFrames over this relation: it has been dropped or replaced."""
         with self._marking:
             self._marks = {m: n for m, n in self._marks.items() if m != f"tidemill {self._token} {uid} {name}"}
 
@@ -150,7 +152,7 @@ class Catalyst:
         Raises
         ------
         TidemillError
-            TM2001 when it cannot be parsed, TM2002 for a type, TM2003 for a statement that Tidemill has not.
+            TM2001 when it cannot be parsed, TM2002 for a type, TM2003 for a statement that Tidemill does not have.
         """
         statement = statements.classify(source)
         if statement is not None:
@@ -189,7 +191,7 @@ class Catalyst:
         ------
         TidemillError
             TM2001 for a syntax error, TM2004 when a name or type does not resolve, TM2105 for a function
-            whose value is not decided by the rows, TM2107 for one of the user's own, TM2017 for a DataFrame
+            whose value is not determined by the rows, TM2107 for a user's function, TM2017 for a DataFrame
             of another time zone than the mill, TM21xx for what is not supported yet, TM2902 for a plan that is too
             large.
         """
@@ -277,7 +279,7 @@ class Catalyst:
 
 
 def check_classes(text: str) -> None:
-    """TM2105 when an analysed plan, as JSON, has a function whose value is not decided by the rows."""
+    """TM2105 when an analysed plan, as JSON, has a function whose value the rows do not determine."""
     name = _changing(text)
     if name is not None:
         raise _not_decided(name)
@@ -292,15 +294,15 @@ def _not_decided(name: str) -> TidemillError:
         "TM2105",
         "a view cannot use a function whose value is not decided by its rows",
         got=_CHANGING[name],
-        hint=_WITHOUT_THEM.get(name, "put the value into a column of a table, or write a constant"),
+        hint=_INSTEAD.get(name, "put the value into a column of a table, or write a constant"),
     )
 
 
 def _distinct_names(names: list[str]) -> tuple[str, ...]:
-    """Names of a view's columns: of those that are alike, in any case, all but the first get a number.
+    """Names of a view's columns, in which duplicates, compared without case, get a number.
 
-    Spark gives such columns in the result of a SELECT, and refuses them in CREATE VIEW, where nobody could name them.
-    A number is left out that makes a name which another column has.
+    Spark returns such columns from a SELECT, and refuses them in CREATE VIEW, where they could not be named. A number
+    that would make the name of another column is skipped.
     """
     taken = {n.lower() for n in names}
     seen: set[str] = set()
@@ -393,7 +395,7 @@ def _identifier(unresolved: Any) -> str:
 
 
 def _options(pairs: Any) -> dict[str, str]:
-    """Option expressions are literals; their text is what Spark would have made of them."""
+    """Options as text, which Spark's parser has made literals."""
     options = {}
     for pair in elements(pairs):
         value = pair._2()
@@ -410,7 +412,7 @@ def _options(pairs: Any) -> dict[str, str]:
 
 
 def _parse_error(error: PySparkException, source: Source, parsed: str = "") -> TidemillError:
-    """TM2001 with the place in a source, of which another text was ``parsed`` in which a word is longer."""
+    """TM2001 with the place in the source. Spark may have ``parsed`` another text, in which one word is longer."""
     message = " ".join(str(error).split("== SQL ==")[0].strip().splitlines()).replace(" SQLSTATE: 42601", "")
     place = re.search(r"\(line (\d+), pos (\d+)\)$", message)
     if place is not None:

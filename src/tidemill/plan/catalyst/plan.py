@@ -97,7 +97,7 @@ def read_plan(
     marks : dict, optional
         RDD name to relation, for leaves of DataFrames.
     base : Node, optional
-        What constant rows hang on in a query without a table; without it such a query is refused.
+        The node that constant rows are built on in a query without a table; without it such a query is refused.
     limits : RecursionLimits
         How far recursions may go.
 
@@ -171,7 +171,7 @@ class _PlanReader:
             case "GlobalLimit" | "LocalLimit" | "Offset":
                 return self._top(tree)
             case "Sort" | "SubqueryAlias" | "RepartitionByExpression" | "Repartition" | "RebalancePartitions":
-                # Whoever relies on the order of rows has asked for it (catalyst_order.py).
+                # Operators that rely on the order of rows read the Sort themselves (relations/order.py).
                 return self.read(tree.children[0])
             case "Sample":
                 raise TidemillError(
@@ -206,7 +206,7 @@ class _PlanReader:
         return Scan(relation, fields)
 
     def _called(self, tree: JsonTree) -> _Bound:
-        """The columns of the child, and one for each function of the user's."""
+        """The columns of the child, and one for each Python function."""
         child = self.read(tree.children[0])
         columns = columns_of(child.node)
         called = [translate(e, child.inputs) for e in trees(tree.fields["udfs"])]
@@ -364,7 +364,7 @@ class _PlanReader:
         return self.read(plan).node
 
     def _below(self, tree: JsonTree) -> _Bound:
-        """What is below a node whose expressions may have subqueries."""
+        """The input of a node whose expressions may have subqueries."""
         (child,) = tree.children
         listed = tree.fields.get("projectList") or [tree.fields.get("condition")]
         alone = child.name == "OneRowRelation" and any("Subquery" in str(n["class"]) for e in listed for n in e or ())
@@ -465,7 +465,7 @@ def _conjuncts(tree: JsonTree) -> list[JsonTree]:
 
 
 def foreign(what: str) -> TidemillError:
-    """TM2006: a relation that is not of the mill."""
+    """TM2006 for a relation that does not belong to the mill."""
     return TidemillError(
         "TM2006",
         "a view can only read tables and views of its mill",

@@ -1,4 +1,4 @@
-"""Sums over a join become sums of products of sums per join key: the joined rows are never made.
+"""Sums over a join become sums of products of sums per join key: the joined rows are never computed.
 
     Aggregate [k] sum(x * y)             Aggregate [k] sum(x * y)  =  pairs on k: sx * sy
       Join a.k = b.k             ->        Aggregate [k] sum(x) AS sx
@@ -71,7 +71,7 @@ def _factorised(node: Node) -> Node:
 
 
 def _is_wide_sum(child: Node, call: AggregateCall) -> bool:
-    """Whether a sum may be beyond 128 bits, which sums of products do not tell."""
+    """Whether a sum may exceed 128 bits, which sums of products do not detect."""
     summed = call.function in ("sum", "avg") and call.argument is not None
     return summed and is_wide(child.schema.fields[call.argument or 0].type)
 
@@ -223,7 +223,7 @@ def _pairs(node: Aggregate, columns: list[Expression], join: Join) -> Pairs | No
         right.keys.append(compared)
     places = []
     for key in node.keys:
-        place = _place(columns[key], left, right, key_width, ordered=bool(comparisons))
+        place = _group_column(columns[key], left, right, key_width, ordered=bool(comparisons))
         if place is None:
             return None
         places.append(place)
@@ -246,7 +246,7 @@ def _column(node: Node, index: int, start: int) -> Expression:
     return Ref(start + index, f.type, f.nullable)
 
 
-def _place(key: Expression, left: _Side, right: _Side, key_width: int, ordered: bool) -> tuple[int, int] | None:
+def _group_column(key: Expression, left: _Side, right: _Side, key_width: int, ordered: bool) -> tuple[int, int] | None:
     """Side and key position of a group column."""
     if can_fail(key):
         return None

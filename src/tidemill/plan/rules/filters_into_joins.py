@@ -5,8 +5,8 @@
         Scan t [a]                                Scan t [a]
         Aggregate [] sum AS s                   Aggregate [] sum AS s
 
-Spark has done this for the joins that it knows; those with scalar subqueries are made after it. A part that
-can fail for a row stays above, where it is only asked for joined rows.
+Spark has done this for its own joins; joins with scalar subqueries are made later. A part that can fail for a row
+stays above, where it is only evaluated for joined rows.
 """
 
 from __future__ import annotations

@@ -5,8 +5,8 @@ Filter (rn <= 3)                    Filter (rn <= 3)
     Scan t                              Scan t
 
 With ``rank()`` and ``dense_rank()`` these are all rows up to that rank, so peers come out together or not at all.
-The other functions of the window must not look ahead: running frames of ROWS, and LAG; with the ranks also what goes
-by peers alone, as frames of RANGE up to the current row do.
+The other functions of the window must not look ahead: running frames of ROWS, and LAG; with ranks also functions that
+are equal for peers, such as frames of RANGE up to the current row.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tidemill.task.program.window_calls import RANKINGS, WindowCall
 
 _LARGEST = 10_000
 _LIMITED = ("row_number", "rank", "dense_rank")
-"""What a filter may be on, what lets the fewest rows through first."""
+"""Functions that a filter may be on, the most selective one first."""
 _FLIPPED = {"le": "ge", "lt": "gt", "eq": "eq", "ge": "le", "gt": "lt"}
 
 

@@ -57,7 +57,7 @@ def _sunk(node: Node, row: Node, condition: Expression) -> Node:
 
 
 def _with_constants(node: Node, condition: Expression) -> Expression:
-    """The condition with the constant columns of a projection put in."""
+    """The condition with the constant columns of a projection substituted."""
     if not isinstance(node, Project):
         return condition
     inputs: dict[int, Expression] = {e.index: e for e in walk(condition) if isinstance(e, Ref)}
@@ -84,7 +84,7 @@ def _goes_through(node: Node) -> bool:
 
 
 def simplified(expression: Expression) -> Expression:
-    """The expression with what constants decide about NULL taken out."""
+    """The expression without the tests for NULL that constants decide."""
     if not isinstance(expression, Call):
         return expression
     args = tuple(simplified(a) for a in expression.args)

@@ -1,10 +1,10 @@
-"""Statements that only read one view, understood without Spark.
+"""Statements that only read one view, answered without Spark.
 
     SELECT * | column, ... FROM view
       [WHERE column = literal [AND ...]] [ORDER BY column [ASC|DESC] [NULLS FIRST|LAST], ...] [LIMIT n]
 
-sqlglot parses them, in milliseconds where starting Spark takes seconds. Comparisons are understood where no cast is
-needed to say what Spark would answer; anything else is left to Spark.
+sqlglot parses them, in milliseconds where starting Spark takes seconds. A comparison is supported where Spark
+compares without a cast; any other statement is left to Spark.
 """
 
 from __future__ import annotations
@@ -129,17 +129,17 @@ def _sorted(parts: Iterable[pa.Table], keys: Sequence[tuple[str, SortKey]], limi
     sort_keys: list[Any] = [
         (n, "descending" if k.descending else "ascending", "at_start" if k.nulls_first else "at_end") for n, k in keys
     ]
-    held: list[pa.Table] = []
+    kept: list[pa.Table] = []
     for part in parts:
         for name, _ in keys:
             column = part.column(name)
             if pa.types.is_floating(column.type) and pc.any(pc.is_nan(column)).as_py():
                 return None
-        held.append(part)
+        kept.append(part)
         if limit is not None:
-            rows = pa.concat_tables(held)
-            held = [rows.take(pc.sort_indices(rows, sort_keys=sort_keys).slice(0, limit))]
-    rows = pa.concat_tables(held)
+            rows = pa.concat_tables(kept)
+            kept = [rows.take(pc.sort_indices(rows, sort_keys=sort_keys).slice(0, limit))]
+    rows = pa.concat_tables(kept)
     return rows.take(pc.sort_indices(rows, sort_keys=sort_keys))
 
 
@@ -194,7 +194,7 @@ def _parsed(text: str) -> SimpleSelect:
 
 
 def _only(node: object, kind: type[_Node], *parts: str) -> _Node:
-    """A node of a kind that says nothing but these parts."""
+    """The node, if it is of this kind and has no other parts."""
     if type(node) is not kind or any(value and name not in parts for name, value in node.args.items()):
         raise _NotSimple
     return node

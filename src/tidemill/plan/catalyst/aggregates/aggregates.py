@@ -1,7 +1,7 @@
 """Catalyst's aggregate expressions as calls of :class:`~tidemill.plan.algebra.nodes.AggregateCall`.
 
-Every aggregate function has a declaration: its names in SQL, the rule that reads it, and what a view
-means by it where Spark leaves the value open. A rule gives an expression over the results of calls, so that a
+Every aggregate function has a declaration: its names in SQL, the rule that reads it, and its
+value in a view where Spark leaves it open. A rule gives an expression over the results of calls, so that a
 function may be made of others: ``approx_count_distinct`` is a count of distinct values, ``listagg`` joins a list.
 
 ``bool_and``, ``some`` and their like arrive as ``Min`` and ``Max`` of a boolean, ``count_if`` as ``Count``, ``median``
@@ -235,7 +235,9 @@ _RULES: dict[str, Declaration] = {
     "PercentileDisc": Declaration(("percentile_disc",), percentile_disc),
     "ApproximatePercentile": Declaration(("percentile_approx", "approx_percentile"), percentile_approx, _EXACT),
     "HyperLogLogPlusPlus": Declaration(("approx_count_distinct",), _count_of_distinct, _EXACT),
-    "Mode": Declaration(("mode",), _mode, "of several most frequent values the smallest, unless an order says else"),
+    "Mode": Declaration(
+        ("mode",), _mode, "of several most frequent values the smallest, unless an order says otherwise"
+    ),
     "HistogramNumeric": Declaration(("histogram_numeric",), histogram, IN_ORDER),
 }
 

@@ -15,7 +15,7 @@ from tidemill.task.expressions import Expression
 
 @dataclass(frozen=True)
 class AggregateReader:
-    """Where the aggregate functions of one node are read.
+    """The context in which the aggregate functions of a node are read.
 
     Attributes
     ----------

@@ -23,7 +23,7 @@ _PART = re.compile(r"(-?[0-9.]+) (year|month|day|hour|minute|second)s")
 
 
 class CalendarInterval(NamedTuple):
-    """An interval of Spark's oldest type, whose parts are added one after the other."""
+    """An interval of Spark's type CalendarInterval, whose parts are added one after the other."""
 
     months: int
     days: int
@@ -44,7 +44,7 @@ def calendar_interval(text: str) -> CalendarInterval:
 
 
 def negated(text: str) -> str:
-    """Such a text with the opposite sign."""
+    """The text of a calendar interval with the opposite sign."""
     return _PART.sub(lambda part: part[0][1:] if part[0].startswith("-") else f"-{part[0]}", text)
 
 

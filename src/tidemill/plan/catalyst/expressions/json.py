@@ -25,7 +25,7 @@ def json_tuple(args: tuple[Expression, ...]) -> Expression:
 
 
 def known_options(function: str, given: dict[str, str] | None, known: tuple[str, ...]) -> dict[str, str]:
-    """Options by their names in lower case; those that are not known are refused."""
+    """Options by their names in lower case. TM2101 for an unknown one."""
     found = {name.lower(): value for name, value in (given or {}).items()}
     other = sorted(found.keys() - {name.lower() for name in known})
     if other:
@@ -68,7 +68,7 @@ def _from_json(node: JsonTree, to: Translator) -> Expression:
 
 
 def _check_read(type_: pa.DataType) -> None:
-    """Refuse what JSON texts cannot be read as here."""
+    """TM2101 for a type that ``from_json`` does not support."""
     if pa.types.is_map(type_):
         if not pa.types.is_string(type_.key_type):
             raise unsupported(f"from_json as {type_to_ddl(type_)}", "keys of maps are STRING")
@@ -101,7 +101,7 @@ def can_write(pattern: str) -> bool:
 
 
 def _check_written(type_: pa.DataType) -> None:
-    """Refuse what cannot be written as JSON here."""
+    """TM2101 for a type that ``to_json`` does not support."""
     if type_ == VARIANT:
         raise unsupported("to_json of VARIANT inside another value", "write the variant by itself")
     if pa.types.is_map(type_):

@@ -1,4 +1,4 @@
-"""Rules for functions with a body (``x -> ...``), and for what makes maps and arrays of arrays."""
+"""Rules for functions with a body (``x -> ...``), and for functions that build maps and arrays of other values."""
 
 from __future__ import annotations
 
@@ -35,8 +35,7 @@ def variable(node: JsonTree, to: Translator) -> Expression:
 def _body(node: JsonTree, to: Translator) -> tuple[Expression, tuple[int, ...]]:
     """A LambdaFunction as its body and the numbers of its variables."""
     function, *variables = node.children
-    first = max((-p for p in to.inputs.values()), default=0)
-    first = max(first, 0)
+    first = max(0, *(-position for position in to.inputs.values()))
     numbers = tuple(range(first, first + len(variables)))
     bound = {v.fields["exprId"]["id"]: -1 - n for v, n in zip(variables, numbers, strict=True)}
     return to.translate(function, {**to.inputs, **bound}), numbers
@@ -70,7 +69,7 @@ def _array_sort(node: JsonTree, to: Translator) -> Expression:
 
 
 def _transform(node: JsonTree, to: Translator) -> Expression:
-    """Catalyst itself normalises the floats of a join key so; keys of Tidemill need no help."""
+    """Catalyst normalises floats of join keys with this function. Keys are normalised anyway, so it is left out."""
     if shape(node.children[1]) == "LambdaFunction KnownFloatingPointNormalized NormalizeNaNAndZero V V":
         return to.arg(node, 0)
     return _with_bodies("transform", 1, lambda _, bodies: pa.list_(bodies[0].type))(node, to)

@@ -70,7 +70,7 @@ def plain_text(pattern: str) -> str | None:
 
 
 def re2_pattern(pattern: str) -> tuple[str, int] | None:
-    """RE2's spelling of a Java pattern that matches no empty text, and how many groups it has; None for none."""
+    """A Java pattern in the syntax of RE2, and its number of groups; None if it has none or matches the empty text."""
     try:
         regex, groups = patterns.java_regex(pattern, dollar=False)
         patterns.check(regex)
@@ -95,7 +95,7 @@ def _every_match(function: str, type_: pa.DataType, *, grouped: bool) -> Rule:
 
 
 def like_columns(node: JsonTree, to: Translator) -> Expression:
-    """LIKE with a pattern that is a column; ILIKE has both sides in small letters already."""
+    """LIKE with a pattern that is a column; ILIKE has both sides in lower case already."""
     return call("like_java", to.args(node), _BOOL, escape=str(node.fields["escapeChar"]))
 
 
@@ -177,7 +177,7 @@ def _conv(node: JsonTree, to: Translator) -> Expression:
 
 
 def _failing(function: str, type_: pa.DataType, **options: Any) -> Rule:
-    """A function that gives NULL for what it cannot read, unless ``failOnError``."""
+    """A function that returns NULL for invalid input, unless ``failOnError``."""
 
     def rule(node: JsonTree, to: Translator) -> Expression:
         value = to.arg(node, 0)
@@ -223,7 +223,7 @@ def _hmac(node: JsonTree, to: Translator) -> Expression:
 
 
 def _utf8(function: str, type_: pa.DataType, mode: str = "ansi") -> Rule:
-    """Every text that is stored is UTF-8, so only bytes that are cast to text here need a look."""
+    """Stored text is UTF-8, so only bytes that are cast to text need a check."""
 
     def rule(node: JsonTree, to: Translator) -> Expression:
         (child,) = node.children
@@ -268,7 +268,7 @@ def _locate(node: JsonTree, to: Translator) -> Expression:
 
 
 def _trim(function: str) -> Rule:
-    """Of blanks, or of the characters of a second text."""
+    """Trims blanks, or the characters of a second argument."""
 
     def rule(node: JsonTree, to: Translator) -> Expression:
         args = to.args(node)

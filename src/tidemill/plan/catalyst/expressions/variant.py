@@ -1,4 +1,4 @@
-"""Rules for VARIANT, which is a value inside expressions and no column."""
+"""Rules for VARIANT, which may be a value inside an expression, but not a column."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def _check_target(type_: pa.DataType) -> None:
 def variant_as(
     value: Expression, path: tuple[tuple[str, str | int], ...], target: pa.DataType, mode: str
 ) -> Expression:
-    """What is at a path of a variant, as a type."""
+    """The value at a path of a variant, as a type."""
     if target != VARIANT:
         _check_target(target)
     return call("variant_get", (value,), target, True, mode=mode, path=path)

@@ -19,7 +19,7 @@ import pyarrow as pa
 from tidemill.errors import TidemillError
 from tidemill.plan.algebra.build import columns_of, conjunction, projection
 from tidemill.plan.algebra.nodes import Aggregate, AggregateCall, Join, Node, SemiJoin, Union
-from tidemill.plan.catalyst.relations.null_aware_joins import Judged, judge_null_aware
+from tidemill.plan.catalyst.relations.null_aware_joins import Matches, null_aware_matches
 from tidemill.plan.catalyst.relations.null_safe_keys import merge_null_tests
 from tidemill.task.expressions import Call, Expression, Literal, Ref, references, remap
 
@@ -74,7 +74,7 @@ def build_join(kind: str, left: Node, right: Node, conjuncts: list[Expression]) 
             hint="inner, cross, outer, semi and anti joins",
         )
     if kind in ("LeftSemi", "LeftAnti", "ExistenceJoin"):
-        return _judged(kind, left, right, merge_null_tests(conjuncts))
+        return _match(kind, left, right, merge_null_tests(conjuncts))
     sides = _split(left, right, merge_null_tests(conjuncts))
     if kind == "LeftSingle":
         return _single(sides)
@@ -86,12 +86,12 @@ def build_join(kind: str, left: Node, right: Node, conjuncts: list[Expression]) 
     return parts[0] if len(parts) == 1 else Union(tuple(parts))
 
 
-def _judged(kind: str, left: Node, right: Node, conjuncts: list[Expression]) -> Node:
+def _match(kind: str, left: Node, right: Node, conjuncts: list[Expression]) -> Node:
     """A semi, anti or existence join."""
-    parts = judge_null_aware(left, right, conjuncts, _judge)
+    parts = null_aware_matches(left, right, conjuncts, _semi_or_anti)
     if parts is None:
-        matched, unmatched = (_judge(left, right, conjuncts, anti) for anti in (False, True))
-        parts = Judged((matched,), (unmatched,))
+        matched, unmatched = (_semi_or_anti(left, right, conjuncts, anti) for anti in (False, True))
+        parts = Matches((matched,), (unmatched,))
     if kind == "ExistenceJoin":
         width = len(left.schema)
         found = [(n, True) for n in parts.matched] + [(n, False) for n in parts.unmatched]
@@ -100,7 +100,7 @@ def _judged(kind: str, left: Node, right: Node, conjuncts: list[Expression]) -> 
     return nodes[0] if len(nodes) == 1 else Union(nodes)
 
 
-def _judge(left: Node, right: Node, conjuncts: list[Expression], anti: bool) -> Node:
+def _semi_or_anti(left: Node, right: Node, conjuncts: list[Expression], anti: bool) -> Node:
     """The left rows with a match, or with ``anti`` those without."""
     return _cut(_semi(_split(left, right, conjuncts), anti), len(left.schema))
 
@@ -168,7 +168,7 @@ def _join(sides: _Sides) -> Join:
 
 
 def _inner(sides: _Sides) -> Node:
-    """Matching pairs, without the computed keys, which nothing above knows."""
+    """Matching pairs, without the computed keys."""
     join = _join(sides)
     columns, extended = columns_of(join), len(sides.left.schema)
     return projection(join, [*columns[: sides.left_width], *columns[extended : extended + sides.right_width]])

@@ -13,8 +13,8 @@ columns on the right, over the right rows that have these NULLs, with the column
       = (t where k is not NULL)  anti join u on k = k2   unless u has a row where k2 is NULL
       + (t where k is NULL)                              unless u has a row
 
-What is left without any key asks only whether there is a row: a count, whose filter changes when it leaves or reaches
-0. Then all left rows of the part come or go, as the answer does. Conjuncts that are equalities are keys of all of these
+A join without any key asks only whether there is a row: it is a filter over a count, which changes when the count
+leaves or reaches 0. Then all left rows of the part come or go. Conjuncts that are equalities are keys of all of these
 joins, so that NULLs count for the rows of their key alone.
 """
 
@@ -32,15 +32,15 @@ from tidemill.task.expressions import Call, Expression, Literal, Ref, references
 from tidemill.task.functions.evaluate import can_fail
 
 MOST_JOINS = 27
-"""Three comparisons of columns that may be NULL on both sides. More are asked pair by pair."""
+"""Three comparisons of columns that may be NULL on both sides. With more, pairs of rows are compared."""
 
-Judge = Callable[[Node, Node, list[Expression], bool], Node]
+SemiJoinBuilder = Callable[[Node, Node, list[Expression], bool], Node]
 """The left rows that have a match on the right under all conjuncts; with True those that have none."""
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """``left = right``, true also where one side is NULL, as far as ``left_wild`` and ``right_wild`` say.
+    """``left = right``, true also where one side is NULL, where ``left_wild`` and ``right_wild`` say so.
 
     ``equality`` is over the left columns followed by the right columns, ``left`` and ``right`` over those of one side.
     """
@@ -53,22 +53,24 @@ class Comparison:
 
 
 @dataclass(frozen=True)
-class Judged:
+class Matches:
     """Parts of the left rows, disjoint: those with a match and those without."""
 
     matched: tuple[Node, ...]
     unmatched: tuple[Node, ...]
 
 
-def judge_null_aware(left: Node, right: Node, conjuncts: list[Expression], judge: Judge) -> Judged | None:
-    """Which left rows have a match, where a conjunct holds for NULLs; None where none does, or where they are many.
+def null_aware_matches(
+    left: Node, right: Node, conjuncts: list[Expression], semi_join: SemiJoinBuilder
+) -> Matches | None:
+    """Which left rows have a match, where a conjunct holds for NULLs; None where none does, or for too many of them.
 
     Parameters
     ----------
     conjuncts : list of Expression
         The condition, over the left columns followed by the right columns.
-    judge : callable
-        Semi and anti joins without such conjuncts.
+    semi_join : callable
+        Builds a semi or anti join without such conjuncts.
     """
     width = len(left.schema)
     found = {c: comparison(c, width) for c in conjuncts}
@@ -76,13 +78,15 @@ def judge_null_aware(left: Node, right: Node, conjuncts: list[Expression], judge
     others = [c for c, known in found.items() if known is None]
     if (conjuncts and not comparisons) or _joins(comparisons) > MOST_JOINS:
         return None
-    unasked: tuple[Node, ...] = ()
-    asked = [c for c in others if references(c) and max(references(c)) < width and not can_fail(c)]
-    if asked:
-        fails: list[Expression] = [Call("coalesce", (c, Literal(False, pa.bool_())), pa.bool_(), False) for c in asked]
-        unasked = (filtered(left, [Call("not", (_all(fails),), pa.bool_(), False)]),)
-        left = filtered(left, asked)
-        others = [c for c in others if c not in asked]
+    excluded: tuple[Node, ...] = ()
+    left_only = [c for c in others if references(c) and max(references(c)) < width and not can_fail(c)]
+    if left_only:
+        fails: list[Expression] = [
+            Call("coalesce", (c, Literal(False, pa.bool_())), pa.bool_(), False) for c in left_only
+        ]
+        excluded = (filtered(left, [Call("not", (_all(fails),), pa.bool_(), False)]),)
+        left = filtered(left, left_only)
+        others = [c for c in others if c not in left_only]
     matched: list[Node] = []
     unmatched: list[Node] = []
     for wild, rows in _parts(left, comparisons):
@@ -91,13 +95,13 @@ def judge_null_aware(left: Node, right: Node, conjuncts: list[Expression], judge
             partners = filtered(right, [null_test("is_null", c.right) for c in nulls])
             condition = [c.equality for c in strict if c not in nulls] + others
             if condition:
-                matched.append(judge(rows, partners, condition, False))
-                rows = judge(rows, partners, condition, True)
+                matched.append(semi_join(rows, partners, condition, False))
+                rows = semi_join(rows, partners, condition, True)
             else:
                 matched.append(_where_any(rows, partners, True))
                 rows = _where_any(rows, partners, False)
         unmatched.append(rows)
-    return Judged(tuple(matched), (*unmatched, *unasked))
+    return Matches(tuple(matched), (*unmatched, *excluded))
 
 
 def comparison(conjunct: Expression, width: int) -> Comparison | None:

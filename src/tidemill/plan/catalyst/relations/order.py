@@ -9,8 +9,8 @@ subquery, and when the column of its ORDER BY is not in the output that window h
           Sort [v]
             Project [id, v, k]
 
-So the keys of the Sort are carried up, with the columns that they need, to whoever relies on them. What relies on an
-order that is not there is refused.
+So the keys of the Sort are carried up, with the columns that they need, to the operator that relies on
+them. An operator that relies on a missing order is refused.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Ordered:
     inputs : mapping
         Where each Catalyst attribute is.
     keys : tuple of SortKey
-        The order; of columns that may be none of the plan's output.
+        The order; its columns need not be in the plan's output.
     output : tuple of int
         The columns of the plan, in its order.
     """
@@ -93,7 +93,7 @@ def bounds(tree: JsonTree) -> tuple[int | None, int, JsonTree]:
 
 
 def ordered(tree: JsonTree, reader: Reader) -> Ordered | None:
-    """A plan's rows with the order that a Sort in it gives them; None when there is none that holds for all rows.
+    """A plan's rows with the order that a Sort in it gives them; None when no Sort orders all rows.
 
     SORT BY orders the rows of each partition of Spark, which is no order of the rows.
     """
@@ -137,7 +137,7 @@ def _sorted(tree: JsonTree, reader: Reader) -> Ordered:
 
 
 def _projected(tree: JsonTree, below: Ordered, reader: Reader) -> Ordered:
-    """The projection beside all columns below, among them those that the order is of."""
+    """All columns below, among them the sort keys, and those of the projection."""
     columns: list[Expression] = [*columns_of(below.node)]
     node, found, outputs = reader.subqueries(below.node, below.inputs, trees(tree.fields["projectList"]))
     inputs, places = {}, []
@@ -157,7 +157,7 @@ def _filtered(tree: JsonTree, below: Ordered, reader: Reader) -> Ordered:
 
 
 def check_aggregates(tree: JsonTree, outputs: list[JsonTree]) -> None:
-    """Refuse lists, first and last values of rows that a Sort has put in order, when it decides what they are.
+    """Refuse lists, first and last values of rows that a Sort has put in order, when that decides their result.
 
     So does a window of which the first rows are taken, where the groups are its partitions: Catalyst makes one of
     ORDER BY with LIMIT in a correlated subquery.
@@ -191,7 +191,7 @@ def _follows(function: JsonTree) -> bool:
 
 @dataclass(frozen=True)
 class _Order:
-    """Sort orders that rows come in: all of them, or those of a group."""
+    """The sort orders of all rows, or (``every`` is False) of the rows of each partition."""
 
     orders: list[JsonTree]
     every: bool

@@ -7,7 +7,7 @@ Catalyst aggregates by the groups and the pivoted column, and then puts the valu
         t                                                t
 
 A count of no rows is 0, but the value of a cell without rows is NULL, so where it matters a count of the cell's rows
-is asked first.
+is tested first.
 """
 
 from __future__ import annotations

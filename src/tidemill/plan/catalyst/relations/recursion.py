@@ -1,7 +1,7 @@
 """WITH RECURSIVE: Catalyst's UnionLoop, whose second child reads the rows of the level before as a UnionLoopRef.
 
-The step is read as any query is, over a leaf that stands for the level before, and then taken apart into paths from
-that leaf upwards. Everything beside a path that does not read the leaf is a relation that the step joins its rows with.
+The step is read like any query, over a leaf that stands for the level before, and then divided into paths from that
+leaf upwards. An input that does not read the leaf is a relation that the step joins its rows with.
 Of joins that keep the rows of the recursion, an outer join is the sum of three paths, an anti join of two::
 
     R left join E   =   R join E   +   R padded   -   (R join DISTINCT keys of E) padded
@@ -85,7 +85,7 @@ def _name(loop: int) -> str:
 
 
 def _paths(node: Node, name: str) -> list[StepPath]:
-    """What a node makes of the rows of the level before; they are read somewhere below it."""
+    """The paths from the leaf, which is below this node, to the node."""
     match node:
         case Scan() if node.relation == name:
             return [StepPath(())]
@@ -154,9 +154,9 @@ def _refused(got: str, hint: str) -> TidemillError:
 
 
 def with_last(node: Node, limit: int) -> Node | None:
-    """LIMIT of a recursion that has one row a level: its first levels; None for any other node.
+    """LIMIT of a recursion with one row a level, as a limit of levels; None for any other node.
 
-    Such are those whose anchor is one constant row and whose step reads nothing else.
+    Its anchor is one constant row, and its step reads nothing else.
     """
     if isinstance(node, Project):
         child = with_last(node.child, limit)

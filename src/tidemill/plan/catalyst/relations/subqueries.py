@@ -37,7 +37,7 @@ from tidemill.task.aggregates.extremes import ONLY
 from tidemill.task.expressions import Expression, Literal, Ref
 
 ONE_ROW = Scan("", ())
-"""Stands for the row of a query without FROM, until a subquery gives one."""
+"""The row of a query without FROM, replaced by the first subquery."""
 
 
 def with_subqueries(
@@ -150,7 +150,7 @@ def _constants(node: Node) -> tuple[Expression, ...] | None:
 
 
 def some_rows(node: Node, limit: int | None, offset: int) -> Node:
-    """LIMIT where all rows are alike, or are never more: Catalyst drops an ORDER BY that orders nothing.
+    """LIMIT where all rows are equal, or never more than it: Catalyst drops an ORDER BY that orders nothing.
 
     Raises
     ------
@@ -193,7 +193,7 @@ def one_value(node: Node) -> Node:
 
 
 def exists_of(plan: JsonTree) -> JsonTree | None:
-    """What is below the LIMIT 1 of a subquery that gives the constant true; None where it is another subquery."""
+    """The query of an EXISTS: the input of LIMIT 1 in a subquery of the constant true; None for any other subquery."""
     constant, limited = False, False
     while True:
         if plan.name == "Project" and not constant and not limited:

@@ -37,7 +37,7 @@ _RANKINGS: dict[str, tuple[str, pa.DataType]] = {
     "NTile": ("ntile", pa.int32()),
 }
 _OF_PEERS = {"Rank": 1, "DenseRank": 1, "PercentRank": 0.0, "CumeDist": 1.0}
-"""The same for all peers; what they are where all rows are."""
+"""Functions that are equal for peers, with their value where all rows are peers."""
 
 _VALUES = {"First": "first", "Last": "last", "NthValue": "nth"}
 _MICROS_A_DAY = 86_400_000_000
@@ -53,7 +53,7 @@ def read_window(
     output: tuple[int, ...],
     follow: tuple[SortKey, ...] | None = None,
 ) -> tuple[Node, dict[int, int], tuple[int, ...]]:
-    """The algebra of a Window, where each Catalyst attribute is in its output, and which columns Catalyst's has.
+    """The algebra of a Window, where each Catalyst attribute is in its output, and the columns of Catalyst's output.
 
     Parameters
     ----------
@@ -110,7 +110,7 @@ def read_window(
 
 
 def _among_peers(call: WindowCall) -> WindowCall:
-    """A call over rows that are all peers, which a frame of RANGE has all of."""
+    """A call in a window whose rows are all peers: a RANGE frame has all of them."""
     frame = call.frame
     if frame.rows:
         return call
@@ -120,7 +120,7 @@ def _among_peers(call: WindowCall) -> WindowCall:
 
 
 def follows_rows(tree: JsonTree) -> bool:
-    """Whether functions of a Window see the order in which rows come: it has none of its own, or that of a constant."""
+    """Whether functions of a Window depend on the order of its input: it orders by nothing, or by a constant."""
     orders = [o for o in trees(tree.fields["orderSpec"]) if o.children[0].name != "Literal"]
     return not orders and any(_by_place(w) or _is_list(w) for w in _windows(tree))
 
@@ -128,7 +128,7 @@ def follows_rows(tree: JsonTree) -> bool:
 def check_decided(tree: JsonTree, node: Node) -> None:
     """Refuse a Window without an order whose functions depend on one.
 
-    Where a partition has one row at most, or rows that are all alike, any order gives the same rows.
+    Where a partition has at most one row, or equal rows, any order gives the same result.
 
     Raises
     ------
@@ -190,7 +190,7 @@ def _is_list(window: JsonTree) -> bool:
 
 
 def _alike(node: Node) -> bool:
-    """Whether all columns of a window's input are decided by those that it is partitioned by."""
+    """Whether the partition columns determine all columns of a window's input."""
     while isinstance(node, Project):
         node = node.child
     if not isinstance(node, Window):
@@ -263,7 +263,7 @@ def _value(function: JsonTree, frame: Frame, inputs: Mapping[int, int], number: 
 
 
 def _shift(function: JsonTree, frame: JsonTree, inputs: Mapping[int, int]) -> WindowCall:
-    """LAG or LEAD. Catalyst has given it the frame from the row that is wanted to the same row."""
+    """LAG or LEAD. Its frame in Catalyst begins and ends at the wanted row."""
     value = translate(function.children[0], inputs)
     default = translate(function.children[-1], inputs)
     if isinstance(default, Literal) and default.value is None:

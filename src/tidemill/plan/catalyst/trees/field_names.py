@@ -1,4 +1,4 @@
-"""Structs whose fields have other names, where Spark takes them for one type: they get the names of the result."""
+"""Renames fields of structs to those of the result, where Spark accepts structs that differ in field names."""
 
 from __future__ import annotations
 

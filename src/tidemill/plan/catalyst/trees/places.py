@@ -1,8 +1,8 @@
-"""Where in the text of a query something stands, as Catalyst remembers it.
+"""Where operators and expressions stand in the text of a query, as Catalyst records it.
 
 Every node of Catalyst, also of an optimised plan, has an *origin*: the text it was parsed from and the range of it.
-Errors of ours collect the Java nodes they pass on their way up (:func:`passing`); the innermost one with an origin
-is the place to show. Asked for only when there is an error.
+A numbered error collects the Java nodes that it passes on its way up (:func:`passing`); the innermost one with an
+origin is the place to show. Origins are read only when there is an error.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def passing(node: JsonTree) -> Iterator[None]:
 
 
 def shown(query: str, start: int, stop: int, at: tuple[int, int]) -> str:
-    """A range of a query in words: its place, then its text.
+    """A range of a query for a message: its place, then its text.
 
     Parameters
     ----------
