@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+from tidemill.plan.algebra.build import gives_one_row
 from tidemill.plan.algebra.nodes import Join, Node, SemiJoin
 from tidemill.plan.lowering.analysis.definition import ViewDefinition
 from tidemill.plan.lowering.analysis.placement import Placement
 from tidemill.plan.lowering.analysis.small_sides import SmallSides, never_negative
 from tidemill.plan.lowering.analysis.static_sides import StaticSides
 from tidemill.plan.lowering.steps import Steps
-from tidemill.plan.rules.one_row_joins import gives_one_row
 from tidemill.task.program import (
     Arrange,
     Calculate,

@@ -1,7 +1,7 @@
 """Catalyst's aggregate expressions as calls of :class:`~tidemill.plan.algebra.nodes.AggregateCall`.
 
-Every aggregate function has a declaration: its names in SQL, the rule that reads it, and what a view
-means by it where Spark leaves the value open. A rule gives an expression over the results of calls, so that a
+Every aggregate function has a declaration: its names in SQL, the rule that reads it, and its
+value in a view where Spark leaves it open. A rule gives an expression over the results of calls, so that a
 function may be made of others: ``approx_count_distinct`` is a count of distinct values, ``listagg`` joins a list.
 
 ``bool_and``, ``some`` and their like arrive as ``Min`` and ``Max`` of a boolean, ``count_if`` as ``Count``, ``median``
@@ -17,6 +17,7 @@ from typing import TypeAlias
 import pyarrow as pa
 
 from tidemill.errors import TidemillError
+from tidemill.plan.algebra.build import null_test, where
 from tidemill.plan.algebra.nodes import AggregateCall
 from tidemill.plan.catalyst.aggregates.histograms import IN_ORDER, histogram
 from tidemill.plan.catalyst.aggregates.percentiles import percentile, percentile_approx, percentile_disc
@@ -83,10 +84,10 @@ def _counted(arguments: list[Expression]) -> Expression | None:
         return None
     if len(counted) == 1:
         return counted[0]
-    present: Expression = Call("is_not_null", (counted[0],), pa.bool_(), False)
+    present: Expression = null_test("is_not_null", counted[0])
     for other in counted[1:]:
-        present = Call("and", (present, Call("is_not_null", (other,), pa.bool_(), False)), pa.bool_(), False)
-    return Call("case", (present, Literal(1, pa.int32()), Literal(None, pa.int32())), pa.int32(), True)
+        present = Call("and", (present, null_test("is_not_null", other)), pa.bool_(), False)
+    return where(present, Literal(1, pa.int32()))
 
 
 def _count_of_distinct(function: Function) -> Expression:
@@ -143,7 +144,7 @@ def _of_two(name: str, x: int) -> Rule:
             raise unsupported(f"{name}(DISTINCT ...)", "SELECT DISTINCT the pairs in a subquery")
         first, second = function.argument(x), function.argument(1 - x)
         present = _both(first, second)
-        first, second = (_only(present, side) for side in (first, second))
+        first, second = where(present, first), where(present, second)
         others = (function.place(second),)
         return function.result(AggregateCall(name, function.place(first), pa.float64(), True, False, others))
 
@@ -151,14 +152,10 @@ def _of_two(name: str, x: int) -> Rule:
 
 
 def _both(first: Expression, second: Expression) -> Expression | None:
-    tests = [Call("is_not_null", (a,), pa.bool_(), False) for a in dict.fromkeys((first, second)) if a.nullable]
+    tests = [null_test("is_not_null", a) for a in dict.fromkeys((first, second)) if a.nullable]
     if not tests:
         return None
     return tests[0] if len(tests) == 1 else Call("and", tuple(tests), pa.bool_(), False)
-
-
-def _only(condition: Expression | None, value: Expression) -> Expression:
-    return value if condition is None else Call("case", (condition, value, Literal(None, value.type)), value.type, True)
 
 
 def _total(name: str) -> Rule:
@@ -187,7 +184,7 @@ def _interval(name: str, function: Function, value: Expression, options: tuple[t
     count = function.result(AggregateCall("count", at, pa.int64(), False, function.distinct))
     some = Call("gt", (count, Literal(0, pa.int64())), pa.bool_(), False)
     mean = Call("divide_interval", (interval, count), value.type, True, (("mode", "ansi"),))
-    return Call("case", (some, mean, Literal(None, value.type)), value.type, True)
+    return where(some, mean)
 
 
 def _total_type(name: str, type_: pa.DataType, lenient: bool) -> pa.DataType:
@@ -234,7 +231,9 @@ _RULES: dict[str, Declaration] = {
     "PercentileDisc": Declaration(("percentile_disc",), percentile_disc),
     "ApproximatePercentile": Declaration(("percentile_approx", "approx_percentile"), percentile_approx, _EXACT),
     "HyperLogLogPlusPlus": Declaration(("approx_count_distinct",), _count_of_distinct, _EXACT),
-    "Mode": Declaration(("mode",), _mode, "of several most frequent values the smallest, unless an order says else"),
+    "Mode": Declaration(
+        ("mode",), _mode, "of several most frequent values the smallest, unless an order says otherwise"
+    ),
     "HistogramNumeric": Declaration(("histogram_numeric",), histogram, IN_ORDER),
 }
 

@@ -12,9 +12,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping
 
+from tidemill.plan.algebra.build import gives_one_row
 from tidemill.plan.algebra.nodes import Aggregate, Join, Node, Pairs, Scan, SemiJoin, children, relations
 from tidemill.plan.lowering.analysis.definition import ViewDefinition
-from tidemill.plan.rules.one_row_joins import gives_one_row
 from tidemill.task.program import TableSource
 
 _TIMES = 10

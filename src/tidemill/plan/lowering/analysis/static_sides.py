@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
+from tidemill.plan.algebra.build import conjunction
 from tidemill.plan.algebra.nodes import (
     Aggregate,
     Filter,
@@ -28,7 +29,6 @@ from tidemill.plan.algebra.nodes import (
     children,
 )
 from tidemill.plan.lowering.analysis.definition import ViewDefinition
-from tidemill.plan.rules.filters_into_joins import conjunction
 from tidemill.task.expressions import Ref
 from tidemill.task.program import TableSource
 
