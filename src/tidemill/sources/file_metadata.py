@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 from unicodedata import category
 from urllib.parse import quote
 
@@ -82,7 +83,7 @@ class FileMetadata:
 
     split: Split
     type: pa.StructType
-    _shared: dict[str, pa.Array] = field(default_factory=dict)
+    _shared: dict[str, pa.Array[Any]] = field(default_factory=dict)
 
     def column(self, positions: npt.NDArray[np.int64]) -> pa.StructArray:
         """One value for each row, given the positions of these in the file."""

@@ -6,6 +6,7 @@ What is found by a hash of 64 bits is compared with the name itself, so that no 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -44,11 +45,11 @@ class PackedTexts:
             self._loose = []
 
     @property
-    def all(self) -> pa.ChunkedArray:
+    def all(self) -> pa.ChunkedArray[Any]:
         """All texts, not copied."""
         return pa.chunked_array(self._chunks, pa.string())
 
-    def take(self, numbers: Ints) -> pa.StringArray:
+    def take(self, numbers: Ints) -> pa.Array[Any]:
         """Those with some numbers, in the order of these."""
         if not len(numbers):
             return pa.array([], pa.string())
@@ -62,7 +63,8 @@ class PackedTexts:
         ]
         back = np.empty(len(order), np.int64)
         back[order] = np.arange(len(order))
-        return pa.concat_arrays(pieces).take(pa.array(back))
+        texts: pa.Array[Any] = pa.concat_arrays(pieces).take(pa.array(back))
+        return texts
 
 
 class PackedNames:
@@ -130,4 +132,4 @@ def _packed(texts: Sequence[str]) -> pa.StringArray:
     data = [text.encode() for text in texts]
     offsets = np.zeros(len(data) + 1, np.int32)
     np.cumsum(np.fromiter(map(len, data), np.int32, len(data)), out=offsets[1:])
-    return pa.StringArray.from_buffers(len(data), pa.py_buffer(offsets), pa.py_buffer(b"".join(data)))
+    return pa.StringArray.from_buffers(len(data), pa.py_buffer(offsets.data), pa.py_buffer(b"".join(data)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import pyarrow as pa
 
@@ -67,7 +68,7 @@ class Memtable:
         self._spilled: list[Rows] = []
         self._runs: list[Rows] = []
         self._sorted: list[Rows] = []
-        self._unsorted: list[tuple[Keys, Sequence[pa.Array]]] = []
+        self._unsorted: list[tuple[Keys, Sequence[pa.Array[Any]]]] = []
         self._waiting = 0
         limit = budget.limit if budget is not None else 0
         self._part = max(_LEAST_BYTES, limit // _SHARE) if limit else 0
@@ -83,7 +84,7 @@ class Memtable:
         self._sorted.append(rows)
         self._wait(rows.nbytes)
 
-    def append_unsorted(self, keys: Keys, values: Sequence[pa.Array]) -> None:
+    def append_unsorted(self, keys: Keys, values: Sequence[pa.Array[Any]]) -> None:
         """Write rows in any order; of equal keys a later row is newer."""
         if not len(keys):
             return
@@ -192,7 +193,7 @@ class Memtable:
             self._budget.resized(change)
 
 
-def _size(keys: Keys, values: Sequence[pa.Array]) -> int:
+def _size(keys: Keys, values: Sequence[pa.Array[Any]]) -> int:
     """As :attr:`Rows.nbytes`."""
     size = 8 * len(keys) + int(keys.offsets[-1] - keys.offsets[0])
     return size + sum(map(byte_size, values))

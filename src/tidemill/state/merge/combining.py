@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from enum import StrEnum
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -139,16 +140,26 @@ def select(order: Ints, starts: Ints, keep: Bools) -> tuple[Ints, Ints]:
     return rows[:at].copy(), bounds[: segments + 1].copy()
 
 
-def summable(array: pa.Array, dtype: type[np.int64] | type[np.float64]) -> np.ndarray:
+def summable(array: pa.Array[Any], dtype: type[np.int64] | type[np.float64]) -> np.ndarray:
     """A column without NULLs of just that type as NumPy, zero copy."""
     if array.null_count:
         raise ValueError(f"{array.null_count} NULLs in a column that is summed")
-    if array.type != pa.from_numpy_dtype(dtype):
+    if array.type != pa.from_numpy_dtype(np.dtype(dtype)):
         raise TypeError(f"a column of {array.type} is summed as {dtype.__name__}")
     return fixed(array, dtype)  # type: ignore[no-any-return]
 
 
-def combine_one(order: Ints, starts: Ints, values: Sequence[pa.Array], op: MergeOp) -> tuple[pa.Array, ...]:
+def is_word(type_: pa.DataType) -> bool:
+    """Whether values are 8 bytes each and can be copied as words."""
+    return bool(
+        pa.types.is_int64(type_)
+        or pa.types.is_float64(type_)
+        or pa.types.is_timestamp(type_)
+        or pa.types.is_duration(type_)
+    )
+
+
+def combine_one(order: Ints, starts: Ints, values: Sequence[pa.Array[Any]], op: MergeOp) -> tuple[pa.Array[Any], ...]:
     """One logical value of :func:`combine`."""
     first = values[0]
     if op is MergeOp.SUM and pa.types.is_floating(first.type):
@@ -171,8 +182,8 @@ def combine_one(order: Ints, starts: Ints, values: Sequence[pa.Array], op: Merge
 
 
 def combine(
-    order: Ints, starts: Ints, values: Sequence[pa.Array], ops: Sequence[MergeOp], drop_zero: bool
-) -> tuple[Ints, tuple[pa.Array, ...]]:
+    order: Ints, starts: Ints, values: Sequence[pa.Array[Any]], ops: Sequence[MergeOp], drop_zero: bool
+) -> tuple[Ints, tuple[pa.Array[Any], ...]]:
     """Combine the rows of each segment into one.
 
     Parameters
@@ -203,7 +214,7 @@ def combine(
         if not keep.all():
             kept = np.flatnonzero(keep)
             order, starts = select(order, starts, keep)
-    combined: list[pa.Array] = []
+    combined: list[pa.Array[Any]] = []
     for op, at in columns_by_op(ops):
         combined.extend(combine_one(order, starts, values[at : at + op.columns], op))
     return kept, tuple(combined)

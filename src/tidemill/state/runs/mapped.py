@@ -10,6 +10,7 @@ from __future__ import annotations
 import bisect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -72,7 +73,13 @@ class Body:
     """
 
     def __init__(
-        self, pages: Pages, array: pa.Array, values: Sequence[pa.Array], fences: Fences, low: bytes, high: bytes
+        self,
+        pages: Pages,
+        array: pa.Array[Any],
+        values: Sequence[pa.Array[Any]],
+        fences: Fences,
+        low: bytes,
+        high: bytes,
     ) -> None:
         self.pages = pages
         self.keys = Keys.from_arrow(array)
@@ -152,7 +159,7 @@ class Body:
             f = self._fences
             start = f.at + 8 * (f.count + 1)
             self.pages.check(f.at, f.filter_at + 8 * f.filter_words)
-            data = self.pages.data
+            data = memoryview(self.pages.data)
             fences = Keys(
                 np.frombuffer(data, np.int64, f.count + 1, f.at), np.frombuffer(data, np.uint8, f.bytes, start)
             )
@@ -223,9 +230,9 @@ class Mapped(Rows):
         return keys
 
     @property
-    def values(self) -> tuple[pa.Array, ...]:
+    def values(self) -> tuple[pa.Array[Any], ...]:
         """All values, checked. TM1011 when one is corrupt."""
-        values: tuple[pa.Array, ...] | None = self.__dict__["_values"]
+        values: tuple[pa.Array[Any], ...] | None = self.__dict__["_values"]
         if values is None:
             self.body.check_all_values(self.start, self.start + len(self))
             values = self.__dict__["_values"] = tuple(v.slice(self.start, len(self)) for v in self.body.values)
@@ -260,16 +267,16 @@ class Mapped(Rows):
         self.body.check_blocks(index // self.body.block)
         return self.body.keys.take(index)
 
-    def take_values(self, rows: Ints) -> tuple[pa.Array, ...]:
+    def take_values(self, rows: Ints) -> tuple[pa.Array[Any], ...]:
         """The values of the given rows (int64), checked and copied."""
         index = np.ascontiguousarray(rows, np.int64) + self.start
         self.body.check_values(index)
         taken = column(index)
         return tuple(v.take(taken) for v in self.body.values)
 
-    def columns_at(self, rows: Ints) -> tuple[pa.Array, ...]:
+    def columns_at(self, rows: Ints) -> tuple[pa.Array[Any], ...]:
         """All values, of which those of the given rows (int64, -1 for none) are checked."""
-        values: tuple[pa.Array, ...] | None = self.__dict__["_values"]
+        values: tuple[pa.Array[Any], ...] | None = self.__dict__["_values"]
         if values is not None:
             return values
         if not (self.body.has_all_values or self.body.pages.complete):

@@ -57,7 +57,7 @@ class Pages:
         self._view = memoryview(data)
         if zlib.crc32(crcs) != crc:
             raise damaged("its list of checksums fails its own")
-        self._crcs = np.frombuffer(crcs, "<u4")
+        self._crcs = np.frombuffer(memoryview(crcs), "<u4")
         self._checked = np.zeros(len(self._crcs), np.bool_)
         self._left = len(self._crcs)
 

@@ -207,10 +207,10 @@ def _write_index(sink: pa.BufferOutputStream, keys: Keys) -> Index:
     fences = keys.take(np.append(np.arange(0, len(keys), BLOCK), len(keys) - 1))
     words = filters.build(hash64(keys)) if len(keys) >= FILTERED else np.empty(0, np.uint64)
     at = _pad(sink)
-    sink.write(fences.offsets)
-    sink.write(fences.data)
+    sink.write(fences.offsets.data)
+    sink.write(fences.data.data)
     filter_at = _pad(sink)
-    sink.write(words)
+    sink.write(words.data)
     where = Fences(BLOCK, at, len(fences), len(fences.data), filter_at, len(words))
     return Index(0, stream, pages.PAGE, sink.tell(), where)
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidemill.state.keys.keys import KeyColumn
@@ -153,7 +154,7 @@ def without_gone(rows: Rows, ops: Sequence[MergeOp]) -> Rows:
         if op is MergeOp.LAST:
             continue
         for values in rows.values[at : at + op.columns]:
-            empty = pc.equal(values, 0) if op.is_sum else pc.is_null(values)
+            empty = pc.equal(values, pa.scalar(0)) if op.is_sum else pc.is_null(values)
             gone &= empty.to_numpy(zero_copy_only=False)
     return rows.take(np.flatnonzero(~gone)) if gone.any() else rows
 

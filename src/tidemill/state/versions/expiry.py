@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import cast
 
 import numpy as np
 import pyarrow as pa
@@ -63,6 +64,6 @@ def _times(rows: Rows, layout: Sequence[KeyColumn], conditions: Sequence[Expiry]
     for condition in conditions:
         times = columns[condition.column]
         if condition.field is not None:
-            times = times.flatten()[condition.field]
+            times = cast("pa.StructArray", times).flatten()[condition.field]
         valid = times.is_valid().to_numpy(zero_copy_only=False)
         yield valid, times.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
