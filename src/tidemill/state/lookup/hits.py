@@ -1,8 +1,8 @@
 """Combining what a lookup found in several runs, for :mod:`tidemill.state.lookup.lookup`.
 
-Found are rows by run and probe. Sums and 8-byte values are made in one walk over the probes that reads the runs where
-they lie; of other columns only the rows that win are taken. Nothing is sorted, and nothing concatenated first, unless
-values of several runs must be compared.
+A lookup finds rows by run and probe. Sums and 8-byte values are computed in one pass over the probes that reads the
+runs in place; of other columns only the winning rows are copied. Nothing is sorted or concatenated unless values of
+several runs must be compared.
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ def _last_words(hits: Hits, addresses: Words, found: Bools, out: Words) -> None:
 
 @kernel(types.boolean, GRID, BOOL, I64_OUT)
 def _newest(hits: Hits, found: Bools, runs: Ints) -> bool:
-    """The newest run that has each probe, -1 where none does; tells whether any has been found in several."""
+    """Write the newest run that has each probe, -1 where none does; returns whether several runs have any."""
     several = False
     for p in range(runs.size):
         runs[p] = -1
@@ -140,7 +140,7 @@ def _newest(hits: Hits, found: Bools, runs: Ints) -> bool:
 
 @kernel(types.void, GRID, BOOL_OUT, I64_OUT)
 def _found(hits: Hits, found: Bools, most: Ints) -> None:
-    """Fill in which probes any run has, and the greatest row of each run."""
+    """Write which probes any run has, and the greatest row of each run."""
     found[:] = False
     for r in range(hits.shape[0]):
         greatest = np.int64(-1)
@@ -192,7 +192,7 @@ def combine_hits(
 
 
 class _Values:
-    """The columns of some runs (by column, then run) at what was found."""
+    """The columns of the runs (by column, then run) with the rows that were found."""
 
     def __init__(self, hits: Hits, found: Bools, columns: Sequence[Sequence[pa.Array[Any]]]) -> None:
         self._hits = hits

@@ -3,7 +3,7 @@
 Everywhere: runs are oldest first and sorted with unique keys, probes and prefixes are sorted and unique, and
 the first value column is the weight. A probe searches from where the one before it ended (exponential
 search), so a batch of probes costs about log(gap) comparisons each and touches only the pages it needs. Of a larger
-run in a file the index is asked first, and only the blocks that can have a probe are checked and read.
+run in a file the index is searched first, and only the blocks that can have a probe are checked and read.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def _nothing(
 
 
 class _Hashes:
-    """The hashes of some keys, once they are wanted."""
+    """The hashes of some keys, computed on first use."""
 
     def __init__(self, keys: Keys) -> None:
         self._keys = keys
@@ -65,7 +65,7 @@ class _Hashes:
 
 
 _MANY = 1024
-"""Of so many probes those that a newer run has are not looked for in older ones."""
+"""From so many probes on, those that a newer run has are not looked up in older ones."""
 
 
 def _locate(run: Rows, probes: Keys, hashes: _Hashes) -> Ints:
@@ -75,7 +75,7 @@ def _locate(run: Rows, probes: Keys, hashes: _Hashes) -> Ints:
 
 
 def _newest_first(runs: Sequence[Rows], probes: Keys, hashes: _Hashes) -> Ints:
-    """Rows by run and probe; what newer runs have need not be found in older ones."""
+    """Rows by run and probe; probes that newer runs have may be left out of older ones."""
     hits = np.full((len(runs), len(probes)), -1, np.int64)
     places, missing = np.arange(len(probes)), np.ones(len(probes), np.bool_)
     for r in reversed(range(len(runs))):
@@ -94,7 +94,7 @@ def _newest_first(runs: Sequence[Rows], probes: Keys, hashes: _Hashes) -> Ints:
 def rows_with(run: Rows, prefixes: Keys) -> tuple[Ints, Ints]:
     """For each prefix (ascending, unique, none a prefix of another) its first row in a run, and the one after the last.
 
-    Both int64[n]. Of a run in a file no more is read than that takes.
+    Both int64[n]. Of a run in a file only the needed pages are read.
     """
     if isinstance(run, Mapped):
         return run.rows_with(prefixes)

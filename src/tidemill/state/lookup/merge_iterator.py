@@ -29,11 +29,11 @@ def iterate(
     block: int = 64,
     shape: Shape | None = None,
 ) -> Iterator[Rows]:
-    """Merge runs as far as somebody wants to read.
+    """Merge runs lazily, block by block.
 
-    Of each run as many rows are taken as a block has; what lies before the end of all of these is merged. Later blocks
-    are larger, so that a whole scan costs what a merge costs, and one that stops early little more than what it has
-    consumed. Blocks are never so large that they would fill the memory.
+    ``block`` rows of each run are taken, and those up to the first end of any of these are merged. Later blocks are
+    larger, so that a full scan costs about as much as a merge, and one that stops early little more than what it has
+    consumed. The size of blocks is bounded.
 
     Parameters
     ----------

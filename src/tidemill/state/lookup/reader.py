@@ -58,7 +58,7 @@ class TableReader:
         return sealed if self._memtable is None else [*sealed, *self._memtable.runs()]
 
     def __bool__(self) -> bool:
-        """Whether there is any row, be its weight 0."""
+        """Whether there is any row, also of weight 0."""
         return bool(self.parts())
 
     def rows(self, drop_zero: bool) -> Rows:
@@ -91,10 +91,10 @@ class TableReader:
         drop_zero: bool = True,
         block: int = 64,
     ) -> Iterator[Rows]:
-        """The rows with ``low <= key < high`` and, if one is given, a prefix, in blocks that are made when asked for.
+        """The rows with ``low <= key < high`` and, if given, a prefix, in lazily merged blocks.
 
-        It sees what was written before it was made. Who stops early has paid for little more than what was consumed:
-        ``block`` rows of each run at first. Parameters otherwise as
+        It sees the rows written before the call. Stopping early costs little more than the rows consumed: ``block``
+        rows of each run at first. Parameters otherwise as
         :func:`tidemill.state.lookup.merge_iterator.iterate`.
         """
         if prefix is not None:
@@ -156,7 +156,7 @@ class TableState:
         return self.memtable.blocks()
 
     def close(self) -> None:
-        """Nobody reads what was written any more."""
+        """Free what was written; it must not be read afterwards."""
         self.memtable.close()
 
     def compare(self, prefixes: Keys) -> Rows:

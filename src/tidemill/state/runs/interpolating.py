@@ -1,8 +1,8 @@
 """Interpolation search in blocks of sorted byte strings of one length, many probes at a time.
 
-Keys are spread about evenly, since a hash of a vnode begins them, so where a probe would be is guessed and mended a few
-times. Each guess is in a cache line of its own, and waiting for memory is all that takes time: so a group of probes
-takes each step together, and their loads, which do not depend on each other, are under way at once. Source: group
+Keys are spread about evenly, since they begin with a vnode, so the place of a probe is guessed and corrected a few
+times. Each guess is in a cache line of its own, and memory latency dominates: so the probes of a group take each step
+together, and their loads, which do not depend on each other, overlap. Source: group
 prefetching in "Improving Hash Join Performance through Prefetching", Chen, Ailamaki, Gibbons, Mowry 2004.
 """
 
@@ -17,7 +17,7 @@ from tidemill.kernels.words import I64, I64_OUT, U8, U8_OUT, Bytes, Ints, Word, 
 from tidemill.state.runs.searching import search
 
 _CORRECTIONS = 2
-"""How often a guess is mended by what is found there."""
+"""How often a guess is corrected by the key found there."""
 _GROUP = 64
 """Probes that take a step together."""
 _INTS = ("probe", "low", "count", "first", "width", "shared", "guess")

@@ -1,4 +1,4 @@
-"""Where the rows of an Arrow column lie among the bytes of a mapped file, to check just these."""
+"""Checks the pages of a mapped file that hold some rows of an Arrow column."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _WIDE = (pa.types.is_large_string, pa.types.is_large_binary, pa.types.is_large_l
 
 
 def check_rows(pages: Pages, base: int, array: pa.Array[Any], firsts: Ints, lasts: Ints) -> None:
-    """Check whatever makes up some rows of a column; nothing of it is looked at before.
+    """Check the pages of some rows of a column, before any of their bytes is read.
 
     Parameters
     ----------
