@@ -15,22 +15,25 @@ from tidemill.state.keys.keys import Keys
 RUN_TABLE = types.Array(types.uint64, 2, "C", readonly=True)
 
 
+def _address(array: npt.NDArray[Any]) -> int:
+    return int(array.__array_interface__["data"][0])
+
+
 def addresses(arrays: Sequence[npt.NDArray[Any]]) -> Words:
     """Where the first element of each array lies (uint64); the arrays must outlive the use of their addresses."""
-    return np.array([array.__array_interface__["data"][0] for array in arrays], np.uint64)
+    return np.array([_address(array) for array in arrays], np.uint64)
 
 
 def run_table(runs: Sequence[Keys]) -> Words:
-    """The runs as a kernel takes them; they must outlive the table.
+    """At least one run as a kernel takes it; the runs must outlive the table.
 
     Returns
     -------
     np.ndarray
         uint64[runs, 4]: addresses of offsets and bytes, number of keys, number of bytes.
     """
-    offsets, data = addresses([keys.offsets for keys in runs]), addresses([keys.data for keys in runs])
-    sizes = np.array([(len(keys), len(keys.data)) for keys in runs], np.uint64).reshape(-1, 2)
-    return np.column_stack((offsets, data, sizes))
+    rows = [(_address(keys.offsets), _address(keys.data), len(keys), len(keys.data)) for keys in runs]
+    return np.array(rows, np.uint64)
 
 
 @inlined

@@ -35,7 +35,7 @@ from tidemill.state.folds.extremes import take_or_null
 from tidemill.state.keys.decoding import bitmap
 from tidemill.state.keys.encoding import fixed
 from tidemill.state.keys.run_table import addresses
-from tidemill.state.merge.combining import MergeOp, columns_by_op, combine_one, is_word, summable
+from tidemill.state.merge.combining import MergeOp, check_weighted, columns_by_op, combine_one, is_word, summable
 from tidemill.state.merge.merge import Rows
 
 Hits = npt.NDArray[np.int64]
@@ -177,8 +177,7 @@ def combine_hits(
     columns = [run.columns_at(rows) for run, rows in zip(runs, hits, strict=True)]
     values = _Values(hits, found, list(zip(*columns, strict=True)))
     if drop_zero and ops:
-        if ops[0] is not MergeOp.SUM:
-            raise ValueError("rows can only be dropped by a weight, an int64 sum that comes first")
+        check_weighted(ops)
         weights = room(probes, np.int64)
         _sum_ints(hits, values.ints(0), found, weights)
         found &= weights != 0

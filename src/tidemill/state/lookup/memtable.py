@@ -7,7 +7,6 @@ from typing import Any
 
 import pyarrow as pa
 
-from tidemill.kernels.columns import byte_size
 from tidemill.state.keys.keys import Keys
 from tidemill.state.lookup.merge_chunks import merge_chunks
 from tidemill.state.memory import MemoryBudget
@@ -90,7 +89,7 @@ class Memtable:
         if self._sorted:
             self._settle()
         self._unsorted.append((keys, values))
-        self._wait(_size(keys, values))
+        self._wait(Rows(keys, tuple(values)).nbytes)
 
     def runs(self) -> list[Rows]:
         """All that has been written, as sorted runs with unique keys, oldest first."""
@@ -190,9 +189,3 @@ class Memtable:
         if self._budget is not None:
             change, self.bytes = size - self.bytes, size
             self._budget.resized(change)
-
-
-def _size(keys: Keys, values: Sequence[pa.Array[Any]]) -> int:
-    """As :attr:`Rows.nbytes`."""
-    size = 8 * len(keys) + int(keys.offsets[-1] - keys.offsets[0])
-    return size + sum(map(byte_size, values))

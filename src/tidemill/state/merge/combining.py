@@ -7,6 +7,7 @@ from enum import StrEnum
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 from numba import types
 
@@ -67,9 +68,8 @@ def columns_by_op(ops: Sequence[MergeOp]) -> Iterator[tuple[MergeOp, int]]:
         at += op.columns
 
 
-@kernel(I64_OUT, I64, I64, I64)
-def _sum_ints(order: Ints, starts: Ints, values: Ints) -> Ints:
-    result = np.empty(starts.size - 1, np.int64)
+def _sum(order: Ints, starts: Ints, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    result = np.empty(starts.size - 1, values.dtype)
     for s in range(result.size):
         total = values[order[starts[s]]]
         for j in range(starts[s] + 1, starts[s + 1]):
@@ -78,15 +78,8 @@ def _sum_ints(order: Ints, starts: Ints, values: Ints) -> Ints:
     return result
 
 
-@kernel(F64_OUT, I64, I64, F64)
-def _sum_floats(order: Ints, starts: Ints, values: Floats) -> Floats:
-    result = np.empty(starts.size - 1, np.float64)
-    for s in range(result.size):
-        total = values[order[starts[s]]]
-        for j in range(starts[s] + 1, starts[s + 1]):
-            total += values[order[j]]
-        result[s] = total
-    return result
+_sum_ints = kernel(I64_OUT, I64, I64, I64)(_sum)
+_sum_floats = kernel(F64_OUT, I64, I64, F64)(_sum)
 
 
 @kernel(types.Tuple((F64_OUT, F64_OUT)), I64, I64, F64, F64)
@@ -149,6 +142,12 @@ def summable(array: pa.Array[Any], dtype: type[np.int64] | type[np.float64]) -> 
     return fixed(array, dtype)  # type: ignore[no-any-return]
 
 
+def check_weighted(ops: Sequence[MergeOp]) -> None:
+    """ValueError unless the first column is a weight, by which rows can be dropped."""
+    if ops[0] is not MergeOp.SUM:
+        raise ValueError("rows can only be dropped by a weight, an int64 sum that comes first")
+
+
 def is_word(type_: pa.DataType) -> bool:
     """Whether values are 8 bytes each and can be copied as words."""
     return bool(
@@ -208,8 +207,7 @@ def combine(
         raise ValueError(f"{len(values)} columns for {[op.value for op in ops]}")
     kept = np.arange(len(starts) - 1)
     if drop_zero and len(order):
-        if ops[0] is not MergeOp.SUM:
-            raise ValueError("rows can only be dropped by a weight, an int64 sum that comes first")
+        check_weighted(ops)
         keep = _sum_ints(order, starts, summable(values[0], np.int64)) != 0
         if not keep.all():
             kept = np.flatnonzero(keep)

@@ -14,7 +14,16 @@ from tidemill.kernels.words import I64, I64_OUT, U8, Bytes, Ints, equal, kernel
 from tidemill.state.keys.encoding import fixed
 from tidemill.state.keys.keys import Keys, sort
 from tidemill.state.keys.run_table import addresses, run_table
-from tidemill.state.merge.combining import MergeOp, columns_by_op, combine, combine_one, is_word, select, summable
+from tidemill.state.merge.combining import (
+    MergeOp,
+    check_weighted,
+    columns_by_op,
+    combine,
+    combine_one,
+    is_word,
+    select,
+    summable,
+)
 from tidemill.state.merge.interleaving import MOST_RUNS, Sources, interleave
 from tidemill.state.merge.merging import copy_keys, last_words, order_of, sum_floats, sum_ints
 
@@ -163,8 +172,8 @@ def merge(runs: Sequence[Rows], ops: Sequence[MergeOp], drop_zero: bool) -> Rows
 
 
 def _merged(runs: Sequence[Rows], ops: Sequence[MergeOp], drop_zero: bool) -> Rows:
-    if drop_zero and ops[0] is not MergeOp.SUM:
-        raise ValueError("rows can only be dropped by a weight, an int64 sum that comes first")
+    if drop_zero:
+        check_weighted(ops)
     keys = [run.keys for run in runs]
     table = run_table(keys)
     sources, segments = interleave(table)
@@ -201,16 +210,12 @@ def _merged(runs: Sequence[Rows], ops: Sequence[MergeOp], drop_zero: bool) -> Ro
 def _walked(op: MergeOp, columns: Sequence[pa.Array[Any]], sources: Sources, segments: int) -> pa.Array[Any] | None:
     """The combined column of a merge, where a walk over the runs makes it; else None."""
     type_ = columns[0].type
-    if op is MergeOp.SUM and pa.types.is_floating(type_):
-        floats = [summable(part, np.float64) for part in columns]
-        result = room(segments, np.float64)
-        sum_floats(addresses(floats), sources, result)
-        return column(result)
     if op is MergeOp.SUM:
-        ints = [summable(part, np.int64) for part in columns]
-        total = room(segments, np.int64)
-        sum_ints(addresses(ints), sources, total)
-        return column(total)
+        floating = pa.types.is_floating(type_)
+        dtype: type[np.float64] | type[np.int64] = np.float64 if floating else np.int64
+        totals = room(segments, dtype)
+        (sum_floats if floating else sum_ints)(addresses([summable(part, dtype) for part in columns]), sources, totals)
+        return column(totals)
     if op is MergeOp.LAST and is_word(type_) and not any(part.null_count for part in columns):
         words = [fixed(part, np.uint64) for part in columns]
         newest = room(segments, np.uint64)
