@@ -18,7 +18,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from tidemill.errors import TidemillError
 from tidemill.sources.file_info import FileInfo
@@ -155,8 +154,9 @@ def read_part(file: FileProgress, first: int) -> FileProgress:
     return replace(part, decoded=0, until=file.decoded) if file.decoded else part
 
 
-_MARKS = pa.list_(pa.struct([("position", pa.int64()), ("watermark", pa.int64())]))
-_NUMBER, _TEXT = pa.int64(), pa.string()
+_MARKS: pa.DataType = pa.list_(pa.struct([("position", pa.int64()), ("watermark", pa.int64())]))
+_NUMBER: pa.DataType = pa.int64()
+_TEXT: pa.DataType = pa.string()
 _LISTED = {"size": _NUMBER, "modified": _NUMBER, "etag": _TEXT, "epoch": _NUMBER, "rows": _NUMBER, "marks": _MARKS}
 _FETCHED = {"size": _NUMBER, "modified": _NUMBER, "etag": _TEXT, "position": _NUMBER, "in_quotes": _NUMBER}
 _FETCHED |= {"rows": _NUMBER, "marks": _MARKS, "replaces": _NUMBER}
@@ -205,7 +205,7 @@ def queue_rows(table: StateTable, files: Iterable[tuple[ToClean, int]]) -> Rows:
         table.key,
         table.distribution,
     )
-    values = [pa.array([weight for _, weight in entries], pa.int64())]
+    values: list[pa.Array[Any]] = [pa.array([weight for _, weight in entries], pa.int64())]
     values += [pa.array([getattr(f, name) for f, _ in entries], type_) for name, type_ in _TO_CLEAN.items()]
     return consolidate(keys, values, table.ops, drop_zero=False)
 
@@ -244,7 +244,7 @@ def cursor_rows(table: StateTable, cursors: Iterable[tuple[str, Cursor, int]]) -
 
 def _rows(table: StateTable, columns: Mapping[str, pa.DataType], entries: list[tuple[str, Any, int]]) -> Rows:
     keys = keys_of(table, [key for key, _, _ in entries])
-    values = [pa.array([weight for _, _, weight in entries], pa.int64())]
+    values: list[pa.Array[Any]] = [pa.array([weight for _, _, weight in entries], pa.int64())]
     for name, type_ in columns.items():
         found = [getattr(entry, name) for _, entry, _ in entries]
         if type_ == _MARKS:
@@ -262,15 +262,15 @@ def fetched_files(table: StateTable, rows: Rows) -> list[FileProgress]:
     return found
 
 
-def listed_files(table: StateTable, keys: Keys, values: Iterable[pa.Array]) -> list[ListedFile]:
+def listed_files(table: StateTable, keys: Keys, values: Iterable[pa.Array[Any]]) -> list[ListedFile]:
     """Files of merged rows of a list table."""
     return [ListedFile(path, **entry) for path, entry in _entries(table, _LISTED, keys, values)]
 
 
-def sizes_of_listed(values: Sequence[pa.Array]) -> npt.NDArray[np.int64]:
+def sizes_of_listed(values: Sequence[pa.Array[Any]]) -> npt.NDArray[np.int64]:
     """How large the files of rows of a list table are; anything where there is no row."""
-    sizes: npt.NDArray[np.int64] = pc.fill_null(values[1 + list(_LISTED).index("size")], 0).to_numpy()
-    return sizes
+    sizes: pa.Array[Any] = values[1 + list(_LISTED).index("size")]
+    return sizes.fill_null(0).to_numpy()
 
 
 def cursors(table: StateTable, rows: Rows) -> dict[str, Cursor]:
@@ -279,7 +279,7 @@ def cursors(table: StateTable, rows: Rows) -> dict[str, Cursor]:
 
 
 def _entries(
-    table: StateTable, columns: Mapping[str, pa.DataType], keys: Keys, values: Iterable[pa.Array]
+    table: StateTable, columns: Mapping[str, pa.DataType], keys: Keys, values: Iterable[pa.Array[Any]]
 ) -> Iterable[tuple[str, dict[str, Any]]]:
     texts = decode(keys, table.key)[0].to_pylist()
     lists = [v.to_pylist() for v in list(values)[1:]]

@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -303,7 +304,7 @@ class ListedFiles(SourceFiles):
 
     def _looked_up(
         self, table: StateTable, paths: Sequence[str]
-    ) -> tuple[state_keys.Keys, tuple[pa.Array, ...]] | None:
+    ) -> tuple[state_keys.Keys, tuple[pa.Array[Any], ...]] | None:
         reader = self.reader(table)
         if not paths or not reader:
             return None

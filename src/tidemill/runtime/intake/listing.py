@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -262,7 +263,7 @@ class LocationList:
 
     def _local(self) -> Iterator[list[FileInfo]]:
         """Files of a directory or glob whose names are not known, by name, and of all if tables mind changes."""
-        found: list[pa.Array] = []
+        found: list[pa.Array[Any]] = []
         for names in file_names(self.location.pattern, self.location.filters.recursive):
             wanted = [n for n in names if self.location.filters.wants_name(n) and self._is_text(n)]
             unknown = {n for table in self.tables for n in table.unknown(wanted)}
@@ -273,5 +274,5 @@ class LocationList:
         names_ = pc.unique(pa.chunked_array(found)) if len(found) > 1 else found[0]
         ordered = names_.take(pc.sort_indices(names_)) if len(found) > 1 else names_
         for start in range(0, len(ordered), PAGE_KEYS):
-            infos = (file_info(name) for name in ordered[start : start + PAGE_KEYS].to_pylist())
+            infos = (file_info(str(name)) for name in ordered[start : start + PAGE_KEYS].to_pylist())
             yield [info for info in infos if info is not None]

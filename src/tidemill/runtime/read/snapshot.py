@@ -180,7 +180,8 @@ class Snapshot:
 
     def show(self, kind: str) -> pa.Table:
         """What SHOW TABLES (``tables``) and SHOW VIEWS (``views``) answer."""
-        text, number = pa.string(), pa.int64()
+        text: pa.DataType = pa.string()
+        number: pa.DataType = pa.int64()
         if kind == "tables":
             columns = [("name", text), ("format", text), ("path", text), ("rows_read", number), ("malformed", number)]
             schema = pa.schema(columns)

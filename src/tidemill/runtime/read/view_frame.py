@@ -121,7 +121,8 @@ def fetch(frame: DataFrame) -> pa.Table:
         TM2016 when the query fails while it runs, for example by a division by zero.
     """
     try:
-        return frame.toArrow()
+        rows: pa.Table = frame.toArrow()
+        return rows
     except (PySparkException, Py4JError, OSError, EOFError) as error:
         raise query_failed(frame.sparkSession, error) from error
 
@@ -137,7 +138,7 @@ class _Reader:
     def read(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The vnodes of each partition number that comes in."""
         for batch in batches:
-            for partition in batch.column(0).to_pylist():
+            for partition in batch.column(0).to_numpy().tolist():
                 low, high = partition_vnodes(partition, self.partitions)
                 reader = reader_of(self.plan.table, self.store.open_range(self.runs, low, high))
                 single = self.plan.single and partition == 0

@@ -10,21 +10,22 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidemill.runtime.tables.table import Table
+from tidemill.schema import Field, Schema
 from tidemill.sources.sockets.connections import ConnectionStatus
 from tidemill.state.versions.manifest import held_by
 
-STATUS_SCHEMA = pa.schema(
-    [
-        ("endpoint", pa.string()),
-        ("peer", pa.string()),
-        ("state", pa.string()),
-        ("bytes", pa.int64()),
-        ("messages", pa.int64()),
-        ("errors", pa.int64()),
-        ("since", pa.timestamp("us", "UTC")),
-        ("last_error", pa.string()),
-    ]
-)
+STATUS_SCHEMA = Schema(
+    (
+        Field("endpoint", pa.string()),
+        Field("peer", pa.string()),
+        Field("state", pa.string()),
+        Field("bytes", pa.int64()),
+        Field("messages", pa.int64()),
+        Field("errors", pa.int64()),
+        Field("since", pa.timestamp("us", "UTC")),
+        Field("last_error", pa.string()),
+    )
+).to_arrow()
 """See :class:`~tidemill.sources.sockets.connections.ConnectionStatus`."""
 
 SPOOLS = "spool"
@@ -68,5 +69,5 @@ def read_status(root: Path, table: Table) -> pa.Table:
     if held_by(root) is not None:
         return found
     place = STATUS_SCHEMA.get_field_index("state")
-    stopped = pc.if_else(pc.equal(found["state"], "closed"), found["state"], "stopped")
+    stopped = pc.if_else(pc.equal(found["state"], pa.scalar("closed")), found["state"], "stopped")
     return found.set_column(place, STATUS_SCHEMA.field(place), stopped)

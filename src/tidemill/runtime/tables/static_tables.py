@@ -8,6 +8,7 @@ the warnings of an epoch.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -66,7 +67,7 @@ def appeared_later(table: str, files: Sequence[FileInfo]) -> TidemillError:
 
 def late_rows(table: StateTable, files: Sequence[FileInfo]) -> Rows:
     """Files that appeared later as rows of the table of errors."""
-    columns = [
+    columns: list[pa.Array[Any]] = [
         pa.array([f.path for f in files], pa.string()),
         pa.array([0] * len(files), pa.int64()),
         pa.nulls(len(files), pa.int64()),
