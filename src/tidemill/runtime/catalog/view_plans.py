@@ -1,4 +1,4 @@
-"""What is decided once for a view, when it is created, and kept with it: names of its nodes, and how it is read."""
+"""Durable names of a view's nodes and its read plan, made when the view is created and stored with it."""
 
 from __future__ import annotations
 

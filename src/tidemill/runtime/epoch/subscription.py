@@ -15,7 +15,7 @@ from tidemill.runtime.read.snapshot import first_rows
 
 _LONGEST_WAIT = 0.5
 _LONGEST_WAIT_FOR_DURABLE = 0.05
-"""Nobody is woken by a checkpoint, so durable epochs are looked for more often."""
+"""A checkpoint does not notify subscriptions, so they look for durable epochs more often."""
 
 
 @dataclass(frozen=True)

@@ -1,14 +1,14 @@
-"""``<table>__files``: what has become of each file of a table, as a table of its own.
+"""``<table>__files``: the state of each file of a table, as a table.
 
-It is read from the state tables of List and Fetch, so it says what was sealed, at any epoch that can still be read, in
-whichever process asks. States are
+It is read from the state tables of List and Fetch, so it shows what was sealed, at any epoch that can still be read,
+in any process. States are
 
-- ``seen``: listed, and not to be read: it is empty, or came too late for a static table;
+- ``seen``: listed, and not read: it is empty, or appeared too late for a static table;
 - ``queued``: nothing of it has been read yet;
 - ``reading``: a part of it has been read;
-- ``done``: all of its rows are in since ``epoch``;
-- ``cleaned``: as ``done``, and by ``cleanSource`` it has gone, or may go at any time, since ``epoch``;
-- ``failed``: it could not be read, ``attempts`` times, and was set aside.
+- ``done``: read to its end by ``epoch``;
+- ``cleaned``: as ``done``, and ``cleanSource`` has deleted or moved it, or may do so at any time, since ``epoch``;
+- ``failed``: it could not be read ``attempts`` times and was given up.
 
 A file that is queued or being read and has an ``error`` is tried again at ``retry_at``.
 """
@@ -46,19 +46,19 @@ FILES_SCHEMA = Schema(
         Field("error", pa.string()),
     )
 )
-"""``bytes`` and ``rows`` are those admitted so far; rows that the watermark left out are not among them."""
+"""``bytes`` and ``rows`` are those admitted so far, without late rows."""
 
 _ARROW = pa.schema([pa.field(f.name, f.type) for f in FILES_SCHEMA])
 
 Part = tuple[ReadPlan, Callable[[pa.Table], pa.Table]]
-"""How one state table is read, and what makes rows of ``FILES_SCHEMA`` of its rows."""
+"""How one state table is read, and the function that turns its rows into rows of ``FILES_SCHEMA``."""
 
 if TYPE_CHECKING:
     _Column = pa.Array[Any] | pa.ChunkedArray[Any]
 
 
 def file_parts(table: Table) -> tuple[Part, ...]:
-    """What ``<table>__files`` is made of."""
+    """The parts of ``<table>__files``."""
     return (
         (_plan(list_table(table.uid), _LISTED), partial(_shaped, _listed)),
         (_plan(fetch_table(table.uid), _FETCHED), partial(_shaped, _fetched)),

@@ -1,4 +1,4 @@
-"""What the connections of a table do, as a table, and as a file by which other processes learn of it."""
+"""The status of a table's connections: as a table, and as a file for other processes."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _FILE = "status.arrow"
 
 
 def folder_of(table: Table) -> str:
-    """Where the spool of a table lies among the others."""
+    """The name of a table's folder below ``spool``."""
     return quote(table.uid, safe="")
 
 
@@ -52,7 +52,7 @@ def status_table(rows: Sequence[ConnectionStatus]) -> pa.Table:
 
 
 def write_status(directory: Path, status: pa.Table) -> None:
-    """Leave it in the directory of a spool; who reads it finds the old one or this one. OSError as of files."""
+    """Write it into the directory of a spool, atomically. OSError as of files."""
     staged = directory / f"{_FILE}.new"
     with pa.ipc.new_file(str(staged), STATUS_SCHEMA) as writer:
         writer.write_table(status)
@@ -60,7 +60,7 @@ def write_status(directory: Path, status: pa.Table) -> None:
 
 
 def read_status(root: Path, table: Table) -> pa.Table:
-    """What a running mill noted last, about a second ago; of one that is not running the state is ``stopped``."""
+    """The status that a running mill wrote last, about a second ago; without a mill the state is ``stopped``."""
     try:
         with pa.ipc.open_file(str(root / SPOOLS / folder_of(table) / _FILE)) as reader:
             found = reader.read_all()
