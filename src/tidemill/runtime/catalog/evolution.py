@@ -42,13 +42,13 @@ def with_new_columns(catalog: Catalog, error: NewColumnsError) -> tuple[Catalog,
     if not fields:  # the name of a column that is not read from files
         raise error
     grown = replace(table, declared=Schema((*table.declared, *fields)), added=(*table.added, *(f.name for f in fields)))
-    said = TidemillError(
+    warning = TidemillError(
         "TM4075",
         "a table has new columns",
         got=f"{table.name}: {', '.join(f'{f.name} {type_to_ddl(f.type)}' for f in fields)}, from {error.path}",
         hint="views that exist keep their columns, a view that is created now can have these; structs do not grow",
     )
-    return replace(catalog, tables={**catalog.tables, table.name: grown}), said
+    return replace(catalog, tables={**catalog.tables, table.name: grown}), warning
 
 
 def row_warnings(results: Sequence[SplitResult]) -> tuple[str, ...]:

@@ -62,5 +62,5 @@ def _outgrown(table: str, size: int, most: int) -> TidemillError:
         "TM5009",
         "a table that was small when a view was created has grown",
         got=f"{table}: {size} bytes, broadcast_bytes is {most}",
-        hint="results stay right; if epochs are slow, drop and create the views that join it: that decides anew",
+        hint="results stay right; if epochs are slow, drop and create the views that join it: it is measured again",
     )

@@ -231,7 +231,7 @@ class Checkpoints:
                 "TM1015",
                 "a checkpoint failed",
                 got=f"{type(error).__name__}: {error}",
-                hint="mend the disk and run again: the last checkpoint is intact, and the mill continues from it",
+                hint="repair the disk and run again: the last checkpoint is intact, and the mill continues from it",
             )
         return None
 

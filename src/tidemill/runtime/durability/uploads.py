@@ -85,7 +85,7 @@ class Uploads:
         try:
             self._context.setLocalProperty("spark.scheduler.pool", "checkpoint")
             found = self._context.parallelize(range(tasks), tasks).mapPartitionsWithIndex(work).collect()
-        except Exception as error:  # whatever Spark says
+        except Exception as error:  # of any class of Spark
             raise TidemillError(
                 "TM1017",
                 "the Spark job of a checkpoint failed",

@@ -96,5 +96,5 @@ def _ended_by(failure: BaseException) -> TidemillError:
         "TM7008",
         "an error has stopped the background epochs: views are as of the last sealed one",
         got=got,
-        hint=f"stop() raises it; then mend its cause and start() again, nothing is lost: {hint}",
+        hint=f"stop() raises it; then fix its cause and start() again, nothing is lost: {hint}",
     )

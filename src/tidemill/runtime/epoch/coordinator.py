@@ -307,12 +307,12 @@ class Coordinator(MillState):
 
     def _grow(self, error: NewColumnsError) -> None:
         """Give a table the columns of a file, durably, or raise the error if it takes none."""
-        catalog, said = evolution.with_new_columns(self.catalog, error)
+        catalog, warning = evolution.with_new_columns(self.catalog, error)
         with self._all_or_nothing():
             self._intake.change_table(catalog.tables[error.table])
             self._change(catalog)
         self.catalyst.register(error.table, catalog.tables[error.table].schema)
-        self._warn(said.message())
+        self._warn(warning.message())
 
     def _roll_back(self, error: TidemillError) -> None:
         """Go back to the last durable epoch, as after a crash. Input admitted after it is admitted again."""
@@ -418,7 +418,7 @@ class Coordinator(MillState):
             self._claimed = True
 
     def close(self, checkpoint: bool = True) -> None:
-        """Stop, once; the newest sealed epoch is made durable first unless told otherwise."""
+        """Stop, once; the newest sealed epoch is made durable first unless ``checkpoint`` is false."""
         with self._turns.last_turn():
             if self._root.released:
                 return

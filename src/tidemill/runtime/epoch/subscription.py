@@ -80,7 +80,7 @@ class Subscription:
             )
 
     def _wait_beyond(self, epoch: int, losses: int) -> bool:
-        """Wait for an epoch after this one, or for a loss; tells whether to go on."""
+        """Wait for an epoch after this one, or for a loss; returns whether to go on."""
         deadline = None if self.timeout is None else time.monotonic() + self.timeout
         longest = _LONGEST_WAIT_FOR_DURABLE if self.durable else _LONGEST_WAIT
         with self.sealed:

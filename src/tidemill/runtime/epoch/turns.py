@@ -116,7 +116,7 @@ class Turns:
 
     @contextmanager
     def turn_if_free(self) -> Iterator[bool]:
-        """Hold a turn if no thread has one or waits for one; tells whether it is held."""
+        """Hold a turn if no thread has one or waits for one; yields whether it is held."""
         with self._changed:
             mine = self._holder is None and not self._waiting and not self._ended
             if mine:

@@ -17,7 +17,7 @@ def set_aside(live: SourceFiles, path: str, error: TidemillError) -> TidemillErr
         "TM5040",
         "a file cannot be read and is set aside",
         got=f"{path} of table {live.table}: {error.number}: {error.what} ({error.got})",
-        hint=f"{others}; it is read when it has been mended: {error.hint}",
+        hint=f"{others}; it is read when it has been repaired: {error.hint}",
     )
 
 
@@ -38,9 +38,9 @@ def _first(paths: Sequence[str]) -> str:
 def changed_later(live: ListedFiles) -> TidemillError:
     """TM5041: files have changed and are not read again."""
     if live.policy.appends:
-        hint = "only what is added at the end is read: begin anew under another name"
+        hint = "only what is added at the end is read: start a new file under another name"
     else:
-        hint = "allowOverwrites 'true' reads such files anew"
+        hint = "allowOverwrites 'true' reads such files again"
         if not is_object_url(live.changed_files[0]):
             hint += ", allowAppends 'true' reads what was added at their end"
     return TidemillError(
@@ -68,7 +68,7 @@ def left(table: str, paths: Sequence[str]) -> TidemillError:
     """TM5083: files to be cleaned were rewritten after they were read."""
     return TidemillError(
         "TM5083",
-        "a file was written anew after it was read, and is not cleaned",
+        "a file was rewritten after it was read, and is not cleaned",
         got=f"{_first(paths)} of table {table}",
         hint="what it is now is not read and stays where it is; write files under names of their own, or read new "
         "versions with allowOverwrites 'true'",
@@ -80,7 +80,7 @@ def wanted_elsewhere(table: str, path: str, other: str) -> TidemillError:
     return TidemillError(
         "TM5084",
         "files that were read are not cleaned: another table names them",
-        got=f"{path} of table {table}, named by table {other}, too",
+        got=f"{path} of table {table}, which table {other} names, too",
         hint=f"give {other} the same cleanSource, or a path that leaves these files out",
     )
 

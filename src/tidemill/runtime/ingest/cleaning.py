@@ -43,7 +43,7 @@ class Removal:
         try:
             before = self._log.note_gone(self.batches[-1].number)
             self._is_noted = True
-        except Exception as error:  # whoever waits for this thread must hear of it
+        except Exception as error:  # logged when the batches are not forgotten
             self.error = error
             return
         finally:

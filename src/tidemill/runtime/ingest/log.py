@@ -1,4 +1,4 @@
-"""The batches that Spark streams have written into one table: durable, whole, and each once.
+"""The batches that Spark streams have written into one table: each is durable, complete, and there once.
 
 Below ``ingest/<table>/`` in the root lie
 
@@ -314,7 +314,7 @@ def unreadable(place: str, why: str) -> TidemillError:
         "TM5065",
         "what Spark streams wrote into a table cannot be read",
         got=f"{place}: {why}",
-        hint="see to it that the root can be read, and that nobody deletes files in it, and try again",
+        hint="make the root readable, restore files that were deleted in it, and try again",
     )
 
 

@@ -101,8 +101,8 @@ class Ingest:
                     "too many bytes wait to be read",
                     got=f"{target.table.name}: {target.waiting_bytes:,} bytes, maxSpoolBytes is "
                     f"{target.most_waiting:,}",
-                    hint="see to it that the mill runs (mill.start()) and that a view reads the table; then start the "
-                    "query again, it goes on where it was",
+                    hint="run the mill (mill.start()) with a view that reads the table; then start the query again: it "
+                    "continues where it was",
                 )
             time.sleep(_POLL_SECONDS)
 
@@ -117,7 +117,7 @@ def _not_written(table: Table, error: Exception) -> TidemillError:
         "a batch of a Spark stream could not be written",
         got=f"{table.name}: "
         + (" ".join(filter(None, numbered.groups())) if numbered else (lines or [repr(error)])[0]),
-        hint="the table has not got it; start the query again, it goes on with this batch",
+        hint="it is not in the table; start the query again: it continues with this batch",
     )
 
 

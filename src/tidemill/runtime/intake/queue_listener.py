@@ -69,7 +69,7 @@ class _Round(threading.Thread):
                 wait, end = 0, min(end, time.monotonic() + _ROUND_SECONDS)
             if self._given_up:
                 self.give_up()
-        except Exception as error:  # for whoever asked for the round
+        except Exception as error:  # given by the next receive()
             self.error = error
 
     def give_up(self) -> None:
@@ -204,7 +204,7 @@ class QueueListener:
                 "a message of a queue is not understood",
                 got=f"{self._queue.url}, message {message.id}: {error}",
                 hint="let the queue have only events of S3, directly or through SNS or EventBridge; others are "
-                f"deleted when they have come {MOST_TIMES} times, and this is not said again",
+                f"deleted when they have come {MOST_TIMES} times, and this warning is not repeated",
             )
             warnings.append(what.message())
         if message.times >= MOST_TIMES:

@@ -12,10 +12,9 @@ from tidemill.state.versions.version import Version
 
 
 class Readers:
-    """Published snapshots, and all others that somebody still holds: their files must not be collected as garbage.
+    """Published snapshots, and all others still in use: their files must not be collected as garbage.
 
-    A snapshot is noted before anybody can have it: the published one, which is held until the next is published. So
-    collection never misses one that is taken beside it.
+    A snapshot is noted before it is published or given away, so that a collection at the same time never misses it.
 
     Attributes
     ----------
@@ -45,7 +44,7 @@ class Readers:
             return self._durable[1]
 
     def release_durable(self, last: Sealed) -> None:
-        """Forget the snapshot of a manifest that is not the newest any more: it would keep files that nobody reads."""
+        """Forget the snapshot of a manifest that is not the newest any more: it would keep files that are not read."""
         with self._lock:
             if self._durable is not None and self._durable[0] is not last:
                 self._durable = None

@@ -258,7 +258,7 @@ def collect(
             except OSError as error:
                 raise TidemillError(
                     "TM1038",
-                    "a file that nobody needs could not be removed",
+                    "a file that is not needed could not be removed",
                     got=str(error).splitlines()[0],
                     hint="check permissions and run it again; nothing that is needed was touched",
                 ) from error

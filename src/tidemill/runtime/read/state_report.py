@@ -159,7 +159,7 @@ class StateReport:
         return report_table((*_TABLES, *_EPOCHS, _MISSING), found)
 
     def files(self) -> pa.Table:
-        """One row per file: where it is, what is in it, and who needs it.
+        """One row per file: where it is, its contents, and who needs it.
 
         ``used_by`` is ``newest`` for a file that the newest epoch reads, ``history`` for one that only older epochs
         do, ``manifest n`` for one that only an older manifest names, and ``nothing``; in the buffer it is ``next

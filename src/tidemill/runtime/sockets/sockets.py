@@ -145,7 +145,7 @@ class Sockets:
                     "TM1014",
                     "a checkpoint could not be written",
                     got=f"the spool of table {name}: {error.strerror}",
-                    hint="make space, or mend the disk of the root",
+                    hint="make space, or repair the disk of the root",
                 ) from error
         return upload(version, number)
 
