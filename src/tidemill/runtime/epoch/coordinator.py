@@ -405,7 +405,7 @@ class Coordinator(MillState):
         return self._intake.retry_in()
 
     def backlog(self) -> int:
-        """Bytes listed and not admitted yet, history of new views included, after a complete listing."""
+        """Bytes listed and not admitted yet, history of new views included, after a full listing."""
         with self.turn():
             self._recovering(lambda: self._intake.list_all())
             self.arrivals.follow(self._intake, flush=True)

@@ -17,9 +17,9 @@ class FilePolicy:
     appends : bool
         A file that has grown is read from its previous end; only complete lines are read.
     attempts : int
-        How often a file is tried before it is given up.
+        How often a file is tried before it is set aside.
     ordered : bool
-        Rows and files have an order: no file is given up, and the files after it wait.
+        Rows and files have an order: no file is set aside, and the files after it wait.
     must : bool
         A file that cannot be read fails the epoch.
     cleans : bool

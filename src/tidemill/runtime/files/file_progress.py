@@ -47,7 +47,7 @@ class FileProgress:
     attempts : int
         How often in a row it could not be read.
     retry_at : int or None
-        When to try again, in milliseconds since 1970; None for a file that has been given up.
+        When to try again, in milliseconds since 1970; None for a file that has been set aside.
     error : str
         Why it could not be read.
     decoded : int
@@ -84,11 +84,11 @@ class FileProgress:
 
     @property
     def failed(self) -> bool:
-        """Whether it has been given up."""
+        """Whether it has been set aside."""
         return self.retry_at is None
 
     def tried(self, error: TidemillError, most: int | None) -> FileProgress:
-        """After a failure to read it, of which there may be ``most`` in a row before it is given up."""
+        """After a failure to read it, of which there may be ``most`` in a row before it is set aside."""
         attempts = self.attempts + 1
         pause = min(FIRST_RETRY << min(attempts - 1, 16), LONGEST_RETRY)
         retry_at = time.time_ns() // 1_000_000 + pause

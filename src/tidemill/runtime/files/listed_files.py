@@ -103,7 +103,7 @@ class ListedFiles(SourceFiles):
     # -- List ---------------------------------------------------------------------------------------
 
     def begin_listing(self) -> None:
-        """Begin a complete listing, which :meth:`end_listing` ends."""
+        """Begin a full listing, which :meth:`end_listing` ends."""
         self._unlisted = {p for p in self.waiting if not self.known[p].position and not self.known[p].replaces}
 
     def end_listing(self) -> None:
@@ -212,7 +212,7 @@ class ListedFiles(SourceFiles):
         self.put(file)
 
     def _perhaps_mended(self, known: FileProgress, info: FileInfo) -> bool:
-        """Handle a file that was given up and is listed again; tells whether it is tried again."""
+        """Handle a file that was set aside and is listed again; tells whether it is tried again."""
         same = same_file(known, info)
         if same and known.error[:6] in _ABOUT_IDENTITY:
             self.put(replace(known, attempts=0, retry_at=0, error=""))
@@ -285,7 +285,7 @@ class ListedFiles(SourceFiles):
         return {} if found is None else {f.path: f for f in listed_files(self._cleaned, *found)}
 
     def set_aside(self, paths: Sequence[str]) -> dict[str, FileProgress]:
-        """Of these names, the files that were given up."""
+        """Of these names, the files that were set aside."""
         found = self._looked_up(self._fetch, paths)
         return {} if found is None else {f.path: f for f in fetched_files(self._fetch, Rows(*found)) if f.failed}
 
@@ -319,7 +319,7 @@ class ListedFiles(SourceFiles):
     # -- Fetch --------------------------------------------------------------------------------------
 
     def failed(self, path: str, error: TidemillError) -> bool:
-        """Note that a file could not be read: it waits for another attempt, or is given up.
+        """Note that a file could not be read: it waits for another attempt, or is set aside.
 
         Returns
         -------
@@ -350,7 +350,7 @@ class ListedFiles(SourceFiles):
         return found + self._parts_set_aside()
 
     def _parts_set_aside(self) -> list[FileProgress]:
-        """The parts that were read of files before they were given up."""
+        """The parts that were read of files before they were set aside."""
         rows = self.reader(self._fetch).iterate()
         begun = [f for some in rows for f in fetched_files(self._fetch, some) if f.failed and f.path not in self.known]
         listed = self.read_to_end([f.path for f in begun])

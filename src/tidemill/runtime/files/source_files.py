@@ -95,7 +95,7 @@ class SourceFiles(Progress):
         return None
 
     def failed(self, path: str, error: TidemillError) -> bool:
-        """Note that a file could not be read: it waits for another attempt, or is given up.
+        """Note that a file could not be read: it waits for another attempt, or is set aside.
 
         Returns
         -------

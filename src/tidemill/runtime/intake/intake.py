@@ -231,7 +231,7 @@ class Intake:
         self._lists.proceed(self._followed(), seconds, self._sealed.version.epoch, durable)
 
     def list_all(self) -> None:
-        """Begin a complete listing, as far as there is room; the rest follows with :meth:`go_on`."""
+        """Begin a full listing, as far as there is room; the rest follows with :meth:`go_on`."""
         self._lists.list_all(self._followed(), self._sealed.version.epoch)
 
     def go_on(self) -> None:
@@ -375,7 +375,7 @@ class Intake:
         return min(limits)
 
     def set_aside(self, failures: Iterable[tuple[Split, TidemillError]]) -> dict[tuple[str, int], TidemillError]:
-        """Note that files could not be read; they are tried again later, until they are given up.
+        """Note that files could not be read; they are tried again later, until they are set aside.
 
         Returns
         -------
@@ -571,7 +571,7 @@ class Intake:
         """As stored in a manifest: what is not in state tables.
 
         Progress of histories, files of static tables as they were first listed, rows read and malformed, totals, and
-        times of complete listings of locations with notifications.
+        times of full listings of locations with notifications.
         """
         pinned = {t: p.pinned.values() for t, p in self._live.items() if p.pinned}
         return {

@@ -37,7 +37,7 @@ class LocationList:
     cursors : mapping
         How far the location had been listed, of an object store.
     full_listing_at : float, optional
-        When the last complete listing of a location with notifications began (seconds since 1970), if there was one.
+        When the last full listing of a location with notifications began (seconds since 1970), if there was one.
     allowed : AllowedPaths, optional
         What may be listed; links may lead elsewhere.
 
@@ -122,7 +122,7 @@ class LocationList:
         return self.full_listing_at is None or not 0 <= time.time() - self.full_listing_at < self.full_listing_every
 
     def list_all(self) -> None:
-        """Begin a complete listing, as far as there is room. Errors as listing the location."""
+        """Begin a full listing, as far as there is room. Errors as listing the location."""
         self.begin(full=True)
         try:
             self.go_on()

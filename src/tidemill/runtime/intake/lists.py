@@ -97,7 +97,7 @@ class Lists:
         self.note_changed(followed)
 
     def list_all(self, followed: Followed, epoch: int) -> None:
-        """Begin a complete listing, as far as there is room; the rest follows with :meth:`go_on`."""
+        """Begin a full listing, as far as there is room; the rest follows with :meth:`go_on`."""
         for lister in self._listers(followed):
             lister.list_all()
         self._to_receive = {location.queue for location in self._locations if location.queue is not None}
@@ -222,5 +222,5 @@ class Lists:
         self._queues = {}
 
     def to_json(self) -> dict[str, list[Any]]:
-        """Queue and time of the last complete listing, by table with notifications, as of the newest sealed version."""
+        """Queue and time of the last full listing, by table with notifications, as of the newest sealed version."""
         return {table: list(listing) for table, listing in self._full_listings.items()}

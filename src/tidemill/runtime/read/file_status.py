@@ -8,7 +8,7 @@ in any process. States are
 - ``reading``: a part of it has been read;
 - ``done``: read to its end by ``epoch``;
 - ``cleaned``: as ``done``, and ``cleanSource`` has deleted or moved it, or may do so at any time, since ``epoch``;
-- ``failed``: it could not be read ``attempts`` times and was given up.
+- ``failed``: it could not be read ``attempts`` times and was set aside.
 
 A file that is queued or being read and has an ``error`` is tried again at ``retry_at``.
 """

@@ -13,7 +13,7 @@ _LEAST_SECONDS = 1.0
 
 
 def parse_backfill(options: Mapping[str, str]) -> float:
-    """Seconds between complete listings of a table with notifications; names of options in lower case.
+    """Seconds between full listings of a table with notifications; names of options in lower case.
 
     Raises
     ------
