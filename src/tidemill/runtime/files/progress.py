@@ -112,30 +112,18 @@ class Progress:
                 if self.ordered and splits[-1].end < MOST_DECODED:
                     break
                 continue
-            at, quotes = file.position, file.in_quotes
+            at = file.position
             end = file.size if file.replaces else min(file.size, at + budget)
             piece = _piece(end - at, limits.split_bytes, limits.tasks)
             if (end < file.size or piece < end - at) and unsplittable(path):  # to ask may cost a look into the file
                 end = file.size
                 piece = end - at
             budget -= max(1, end - at)
-            first = True
-            while at < end or (first and file.replaces):
-                stop = min(end, at + piece)
-                late, stop = self._mark(file, at, stop, watermark)
-                known: bool | None = quotes if at == file.position else None
-                place = (self.table, path, at, stop, file.size, file.modified)
-                splits.append(
-                    Split(
-                        *place,
-                        known,
-                        self.backfill_target,
-                        watermark=late,
-                        etag=file.etag,
-                        replaces=first and file.replaces,
-                    )
-                )
-                at, first = stop, False
+            replaces = file.replaces
+            while at < end or replaces:
+                known = file.in_quotes if at == file.position else None
+                splits.append(self._split(file, at, min(end, at + piece), watermark, known, replaces))
+                at, replaces = splits[-1].end, False
         return splits
 
     def _part(self, file: FileProgress, limits: Limits, watermark: int | None, unsplittable: bool) -> Split:
@@ -152,7 +140,22 @@ class Progress:
             stop = min(stop, at + max(limits.bytes, least, at // SHARE_OF_PART))
         if file.until is not None:
             stop = min(stop, file.until)
-        late, stop = self._mark(file, at, stop, watermark)
+        return self._split(file, at, stop, watermark, file.in_quotes, file.replaces, file.position)
+
+    def _split(
+        self,
+        file: FileProgress,
+        at: int,
+        stop: int,
+        watermark: int | None,
+        in_quotes: bool | None,
+        replaces: bool,
+        encoded: int | None = None,
+    ) -> Split:
+        """A split; of history it ends where the rows were first admitted under another watermark."""
+        if self.backfill_target is not None:
+            watermark = next((w for p, w in reversed(file.marks) if p <= at), None)
+            stop = min((p for p, _ in file.marks if at < p < stop), default=stop)
         return Split(
             self.table,
             file.path,
@@ -160,20 +163,13 @@ class Progress:
             stop,
             file.size,
             file.modified,
-            file.in_quotes,
+            in_quotes,
             self.backfill_target,
-            watermark=late,
+            watermark=watermark,
             etag=file.etag,
-            replaces=file.replaces,
-            encoded=file.position,
+            replaces=replaces,
+            encoded=encoded,
         )
-
-    def _mark(self, file: FileProgress, at: int, stop: int, watermark: int | None) -> tuple[int | None, int]:
-        """The watermark of rows at a position, and the position up to which they have it, at most ``stop``."""
-        if self.backfill_target is None:
-            return watermark, stop
-        late = next((w for p, w in reversed(file.marks) if p <= at), None)
-        return late, min((p for p, _ in file.marks if at < p < stop), default=stop)
 
     def after(self, results: Iterable[SplitResult]) -> list[FileProgress]:
         """The files that splits were read from, as they are past these splits; nothing is changed."""
