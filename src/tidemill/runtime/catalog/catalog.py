@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -183,13 +183,12 @@ class Catalog:
     def with_failing(self, found: Mapping[str, tuple[int, str]], epoch: int, horizon: int) -> Catalog:
         """With the changes of the weight of failing rows by an epoch, by (inner) names of views."""
 
-        def noted(views: Mapping[str, View]) -> dict[str, View]:
-            return {
-                n: replace(v, failing=v.failing.after(*found[v.name], epoch, horizon)) if v.name in found else v
-                for n, v in views.items()
-            }
+        def noted(view: View) -> View:
+            if view.name not in found:
+                return view
+            return replace(view, failing=view.failing.after(*found[view.name], epoch, horizon))
 
-        return replace(self, views=noted(self.views), pending=noted(self.pending)) if found else self
+        return self.map_views(noted) if found else self
 
     def in_error(self, name: str, epoch: int | None = None) -> tuple[int, str] | None:
         """Since when rows make a view fail, or one that it reads, as of an epoch, and the error; None if none do."""
@@ -218,8 +217,11 @@ class Catalog:
 
     def with_complete(self, names: Collection[str], epoch: int) -> Catalog:
         """With some views, or replacements, marked as complete from an epoch on."""
-        views = {n: replace(v, complete_since=epoch) if v.name in names else v for n, v in self.views.items()}
-        pending = {n: replace(v, complete_since=epoch) if v.name in names else v for n, v in self.pending.items()}
+        return self.map_views(lambda v: replace(v, complete_since=epoch) if v.name in names else v)
+
+    def map_views(self, change: Callable[[View], View]) -> Catalog:
+        """With each view and replacement changed by a function."""
+        views, pending = ({n: change(v) for n, v in found.items()} for found in (self.views, self.pending))
         return replace(self, views=views, pending=pending)
 
     @property

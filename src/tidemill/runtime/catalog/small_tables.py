@@ -39,8 +39,7 @@ def with_sizes(catalog: Catalog, created_at_epoch: int, size_of: Callable[[str],
         return replace(view, sizes={t: known[t] for t in sorted(base_tables(view.root, definitions))})
 
     definitions = {v.name: v.definition() for v in catalog.everything.values()}
-    views = {n: noted(v) for n, v in catalog.views.items()}
-    return replace(catalog, views=views, pending={n: noted(v) for n, v in catalog.pending.items()})
+    return catalog.map_views(noted)
 
 
 class Outgrown:
