@@ -1,4 +1,4 @@
-"""Assemblers of a mill's views, the newest of which are kept: a statement needs the same plan in several places."""
+"""A cache of assemblers: a statement needs the same plan in several places."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tidemill.runtime.tables.table import Table
 from tidemill.task.program import TableSource
 
 _MOST = 4
-"""Those of the catalog before a statement and of the one after it, with and without views that have failed."""
+"""For the catalogs before and after a statement, each with and without failed views."""
 
 
 class Assemblers:

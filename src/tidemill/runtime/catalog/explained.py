@@ -1,4 +1,4 @@
-"""``EXPLAIN INCREMENTAL``: the plan of a query as it would be maintained beside the views that there are."""
+"""``EXPLAIN INCREMENTAL``: the plan of a query as it would be maintained beside the existing views."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which views do not stand for all rows yet."""
+"""Which views are initialising: not complete yet."""
 
 from __future__ import annotations
 
