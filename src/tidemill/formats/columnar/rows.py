@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
@@ -17,6 +17,7 @@ from tidemill.formats.columnar.lossless import Cast, lossless, matching
 from tidemill.formats.columnar.types import held_type
 from tidemill.formats.rows.checked_columns import make_batch
 from tidemill.formats.rows.malformed import MODE, Mode, fail_fast
+from tidemill.kernels.columns import nulls
 from tidemill.options.option import OptionGroup, lowered
 from tidemill.schema import Field, Schema, type_to_ddl
 
@@ -108,7 +109,7 @@ class FileColumns:
 
     def _array(self, column: FileColumn, batch: pa.RecordBatch) -> pa.Array[Any]:
         if column.name is None:
-            return pa.nulls(batch.num_rows, column.field.type)
+            return nulls(batch.num_rows, column.field.type)
         try:
             array = column.cast(batch.column(batch.schema.get_field_index(column.name)))
             array.validate(full=True)
@@ -138,11 +139,11 @@ def in_bounds(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
 def _plain_bytes(array: pa.Array[Any]) -> int:
     if not isinstance(array, pa.DictionaryArray):
         return int(array.nbytes)
-    held = array.dictionary
+    held: pa.Array[Any] = array.dictionary
     if not (pa.types.is_string(held.type) or pa.types.is_binary(held.type) or pa.types.is_large_string(held.type)):
         return int(array.indices.nbytes) + int(held.nbytes)
-    lengths = pc.cast(pc.binary_length(held), pa.int64())
-    return 4 * len(array) + (pc.sum(lengths.take(array.indices)).as_py() or 0)
+    lengths: Any = pc.binary_length(cast("pa.StringArray", held))
+    return 4 * len(array) + (pc.sum(lengths.cast(pa.int64()).take(array.indices)).as_py() or 0)
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from tidemill.connectors.generated import NUMBER_OF_ROWS, ROWS_PER_SECOND, parse
 from tidemill.formats.base import Rows
 from tidemill.formats.generator.columns import column_of
 from tidemill.formats.generator.settings import PREFIX, Shape, shapes_of
+from tidemill.formats.rows.checked_columns import make_batch
 from tidemill.options.kinds import TEXT
 from tidemill.options.option import Kind, Option, OptionGroup, lowered
 from tidemill.schema import Schema
@@ -112,8 +113,5 @@ class GeneratorReader:
             count = min(most, last - at)
             numbers = np.arange(at, at + count, dtype=np.uint64)
             arrays = [column_of(shape, self._seed, numbers) for shape in self._shapes]
-            empty = pa.StructArray.from_buffers(pa.struct([]), count, [None])
-            without = pa.RecordBatch.from_struct_array(empty)
-            batch = pa.RecordBatch.from_arrays(arrays, schema=self._asked) if arrays else without
-            yield Rows(batch, count, numbers.view(np.int64), ())
+            yield Rows(make_batch(self._asked, arrays, count), count, numbers.view(np.int64), ())
             at += count

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -178,5 +179,5 @@ class _MessageBuilder(RowBuilder):
         return tuple(sorted((*errors, *found), key=lambda e: e.position))
 
 
-def _positive_zero(values: pa.Array) -> pa.Array:
+def _positive_zero(values: pa.Array[Any]) -> pa.Array[Any]:
     return pc.add(values, 0.0) if pa.types.is_floating(values.type) else values

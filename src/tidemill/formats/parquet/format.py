@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import IO, Any
+from typing import IO, Any, cast
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -166,7 +166,8 @@ def _decoded(batch: pa.RecordBatch, encoded: list[str]) -> pa.RecordBatch:
     """A batch without the dictionaries that it was read with."""
     for name in encoded:
         place = batch.schema.get_field_index(name)
-        batch = batch.set_column(place, name, batch.column(place).dictionary_decode())
+        decoded = cast("pa.DictionaryArray[Any, Any]", batch.column(place)).dictionary_decode()
+        batch = batch.set_column(place, name, decoded)
     return batch
 
 
