@@ -1,4 +1,4 @@
-"""From the Arrow type that a file has to the one that a table declares, wherever no value can change by it.
+"""Casts from the Arrow type of a file to the type that a table declares, where no value can change.
 
 | file | table |
 |---|---|
@@ -37,7 +37,7 @@ _UNSIGNED_DIGITS = {8: 3, 16: 5, 32: 10, 64: 20}
 
 
 def lossless(source: pa.DataType, target: pa.DataType) -> Cast | None:
-    """What makes arrays of the declared type of those that the file has; None when values could change by it."""
+    """The cast from the type of a file to the declared one; None when values could change."""
     if isinstance(source, pa.BaseExtensionType):
         return _after(lambda array: array.storage, lossless(source.storage_type, target))
     if pa.types.is_dictionary(source):
@@ -173,5 +173,5 @@ def _maps(source: pa.MapType[Any, Any, Any], target: pa.MapType[Any, Any, Any]) 
 
 
 def matching(names: list[str], wanted: str) -> list[int]:
-    """Which of some names are a column's, in any case, as Spark resolves names."""
+    """The indices of the names that equal ``wanted`` in any case, as Spark resolves names."""
     return [i for i, name in enumerate(names) if name.lower() == wanted.lower()]

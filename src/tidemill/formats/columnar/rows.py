@@ -126,7 +126,7 @@ class FileColumns:
 def in_bounds(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
     """The rows of a batch in order, in parts of at most ``MOST_ROWS`` rows and, if they have several, ``MOST_BYTES``.
 
-    What is encoded by a dictionary counts as it will be without.
+    Columns encoded by a dictionary count with their decoded size.
     """
     if batch.num_rows > 1 and (batch.num_rows > MOST_ROWS or sum(map(_plain_bytes, batch.columns)) > MOST_BYTES):
         middle = batch.num_rows // 2
@@ -148,7 +148,7 @@ def _plain_bytes(array: pa.Array[Any]) -> int:
 
 @dataclass(frozen=True)
 class ColumnChoice:
-    """The columns that a reader is made for; what they are in a file is found out by :meth:`of`."""
+    """The columns that a reader is made for; :meth:`of` finds them in a file."""
 
     schema: Schema
     needed: tuple[str, ...]
@@ -186,7 +186,7 @@ def _file_column(field: Field, file: pa.Schema) -> FileColumn:
             "TM4044",
             f"the file has the column {field.name!r} more than once",
             got=", ".join(file.names),
-            hint="names count in any case; rename the columns in the file",
+            hint="column names are case-insensitive; rename the columns in the file",
         )
     if not places:
         return FileColumn(field, None, lambda array: array)
@@ -219,7 +219,7 @@ def _ddl(type_: pa.DataType) -> str:
 
 @contextmanager
 def unreadable(format_: str, hint: str) -> Iterator[None]:
-    """TM4041 for whatever Arrow says of a file that is none of its format, is cut or damaged."""
+    """Raise TM4041 for a file that is not of the format, is truncated or damaged."""
     try:
         yield
     except (pa.ArrowException, OSError, ValueError, KeyError, IndexError, OverflowError, MemoryError) as error:

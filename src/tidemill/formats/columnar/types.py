@@ -1,4 +1,4 @@
-"""The columns of files that say themselves what their columns are, merged."""
+"""Merges the schemas of files that carry one, and widens their types to those of columns."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def merged_schema(files: Sequence[tuple[str, pa.Schema]]) -> Schema:
                     "TM4044",
                     f"the file has the column {column.name!r} more than once",
                     got=f"{path}: {', '.join(schema.names)}",
-                    hint="names count in any case; rename the columns in the file",
+                    hint="column names are case-insensitive; rename the columns in the file",
                 )
         found = _union(fields, list(schema))
         if isinstance(found, str):

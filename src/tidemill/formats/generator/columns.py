@@ -1,4 +1,7 @@
-"""Generated values, a column at a time. ``tests/formats/generator_reference.py`` says the same of single values."""
+"""Generated values, a column at a time.
+
+Plain twin: ``tests/formats/generator_reference.py``.
+"""
 
 from __future__ import annotations
 

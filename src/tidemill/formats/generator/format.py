@@ -1,4 +1,4 @@
-"""Rows that nobody wrote: each a function of a seed, its number and its column."""
+"""Generated rows: each value is a function of a seed, the number of its row and its column."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class GeneratorFormat:
                 Unless given all numbers of a type, from 0 to 1 of float and double, 1970 to 2037
     start       of a sequence, 0 or 1970-01-01 unless given; the next row has one more, or the next day, or the time at
                 which it comes (one second later if all come at once). Behind the last value of its type it wraps around
-    end         of a sequence of whole numbers: with it the table is at its end
+    end         of a sequence of whole numbers: the last row of the table has it
     length      of strings (10 letters of ``a-z2-7``), binary (10 bytes), arrays and maps (3)
     nullRate    from 0 to 1
     ==========  ==========================================================================================

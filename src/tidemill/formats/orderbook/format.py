@@ -52,7 +52,7 @@ class OrderBookFormat:
     """Lines of five fields, ``t,id,action,volume,price``, read as CSV without quotes.
 
     **Rows.** Messages that can concern this book, in file order; the others (orders of the other side, ``X``, ``C``,
-    ``T``) are counted by nobody. -0.0 is read as 0.0.
+    ``T``) are not counted. -0.0 is read as 0.0.
 
     **Malformed rows.** A field that is missing or bad, or an action that is not one of ``BSEFDXCT``
     (``bad_action``): the message is left out, also in mode PERMISSIVE, since no message can be half applied.
