@@ -9,8 +9,8 @@ from pyspark.sql import DataFrame
 from tidemill.errors import TidemillError
 from tidemill.options.option import lowered
 from tidemill.plan.algebra.nodes import Node, Project
-from tidemill.plan.sql.empty_sums import zero_for_empty
 from tidemill.plan.rules import rewrite
+from tidemill.plan.sql.empty_sums import zero_for_empty
 from tidemill.plan.sql.statements import CreateTable, CreateView
 from tidemill.runtime.catalog import replacements
 from tidemill.runtime.catalog.catalog import Catalog, View, check_properties
