@@ -8,7 +8,7 @@ filtered, evaluated and scattered back. Whatever cannot fail is evaluated on all
 from __future__ import annotations
 
 import functools
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
@@ -74,9 +74,9 @@ def evaluate(expression: Expression, batch: pa.RecordBatch) -> pa.Array[Any]:
     return result
 
 
-def filter_mask(expression: Expression, batch: pa.RecordBatch) -> pa.Array[Any]:
+def filter_mask(expression: Expression, batch: pa.RecordBatch) -> pa.BooleanArray:
     """Which rows pass the predicate: its value, with NULL as false."""
-    return pc.fill_null(evaluate(expression, batch), False)
+    return cast("pa.BooleanArray", pc.fill_null(evaluate(expression, batch), False))
 
 
 def _value(expression: Expression, batch: pa.RecordBatch) -> Value:
