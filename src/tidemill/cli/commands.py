@@ -82,6 +82,77 @@ def run(
 
 
 @app.command()
+def serve(
+    root: Root,
+    pipeline: Annotated[
+        Path | None, typer.Argument(help="SQL script or Python file whose tables and views are added first.")
+    ] = None,
+    host: Annotated[str, typer.Option("--host", help="Address to listen on; beyond loopback it needs --tokens.")] = (
+        "127.0.0.1"
+    ),
+    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="Of HTTP; 0 takes a free one.")] = 8320,
+    flight_port: Annotated[
+        int | None, typer.Option("--flight-port", min=0, max=65535, help="Of Arrow Flight; none by default.")
+    ] = None,
+    pg_port: Annotated[
+        int | None, typer.Option("--pg-port", min=0, max=65535, help="Of PostgreSQL's protocol; none by default.")
+    ] = None,
+    tokens: Annotated[
+        str, typer.Option("--tokens", help="File with a line `role token` each: read, write or admin.")
+    ] = "",
+    tls_certificate: Annotated[str, typer.Option("--tls-certificate", help="PEM file; with --tls-key.")] = "",
+    tls_key: Annotated[str, typer.Option("--tls-key", help="PEM file.")] = "",
+    allow_host: Annotated[
+        list[str] | None, typer.Option("--allow-host", help="A name in the Host header that leads here; repeatable.")
+    ] = None,
+    adaptors: Annotated[bool, typer.Option("--adaptors", help="Let admins upload Python adaptors.")] = False,
+    requests_per_second: Annotated[
+        int, typer.Option("--requests-per-second", min=0, help="Most of one address; 0 for no limit.")
+    ] = 0,
+    master: Master = None,
+    epoch_bytes: Annotated[str | None, typer.Option("--epoch-bytes", help="Input per epoch, e.g. 4m.")] = None,
+    given: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=VALUE", help="Any setting, as for `tidemill run`; repeatable."),
+    ] = None,
+    replace: Annotated[bool, typer.Option("--replace", help="Replace views whose query has changed.")] = False,
+    prune: Annotated[bool, typer.Option("--prune", help="Drop views that the script does not declare.")] = False,
+) -> None:
+    """Keep views fresh, and serve them over HTTP, Arrow Flight and PostgreSQL's protocol until stopped."""
+    from tidemill.cli.running import create_from, open_mill, summary_of
+    from tidemill.cli.settings import settings
+    from tidemill.serve.running import serve as run_server
+    from tidemill.serve.settings import ServerSettings
+
+    if pipeline is not None:
+        check_pipeline(pipeline)
+    server = ServerSettings(
+        host=host,
+        port=port,
+        flight_port=flight_port,
+        pg_port=pg_port,
+        tokens=tokens,
+        tls_certificate=tls_certificate,
+        tls_key=tls_key,
+        hosts=tuple(allow_host or ()),
+        adaptors=adaptors,
+        requests_per_second=requests_per_second,
+    )
+    server.check()
+    with open_mill(root, settings(master, epoch_bytes, given or ())) as mill:
+        if pipeline is not None:
+            changed = summary_of(create_from(mill, pipeline, may_replace=replace, may_drop=prune))
+            if changed:
+                typer.echo(changed)
+        run_server(mill, server, _say)
+
+
+def _say(line: str) -> None:
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
+
+
+@app.command()
 def query(
     statement: Annotated[str, typer.Argument(help="SELECT, SHOW, DESCRIBE or EXPLAIN [INCREMENTAL] over views.")],
     root: Root,
