@@ -43,9 +43,9 @@ class Served:
         """End the server, once; the mill stays open."""
         if not self.ended:
             self.ended = True
-            self.http.close()
             self.server.__exit__()
             self.service.close()
+            self.http.close()
 
 
 @dataclass
