@@ -30,6 +30,7 @@ from tidemill.serve.tokens import Role, Tokens, not_allowed
 from tidemill.state.versions.objects import local_directory
 
 _REPORTS = 600
+_MOST_VIEWS = 100
 _SHOWING = ("SHOW", "DESCRIBE", "DESC", "EXPLAIN")
 
 
@@ -250,6 +251,10 @@ class Service:
 
     def read_all(self, names: Sequence[str], epoch: int | None = None) -> tuple[int, dict[str, Iterator[pa.Table]]]:
         """The rows of several views at one epoch. Errors as :meth:`read`."""
+        if not names or len(names) > _MOST_VIEWS:
+            raise TidemillError(
+                "TM8015", "these views cannot be read together", got=f"{len(names)} views", hint=f"1 to {_MOST_VIEWS}"
+            )
         snapshot = self.mill.snapshot()
         found = {n.lower(): self._read(snapshot, n.lower(), epoch, "*", None)[1] for n in names}
         return snapshot.version.epoch if epoch is None else epoch, found

@@ -91,6 +91,7 @@ class ChangeLog:
 
     def json(self, change: ChangeTable, time_zone: str) -> bytes:
         """A table as ``{"epoch", "view", "changes"}``."""
+
         def make() -> bytes:
             return json_rows.changes(change.epoch, change.view, change.table, time_zone, change.initial)
 
@@ -100,7 +101,7 @@ class ChangeLog:
         """A table as an Arrow IPC stream, with epoch and view in the metadata of its schema."""
 
         def make() -> bytes:
-            named = {"epoch": str(change.epoch), "view": change.view}
+            named = {"epoch": str(change.epoch), "view": change.view, "initial": str(change.initial).lower()}
             table = change.table.replace_schema_metadata(named)
             sink = pa.BufferOutputStream()
             with pa.ipc.new_stream(sink, table.schema) as writer:

@@ -65,8 +65,11 @@ def application(service: Service) -> FastAPI:
         strict_content_type=True,
     )
     app.state.service, app.state.signal = service, signal
-    for part in (statements, views, changes, cursors, readers, queries, health):
-        app.include_router(part.router)
+    for router in (
+        views.results,
+        *(part.router for part in (statements, views, changes, cursors, readers, queries, health)),
+    ):
+        app.include_router(router)
     app.add_exception_handler(TidemillError, _numbered)
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _http)

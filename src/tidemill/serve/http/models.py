@@ -56,6 +56,21 @@ class Result(BaseModel):
     rows: list[list[Any]]
 
 
+class Rows(BaseModel):
+    """Rows of one of several views."""
+
+    columns: list[str]
+    types: list[str]
+    rows: list[list[Any]]
+
+
+class Results(BaseModel):
+    """Rows of several views at one epoch."""
+
+    epoch: int
+    views: dict[str, Rows]
+
+
 class ViewStatus(BaseModel):
     """How a view stands."""
 
