@@ -3,26 +3,20 @@
 from __future__ import annotations
 
 import contextlib
-import json
-import os
 import signal
 import socket
 import threading
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from types import FrameType
 
 import uvicorn
 
 from tidemill.errors import TidemillError
 from tidemill.mill import Mill
+from tidemill.serve.addresses import remove_addresses, write_addresses
 from tidemill.serve.http.app import application
 from tidemill.serve.service import Service
 from tidemill.serve.settings import ServerSettings
-from tidemill.state.versions.objects import local_directory
-
-ADDRESS_FILE = "serve/server.json"
-"""Below the root: where the server that serves it is."""
 
 
 class Server:
@@ -42,7 +36,7 @@ class Server:
         self._socket = _listening(settings.host, settings.port)
         config = uvicorn.Config(
             self._app,
-            log_level="warning",
+            log_config=None,  # it would enable loggers that are disabled
             access_log=False,
             server_header=False,
             timeout_graceful_shutdown=5,
@@ -63,31 +57,16 @@ class Server:
         self._thread = threading.Thread(target=self._http.run, args=([self._socket],), name="serve-http", daemon=True)
         self._thread.start()
         self._http.begun.wait(30)
-        self._write_address()
+        write_addresses(self.service.mill.root, self.addresses)
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._remove_address()
+        remove_addresses(self.service.mill.root)
         self._app.state.signal.stop()
         self._http.should_exit = True
         if self._thread is not None:
             self._thread.join()
         self._socket.close()
-
-    def _address_file(self) -> Path | None:
-        directory = local_directory(self.service.mill.root)
-        return None if directory is None else Path(directory) / ADDRESS_FILE
-
-    def _write_address(self) -> None:
-        file = self._address_file()
-        if file is not None:
-            file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_text(json.dumps({"pid": os.getpid(), **self.addresses}))
-
-    def _remove_address(self) -> None:
-        file = self._address_file()
-        if file is not None:
-            file.unlink(missing_ok=True)
 
 
 class _Uvicorn(uvicorn.Server):
@@ -160,16 +139,3 @@ def serve(mill: Mill, settings: ServerSettings, say: Callable[[str], None]) -> N
         service.close()
         for number, handler in before.items():
             signal.signal(number, handler)
-
-
-def served_at(root: str) -> dict[str, str] | None:
-    """The addresses of the server that serves a root, by protocol; None when none does."""
-    directory = local_directory(root)
-    if directory is None:
-        return None
-    try:
-        found = json.loads((Path(directory) / ADDRESS_FILE).read_text())
-        os.kill(int(found.pop("pid")), 0)
-    except (OSError, ValueError, KeyError):
-        return None
-    return {str(k): str(v) for k, v in found.items()}

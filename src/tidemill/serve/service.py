@@ -129,7 +129,7 @@ class Service:
 
     # -- statements ---------------------------------------------------------------------------------
 
-    def execute(self, statement: str, role: Role, timeout: float | None = None) -> Answer:
+    def execute(self, statement: str, role: Role, timeout: float | None = None, epoch: int | None = None) -> Answer:
         """Execute one statement: what :meth:`Mill.sql` takes, and what the server adds.
 
         Parameters
@@ -138,6 +138,8 @@ class Service:
             ``READ`` for what reads, ``WRITE`` for what changes something.
         timeout : float, optional
             Seconds to wait for a turn, for a statement that changes something.
+        epoch : int, optional
+            For a statement that reads: the epoch to read, the newest by default.
 
         Raises
         ------
@@ -158,7 +160,7 @@ class Service:
             )
         if head(found[0]) in (*READING, *_SHOWING):
             self.require(Role.READ, role)
-            return self.query(statement)
+            return self.query(statement, epoch)
         self.require(Role.WRITE, role)
         self.mill.sql(statement, timeout=timeout)
         return Done(self.mill.epoch)
@@ -194,7 +196,7 @@ class Service:
                     parts = apply_select(select, snapshot.read_parts(select.view, epoch))
                     if parts is not None:
                         return Rows(at, parts)
-                return Rows(at, iter((fetch(self.mill.query(query)),)))
+                return Rows(at, iter((fetch(self.mill.query(query, epoch)),)))
 
     def _show(self, snapshot: Snapshot, kind: str) -> pa.Table:
         if kind != "views":

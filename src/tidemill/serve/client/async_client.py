@@ -50,9 +50,13 @@ class AsyncClient:
             raise protocol.error_in(response.status_code, response.content, self.url)
         return response
 
-    async def sql(self, statement: str, *, timeout: float | None = None) -> pa.Table | str | None:
+    async def sql(
+        self, statement: str, *, timeout: float | None = None, epoch: int | None = None
+    ) -> pa.Table | str | None:
         """Execute one statement: rows, the text of a plan, or None for what has changed something."""
-        response = await self._ask(protocol.statement(statement, timeout), None if timeout is None else timeout + 60)
+        response = await self._ask(
+            protocol.statement(statement, timeout, epoch), None if timeout is None else timeout + 60
+        )
         if response.headers["content-type"].startswith("application/json"):
             answer = response.json()
             return str(answer["plan"]) if "plan" in answer else None

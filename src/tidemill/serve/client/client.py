@@ -80,7 +80,9 @@ class Client:
 
     # -- statements ---------------------------------------------------------------------------------
 
-    def sql(self, statement: str, *, timeout: float | None = None) -> RemoteTable | str | None:
+    def sql(
+        self, statement: str, *, timeout: float | None = None, epoch: int | None = None
+    ) -> RemoteTable | str | None:
         """Execute one statement.
 
         Returns
@@ -94,7 +96,8 @@ class Client:
         TidemillError
             As :meth:`tidemill.Mill.sql`; TM8004 when the token's role does not allow it.
         """
-        response = self._ask(protocol.statement(statement, timeout), None if timeout is None else timeout + 60)
+        patience = None if timeout is None else timeout + 60
+        response = self._ask(protocol.statement(statement, timeout, epoch), patience)
         if response.headers["content-type"].startswith("application/json"):
             answer = response.json()
             return str(answer["plan"]) if "plan" in answer else None

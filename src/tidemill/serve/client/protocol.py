@@ -162,9 +162,9 @@ def unreachable(url: str, error: Exception) -> TidemillError:
     )
 
 
-def statement(text: str, timeout: float | None) -> Request:
+def statement(text: str, timeout: float | None, epoch: int | None) -> Request:
     """Execute a statement."""
-    body: dict[str, Any] = {"statement": text}
+    body: dict[str, Any] = {"statement": text, **({} if epoch is None else {"epoch": epoch})}
     if timeout is not None:
         body["timeout"] = timeout
     return Request("POST", "/v1/sql", {"format": "arrow"}, body)

@@ -21,7 +21,7 @@ def execute(body: StatementBody, service: Served, role: CallerRole, format: str 
     epochs, and are durable when the answer comes.
     """
     chosen = format_of(format)
-    answer = service.execute(body.statement, role, body.timeout)
+    answer = service.execute(body.statement, role, body.timeout, body.epoch)
     if isinstance(answer, Rows):
         return rows_response(service, chosen, answer.epoch, answer.tables)
     if isinstance(answer, Text):
