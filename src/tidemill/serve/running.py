@@ -8,7 +8,9 @@ import socket
 import threading
 from collections.abc import Callable, Iterator
 from types import FrameType
+from typing import TYPE_CHECKING
 
+import pyarrow as pa
 import uvicorn
 
 from tidemill.errors import TidemillError
@@ -17,6 +19,9 @@ from tidemill.serve.addresses import remove_addresses, write_addresses
 from tidemill.serve.http.app import application
 from tidemill.serve.service import Service
 from tidemill.serve.settings import ServerSettings
+
+if TYPE_CHECKING:
+    from tidemill.serve.flight.server import FlightServer
 
 
 class Server:
@@ -47,6 +52,7 @@ class Server:
         )
         self._http = _Uvicorn(config)
         self._thread: threading.Thread | None = None
+        self._flight: FlightServer | None = None
 
     def __enter__(self) -> Server:
         settings = self.service.settings
@@ -57,12 +63,18 @@ class Server:
         self._thread = threading.Thread(target=self._http.run, args=([self._socket],), name="serve-http", daemon=True)
         self._thread.start()
         self._http.begun.wait(30)
+        if settings.flight_port is not None:
+            self._flight = _flight_server(self.service)
+            scheme = "grpc+tls" if settings.tls_certificate else "grpc"
+            self.addresses["flight"] = f"{scheme}://{shown}:{self._flight.port}"
         write_addresses(self.service.mill.root, self.addresses)
         return self
 
     def __exit__(self, *_: object) -> None:
         remove_addresses(self.service.mill.root)
         self._app.state.signal.stop()
+        if self._flight is not None:
+            self._flight.shutdown()
         self._http.should_exit = True
         if self._thread is not None:
             self._thread.join()
@@ -96,14 +108,29 @@ def _listening(host: str, port: int) -> socket.socket:
         found.bind(address)
         found.listen(1024)
     except OSError as error:
-        raise TidemillError(
-            "TM8006",
-            "the server cannot listen on this address",
-            got=f"{host}:{port}: {error.strerror or error}",
-            hint="another --port (0 takes a free one), or end what listens there",
-        ) from error
+        raise _cannot_listen(f"{host}:{port}: {error.strerror or error}") from error
     found.set_inheritable(False)
     return found
+
+
+def _cannot_listen(got: str) -> TidemillError:
+    return TidemillError(
+        "TM8006",
+        "the server cannot listen on this address",
+        got=got,
+        hint="another port (0 takes a free one), or end what listens there",
+    )
+
+
+def _flight_server(service: Service) -> FlightServer:
+    """A Flight server that listens. TM8006 when the address cannot be had."""
+    from tidemill.serve.flight.server import FlightServer
+
+    try:
+        return FlightServer(service)
+    except (OSError, pa.ArrowException) as error:
+        got = f"{service.settings.host}:{service.settings.flight_port}: {error}"
+        raise _cannot_listen(got) from error
 
 
 def serve(mill: Mill, settings: ServerSettings, say: Callable[[str], None]) -> None:
