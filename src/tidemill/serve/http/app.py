@@ -17,7 +17,9 @@ from tidemill.serve.changes.signal import EpochSignal
 from tidemill.serve.http import changes, cursors, health, queries, readers, statements, views
 from tidemill.serve.http.errors import error_response, unexpected
 from tidemill.serve.http.guard import Guard
+from tidemill.serve.http.measured import Measured
 from tidemill.serve.http.models import Problem
+from tidemill.serve.metrics import Metrics
 from tidemill.serve.service import Service
 
 _LOG = logging.getLogger("tidemill.serve")
@@ -64,7 +66,7 @@ def application(service: Service) -> FastAPI:
         redirect_slashes=False,
         strict_content_type=True,
     )
-    app.state.service, app.state.signal = service, signal
+    app.state.service, app.state.signal, app.state.metrics = service, signal, Metrics(service)
     for router in (
         views.results,
         *(part.router for part in (statements, views, changes, cursors, readers, queries, health)),
@@ -74,6 +76,7 @@ def application(service: Service) -> FastAPI:
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _http)
     app.add_exception_handler(Exception, _failed)
+    app.add_middleware(Measured, metrics=app.state.metrics)
     app.add_middleware(Guard, service=service)
     return app
 
