@@ -10,9 +10,9 @@ import pytest
 from serving import Served
 
 from mill_factory import MillFactory
+from tidemill.serve.access.settings import ServerSettings
 from tidemill.serve.running import Server
-from tidemill.serve.service import Service
-from tidemill.serve.settings import ServerSettings
+from tidemill.serve.service.service import Service
 
 ServeFactory = Callable[..., Served]
 

@@ -9,7 +9,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from serving import Served
 from test_http import orders, write
 
-from tidemill.serve.metrics import METRICS, metrics_page
+from tidemill.serve.service.metrics import METRICS, metrics_page
 
 ServeFactory = Callable[..., Served]
 

@@ -129,8 +129,8 @@ def serve(
     """Keep views fresh, and serve them over HTTP, Arrow Flight and PostgreSQL's protocol until stopped."""
     from tidemill.cli.running import create_from, open_mill, summary_of
     from tidemill.cli.settings import settings
+    from tidemill.serve.access.settings import ServerSettings
     from tidemill.serve.running import serve as run_server
-    from tidemill.serve.settings import ServerSettings
 
     if pipeline is not None:
         check_pipeline(pipeline)

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 import pyarrow as pa
 
 from tidemill.errors import TidemillError
-from tidemill.serve.addresses import served_at
 from tidemill.serve.client.client import Client, connect
+from tidemill.serve.stored.addresses import served_at
 
 TOKEN_VARIABLE = "TIDEMILL_TOKEN"
 

@@ -15,10 +15,10 @@ import uvicorn
 
 from tidemill.errors import TidemillError
 from tidemill.mill import Mill
-from tidemill.serve.addresses import remove_addresses, write_addresses
+from tidemill.serve.access.settings import ServerSettings
 from tidemill.serve.http.app import application
-from tidemill.serve.service import Service
-from tidemill.serve.settings import ServerSettings
+from tidemill.serve.service.service import Service
+from tidemill.serve.stored.addresses import remove_addresses, write_addresses
 
 if TYPE_CHECKING:
     from tidemill.serve.flight.server import FlightServer

@@ -10,9 +10,9 @@ import pyarrow as pa
 from tidemill.mill import Mill
 from tidemill.runtime.read.selection import Selection
 from tidemill.runtime.read.snapshot import Snapshot, first_rows
-from tidemill.serve.cache import Cache
 from tidemill.serve.changes.position import Generations
 from tidemill.serve.encoding import json_rows
+from tidemill.serve.stored.cache import Cache
 
 
 @dataclass(frozen=True)
@@ -58,9 +58,9 @@ class ChangeLog:
         self._cache = Cache(most_bytes)
 
     @property
-    def bytes(self) -> int:
+    def held_bytes(self) -> int:
         """Memory of what is kept."""
-        return self._cache.bytes
+        return self._cache.held_bytes
 
     def changes(self, followed: Followed, epoch: int, snapshot: Snapshot) -> list[ChangeTable]:
         """What an epoch changed: nothing, one table, or two when the columns of the view changed.
@@ -106,6 +106,7 @@ class ChangeLog:
             sink = pa.BufferOutputStream()
             with pa.ipc.new_stream(sink, table.schema) as writer:
                 writer.write_table(table)
-            return sink.getvalue().to_pybytes()
+            written: bytes = sink.getvalue().to_pybytes()
+            return written
 
         return self._cache.get(("arrow", change.key), make, len)

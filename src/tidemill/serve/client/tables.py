@@ -51,7 +51,8 @@ class RemoteTable:
 
     def to_pylist(self) -> list[dict[str, Any]]:
         """As a list of dicts."""
-        return self.to_arrow().to_pylist()
+        rows: list[dict[str, Any]] = self.to_arrow().to_pylist()
+        return rows
 
     def __len__(self) -> int:
         return int(self.to_arrow().num_rows)

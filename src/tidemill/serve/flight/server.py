@@ -14,12 +14,12 @@ import pyarrow.flight as flight
 from tidemill.errors import TidemillError
 from tidemill.runtime.read.selection import Selection
 from tidemill.schema import WEIGHT
+from tidemill.serve.access.settings import ServerSettings
+from tidemill.serve.access.tokens import Role, Tokens
 from tidemill.serve.changes.follower import Follower, Given, Progress
+from tidemill.serve.encoding.errors import described, unexpected
 from tidemill.serve.flight.tickets import asked_in, ticket_of
-from tidemill.serve.http.errors import described, unexpected
-from tidemill.serve.service import Rows, Service, Text
-from tidemill.serve.settings import ServerSettings
-from tidemill.serve.tokens import Role, Tokens
+from tidemill.serve.service.service import Rows, Service, Text
 
 _LOG = logging.getLogger("tidemill.serve")
 _T = TypeVar("_T")
@@ -28,7 +28,7 @@ _WAIT_SECONDS = 0.05
 _TOKEN = "token"
 
 
-class FlightServer(flight.FlightServerBase):
+class FlightServer(flight.FlightServerBase):  # type: ignore[misc]
     """Answers tickets and actions; see :mod:`~tidemill.serve.flight.tickets`.
 
     A descriptor is the path ``[view]``, or a ticket as its command. Errors are ``FlightServerError`` with the
@@ -185,12 +185,12 @@ class FlightServer(flight.FlightServerBase):
             yield table
 
 
-class _TokenMiddleware(flight.ServerMiddleware):
+class _TokenMiddleware(flight.ServerMiddleware):  # type: ignore[misc]
     def __init__(self, role: Role) -> None:
         self.role = role
 
 
-class _TokenFactory(flight.ServerMiddlewareFactory):
+class _TokenFactory(flight.ServerMiddlewareFactory):  # type: ignore[misc]
     """Finds the role of a call by its header ``authorization: Bearer TOKEN``."""
 
     def __init__(self, tokens: Tokens) -> None:

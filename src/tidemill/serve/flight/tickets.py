@@ -9,10 +9,11 @@ from typing import Any
 from tidemill.errors import TidemillError, nearest
 from tidemill.serve.changes.subscribing import SNAPSHOT, Asked
 
-_VIEW = {"view": str, "epoch": int, "columns": str, "where": str}
-_STATEMENT = {"sql": str, "epoch": int}
-_CHANGES = {"changes": str, "from": (str, int), "columns": str, "where": str, "durable": bool}
-_KINDS: Mapping[str, Mapping[str, type | tuple[type, ...]]] = {"view": _VIEW, "sql": _STATEMENT, "changes": _CHANGES}
+_Types = Mapping[str, type | tuple[type, ...]]
+_VIEW: _Types = {"view": str, "epoch": int, "columns": str, "where": str}
+_STATEMENT: _Types = {"sql": str, "epoch": int}
+_CHANGES: _Types = {"changes": str, "from": (str, int), "columns": str, "where": str, "durable": bool}
+_KINDS: Mapping[str, _Types] = {"view": _VIEW, "sql": _STATEMENT, "changes": _CHANGES}
 
 
 def ticket_of(data: bytes) -> tuple[str, dict[str, Any]]:

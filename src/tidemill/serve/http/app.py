@@ -14,13 +14,14 @@ from starlette.responses import Response
 import tidemill
 from tidemill.errors import TidemillError
 from tidemill.serve.changes.signal import EpochSignal
+from tidemill.serve.encoding.errors import unexpected
 from tidemill.serve.http import changes, cursors, health, queries, readers, statements, views
-from tidemill.serve.http.errors import error_response, unexpected
+from tidemill.serve.http.errors import error_response
 from tidemill.serve.http.guard import Guard
 from tidemill.serve.http.measured import Measured
 from tidemill.serve.http.models import Problem
-from tidemill.serve.metrics import Metrics
-from tidemill.serve.service import Service
+from tidemill.serve.service.metrics import Metrics
+from tidemill.serve.service.service import Service
 
 _LOG = logging.getLogger("tidemill.serve")
 _PROBLEMS = {

@@ -14,15 +14,15 @@ from starlette.responses import Response, StreamingResponse
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from tidemill.errors import TidemillError
+from tidemill.serve.access.tokens import Role
 from tidemill.serve.changes.follower import Event, Follower, Given, Progress, Trouble
 from tidemill.serve.changes.signal import EpochSignal
 from tidemill.serve.changes.subscribing import SNAPSHOT, Asked
+from tidemill.serve.encoding.errors import described, unexpected
 from tidemill.serve.encoding.frames import FRAMED, framed
 from tidemill.serve.http.callers import READ, WITH_TOKEN, Served, Signal
-from tidemill.serve.http.errors import described, unexpected
 from tidemill.serve.http.views import Columns, ViewName, Where
-from tidemill.serve.service import Service
-from tidemill.serve.tokens import Role
+from tidemill.serve.service.service import Service
 
 router = APIRouter(tags=["changes"])
 

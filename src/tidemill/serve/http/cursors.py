@@ -12,12 +12,12 @@ from starlette.responses import JSONResponse, Response
 from tidemill.serve.changes.position import Position
 from tidemill.serve.changes.subscribing import Asked
 from tidemill.serve.cursors.cursors import Fetched
+from tidemill.serve.encoding.errors import described
 from tidemill.serve.encoding.frames import FRAMED, framed
 from tidemill.serve.http.callers import READ, WITH_TOKEN, Served, Signal
-from tidemill.serve.http.errors import described
 from tidemill.serve.http.models import CursorBody, CursorList, CursorState
-from tidemill.serve.service import Service
-from tidemill.serve.state_store import CursorRecord
+from tidemill.serve.service.service import Service
+from tidemill.serve.stored.state_store import CursorRecord
 
 router = APIRouter(prefix="/v1/cursors", tags=["cursors"], dependencies=[*WITH_TOKEN, READ])
 

@@ -10,7 +10,7 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 
 from tidemill.serve.http.callers import READ, WITH_TOKEN, Served
 from tidemill.serve.http.models import Health
-from tidemill.serve.metrics import CONTENT_TYPE
+from tidemill.serve.service.metrics import CONTENT_TYPE
 
 router = APIRouter(tags=["health"])
 

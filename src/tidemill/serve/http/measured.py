@@ -6,7 +6,7 @@ import time
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from tidemill.serve.metrics import Metrics
+from tidemill.serve.service.metrics import Metrics
 
 
 class Measured:

@@ -10,7 +10,7 @@ from tidemill.serve.encoding.formats import format_of
 from tidemill.serve.http.answers import rows_response
 from tidemill.serve.http.callers import WITH_TOKEN, CallerRole, Served
 from tidemill.serve.http.models import Executed, Plan, Result, StatementBody
-from tidemill.serve.service import Rows, Text
+from tidemill.serve.service.service import Rows, Text
 
 router = APIRouter(tags=["statements"], dependencies=WITH_TOKEN)
 

@@ -13,7 +13,7 @@ from tidemill.serve.encoding.frames import FRAMED, framed
 from tidemill.serve.http.answers import EPOCH_HEADER, rows_response
 from tidemill.serve.http.callers import READ, WITH_TOKEN, Served
 from tidemill.serve.http.models import Column, Description, Result, Results, Views, ViewStatus
-from tidemill.serve.service import Service
+from tidemill.serve.service.service import Service
 
 results = APIRouter(tags=["views"], dependencies=[*WITH_TOKEN, READ])
 router = APIRouter(prefix="/v1/views", tags=["views"], dependencies=[*WITH_TOKEN, READ])

@@ -14,7 +14,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from tidemill.runtime.epoch.report import EpochReport
-from tidemill.serve.service import Service
+from tidemill.serve.service.service import Service
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
@@ -123,7 +123,7 @@ class Metrics(Collector):
         yield _gauge(STATE_RUNS, [((), len(runs))])
         yield _gauge(SUBSCRIBERS, [((), service.subscribers)])
         yield _gauge(CURSORS, [((), service.store.count_cursors())])
-        yield _gauge(CACHE, [(("changes",), service.log.bytes), (("results",), service.results.bytes)])
+        yield _gauge(CACHE, [(("changes",), service.log.held_bytes), (("results",), service.results.held_bytes)])
         yield _gauge(WAITING_FILES, [((t,), files) for t, (files, _) in waiting.items()])
         yield _gauge(WAITING_BYTES, [((t,), size) for t, (_, size) in waiting.items()])
         for metric in (EPOCHS, PHASE_SECONDS, ROWS, BYTES, BACKFILLED, MALFORMED, LATE, SPILLED):

@@ -19,14 +19,14 @@ from tidemill.plan.sql.statements import Describe, Explain, Query, Show, split_s
 from tidemill.runtime.epoch.report import EpochReport
 from tidemill.runtime.read.snapshot import Snapshot
 from tidemill.runtime.read.view_frame import fetch
-from tidemill.serve.cache import Cache
+from tidemill.serve.access.settings import ServerSettings
+from tidemill.serve.access.tokens import Role, Tokens, not_allowed
 from tidemill.serve.changes.change_log import ChangeLog
 from tidemill.serve.changes.position import Generations
 from tidemill.serve.changes.subscribing import Subscriptions
 from tidemill.serve.cursors.cursors import Cursors
-from tidemill.serve.settings import ServerSettings
-from tidemill.serve.state_store import StateStore
-from tidemill.serve.tokens import Role, Tokens, not_allowed
+from tidemill.serve.stored.cache import Cache
+from tidemill.serve.stored.state_store import StateStore
 from tidemill.state.versions.objects import local_directory
 
 _REPORTS = 600
@@ -156,7 +156,7 @@ class Service:
         found = split_script(statement)
         if len(found) != 1:
             raise TidemillError(
-                "TM7001", "sql takes one statement", got=f"{len(found)} statements", hint="send them one by one"
+                "TM7001", "sql() takes one statement", got=f"{len(found)} statements", hint="send them one by one"
             )
         if head(found[0]) in (*READING, *_SHOWING):
             self.require(Role.READ, role)
