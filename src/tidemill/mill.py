@@ -6,7 +6,7 @@ import contextlib
 import os
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import replace
@@ -18,6 +18,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from tidemill.config import Settings
+from tidemill.plan.algebra.nodes import relations
 from tidemill.plan.catalyst.frames import description
 from tidemill.plan.sql.numbered import numbered
 from tidemill.plan.sql.statements import CreateView
@@ -31,6 +32,7 @@ from tidemill.runtime.epoch.subscription import Subscription
 from tidemill.runtime.epoch.turns import mill_closed
 from tidemill.runtime.ingest.batches import IngestedTable
 from tidemill.runtime.ingest.write import Ingest
+from tidemill.runtime.read.selection import Selection, select_rows
 from tidemill.runtime.read.snapshot import Snapshot
 from tidemill.runtime.read.view_frame import view_frame
 from tidemill.runtime.root import Root
@@ -88,6 +90,7 @@ class Mill:
         self._background = Background(self.advance, self._wake)
         self._statements = Statements(self.spark, self._open, self._coordinator.give_back)
         self._closed = False
+        self._listeners: tuple[Callable[[EpochReport], None], ...] = ()
 
     def __repr__(self) -> str:
         root, catalog = str(self._coordinator.objects), self._coordinator.published.catalog
@@ -241,12 +244,24 @@ class Mill:
         """The incremental plan of a query, as text. Errors as for creating a view of it."""
         return self._open().explain(query)
 
+    def explain_view(self, name: str) -> str:
+        """The incremental plan of a view, as text. TM2012 when there is none of this name."""
+        coordinator, name = self._open(), name.lower()
+        if name not in coordinator.published.catalog.views:
+            raise coordinator.published.catalog.unknown(name, "view")
+        return coordinator.explain_view(name)
+
+    @numbered()
+    def reads(self, query: str) -> frozenset[str]:
+        """The tables and views that a query reads. Errors as for creating a view of it."""
+        return frozenset(relations(self._open().plan(query)))
+
     def explain_views(self) -> list[tuple[str, str]]:
         """Name and incremental plan of every view."""
         return [(name, self._open().explain_view(name)) for name in self._open().published.catalog.views]
 
-    def query(self, text: str, *, durable: bool = False) -> DataFrame:
-        """A statement that reads, over the views at one sealed epoch, or the newest durable one (see :meth:`snapshot`).
+    def query(self, text: str, epoch: int | None = None, *, durable: bool = False) -> DataFrame:
+        """A statement that reads, over the views at one sealed epoch, by default the newest one (see :meth:`snapshot`).
 
         It is any SELECT, SHOW, DESCRIBE or EXPLAIN of Spark SQL; EXPLAIN INCREMENTAL gives one row with one text.
 
@@ -256,7 +271,7 @@ class Mill:
             TM2001 when it cannot be parsed, TM2024 when it is another statement, TM2004 when a name does not resolve,
             which includes views still being filled. What fails later is TM2016, or Spark's error of a frame made of it.
         """
-        return self._statements.query(text, durable)
+        return self._statements.query(text, epoch, durable)
 
     def status(self) -> list[tuple[str, str, int, str]]:
         """For each view its name, status, epoch of creation and detail.
@@ -323,7 +338,16 @@ class Mill:
     def _announce(self, report: EpochReport | None) -> EpochReport | None:
         if report is not None:
             self._wake()
+            for listener in self._listeners:
+                listener(report)
         return report
+
+    def on_epoch(self, listener: Callable[[EpochReport], None]) -> None:
+        """Have a function called with the report of each epoch, on the thread that ran it, before the next one begins.
+
+        It should return at once, and must not raise.
+        """
+        self._listeners = (*self._listeners, listener)
 
     def _wake(self) -> None:
         """Wake subscriptions that wait for an epoch."""
@@ -442,6 +466,21 @@ class Mill:
         """The newest epoch that survives a crash and the loss of a host."""
         return self._coordinator.durable_epoch
 
+    @property
+    def went_back(self) -> tuple[int, ...]:
+        """The epochs to which the mill went back, each time that sealed ones were lost, oldest first."""
+        return tuple(self._coordinator.went_back)
+
+    @property
+    def failure(self) -> BaseException | None:
+        """The error that has ended the background epochs, if one has; :meth:`stop` raises it."""
+        return self._background.failure
+
+    @property
+    def root(self) -> str:
+        """The directory or URL of the root."""
+        return str(self._coordinator.objects)
+
     def snapshot(self, *, durable: bool = False) -> Snapshot:
         """The newest sealed epoch, for reading without Spark; with ``durable`` the newest durable one.
 
@@ -494,6 +533,46 @@ class Mill:
         if sum(r.rows for r in snapshot.runs(snapshot.plan(view))) <= _COUNTED_HERE:
             return sum(part.num_rows for part in snapshot.read_parts(view))
         return int(view_frame(self.spark, snapshot, view).count())
+
+    def wait_for_epoch(self, after: int, timeout: float | None = None) -> int:
+        """Wait for an epoch to be sealed, or for the mill to go back or to be closed.
+
+        Parameters
+        ----------
+        after : int
+            Returns at once when the newest sealed epoch is another one than this.
+        timeout : float, optional
+            The most seconds to wait; for ever by default.
+
+        Returns
+        -------
+        int
+            The newest sealed epoch.
+        """
+        with self._sealed:
+            self._sealed.wait_for(lambda: self._closed or self.epoch != after, timeout)
+        return self.epoch
+
+    def selection(self, view: str, columns: str = "*", where: str | None = None) -> Selection:
+        """Columns and a condition for the rows or changes of one view, in Spark SQL.
+
+        Parameters
+        ----------
+        columns : str
+            What stands between SELECT and FROM: names and expressions of the columns of the view.
+        where : str, optional
+            A condition on its columns.
+
+        Raises
+        ------
+        TidemillError
+            TM2012 for an unknown view, TM2001 and TM2004 for what cannot be parsed or resolved, TM2060 for what
+            needs more than one row at a time.
+        """
+        coordinator, view = self._open(), view.lower()
+        snapshot = coordinator.snapshot()
+        with needing_java(self.spark, "while a selection was planned"):
+            return numbered()(select_rows)(coordinator.plan, view, snapshot.schema(view), columns, where)
 
     def subscribe(
         self, view: str, from_epoch: int = 0, *, timeout: float | None = None, durable: bool = False

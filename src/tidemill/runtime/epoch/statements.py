@@ -114,7 +114,7 @@ class Statements:
             return None
         if isinstance(statement, Query):
             return self.query(statement.text, durable=False)
-        return self._answer(statement, durable=False)
+        return self._answer(statement, None, durable=False)
 
     def _change(self, statement: CreateTable | AlterTable | CreateView | Drop) -> None:
         coordinator = self._coordinator()
@@ -129,13 +129,15 @@ class Statements:
                 coordinator.drop(statement.kind, statement.name, statement.if_exists)
 
     @numbered()
-    def query(self, text: str, durable: bool) -> DataFrame:
-        """Answer one statement that reads."""
+    def query(self, text: str, epoch: int | None, durable: bool) -> DataFrame:
+        """Answer one statement that reads, at the newest epoch or another one."""
         self._coordinator()  # a closed mill is an error before a text that is no query
-        answer = self._answer(parse_reading(text), durable)
+        answer = self._answer(parse_reading(text), epoch, durable)
         return self._spark.createDataFrame([(answer,)], "plan string") if isinstance(answer, str) else answer
 
-    def _answer(self, statement: Query | Show | Describe | Explain, durable: bool) -> DataFrame | str:
+    def _answer(
+        self, statement: Query | Show | Describe | Explain, epoch: int | None, durable: bool
+    ) -> DataFrame | str:
         coordinator = self._coordinator()
         match statement:
             case Explain(query):
@@ -147,4 +149,4 @@ class Statements:
             case Query(text):
                 with needing_java(self._spark, "while a query was planned"):
                     snapshot = coordinator.snapshot(durable)
-                    return query_views(self._spark, snapshot, text, frame_of=coordinator.view_frame)
+                    return query_views(self._spark, snapshot, text, epoch, coordinator.view_frame)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from tidemill.task.functions.columns.lists import Lists, put_together, take_apar
 from tidemill.task.functions.columns.registry import Value, as_array, function
 from tidemill.task.functions.numbers.number_text import float_text
 from tidemill.task.functions.times.time_formats import TimeFormats, formats_of, written_times
+from tidemill.zones import UTC
 
 _SHORT = {8: "\\b", 9: "\\t", 10: "\\n", 12: "\\f", 13: "\\r"}
 
@@ -81,6 +83,9 @@ def _leaf_texts(array: pa.Array[Any], formats: TimeFormats) -> pa.Array[Any]:
         return decimal_texts(array)
     if pa.types.is_date(type_) or pa.types.is_timestamp(type_):
         return _joined('"', written_times(array, formats), '"')
+    if pa.types.is_binary(type_):
+        codes = [None if v is None else b64encode(v).decode() for v in array.to_pylist()]
+        return _joined('"', pa.array(codes, pa.string()), '"')
     return array.cast(pa.string())
 
 
@@ -125,3 +130,16 @@ def quoted(array: pa.Array[Any]) -> pa.Array[Any]:
             for code in range(32):
                 texts = pc.replace_substring(texts, chr(code), _SHORT.get(code, f"\\u{code:04X}"))
     return _joined('"', texts, '"')
+
+
+def value_texts(array: pa.Array, time_zone: str | None = None) -> pa.Array:
+    """The JSON text of each value as ``to_json`` writes it with all NULLs; binary as Base64.
+
+    Parameters
+    ----------
+    array : pyarrow.Array
+        Of any type of Spark's.
+    time_zone : str, optional
+        Whose clocks timestamps show; UTC by default.
+    """
+    return _texts(array, False, TimeFormats(None if time_zone == UTC else time_zone))

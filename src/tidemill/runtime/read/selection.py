@@ -1,0 +1,119 @@
+"""Columns and conditions for the rows of one view, as a subscription or cursor asks for them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from tidemill.errors import TidemillError
+from tidemill.plan.algebra.nodes import Filter, Node, Project, Scan
+from tidemill.plan.lowering.calculations import calculation
+from tidemill.plan.sql.statements import tokens
+from tidemill.schema import WEIGHT, Schema
+from tidemill.task.dataflow.calculate import calculate
+from tidemill.task.dataflow.deltas import Delta, batch_of
+from tidemill.task.program import Calculate
+
+
+@dataclass(frozen=True)
+class Selection:
+    """What is given of a view's rows.
+
+    Attributes
+    ----------
+    view : str
+        Its name.
+    schema : Schema
+        The columns that come out.
+    inputs : tuple of str
+        The columns of the view that are read, in the order of the first step's input.
+    steps : tuple of Calculate
+        Applied one after the other; none gives the rows as they are.
+    """
+
+    view: str
+    schema: Schema
+    inputs: tuple[str, ...] = ()
+    steps: tuple[Calculate, ...] = ()
+
+    def apply(self, table: pa.Table) -> pa.Table:
+        """The selected rows of a table of the view.
+
+        Parameters
+        ----------
+        table : pyarrow.Table
+            Columns of the view, and ``__weight`` where these are changes; it stays as the last column.
+
+        Raises
+        ------
+        EvaluationError
+            TM3xxx when a row makes an expression fail.
+        """
+        if not self.steps:
+            return table
+        changes = WEIGHT in table.column_names
+        columns = [table.column(n).combine_chunks() for n in self.inputs]
+        weights = table.column(WEIGHT).to_numpy() if changes else None
+        delta = Delta(batch_of(columns, table.num_rows), weights)
+        for step in self.steps:
+            delta = calculate(step, delta)
+        fields = [pa.field(f.name, f.type) for f in self.schema]
+        arrays = list(delta.batch.columns)
+        if changes:
+            fields.append(pa.field(WEIGHT, pa.int64(), False))
+            arrays.append(pa.array(delta.explicit_weights()))
+        return pa.Table.from_arrays(arrays, schema=pa.schema(fields))
+
+
+def select_rows(
+    plan: Callable[[str], Node], view: str, schema: Schema, columns: str = "*", where: str | None = None
+) -> Selection:
+    """The selection that a SELECT list and a condition describe.
+
+    Parameters
+    ----------
+    plan : callable
+        Gives the algebra of a query.
+    schema : Schema
+        Of the view.
+
+    Raises
+    ------
+    TidemillError
+        TM2060 for aggregates, joins, subqueries and whatever else needs more than one row at a time; otherwise as
+        ``plan``.
+    """
+    if columns.strip() == "*" and where is None:
+        return Selection(view, schema)
+    text = f"SELECT {_one_part(columns)} FROM `{view}`" + ("" if where is None else f" WHERE {_one_part(where)}")
+    node = plan(text)
+    steps: list[Calculate] = []
+    top = node
+    while isinstance(node, Project | Filter):
+        step, node = calculation(node)
+        steps.insert(0, step)
+    if not isinstance(node, Scan) or node.relation != view:
+        raise TidemillError(
+            "TM2060",
+            "columns and conditions of a subscription are about one row at a time",
+            got=text,
+            hint="create a materialized view with this query, and subscribe to that",
+        )
+    return Selection(view, top.schema, tuple(f.name for f in node.columns), tuple(steps))
+
+
+def _one_part(text: str) -> str:
+    """The text, when it cannot end the clause that it stands in."""
+    depth = 0
+    for token, _, _ in tokens(text):
+        depth += (token == "(") - (token == ")")
+        if depth < 0 or token == ";" or token.startswith("--"):
+            raise TidemillError(
+                "TM2060",
+                "columns and conditions of a subscription are about one row at a time",
+                got=text[:80],
+                hint="a list of columns, or a condition: names, functions and operators of Spark SQL",
+            )
+    return f"{text}\n"

@@ -1,0 +1,106 @@
+"""Settings of a server."""
+
+from __future__ import annotations
+
+import ipaddress
+from dataclasses import dataclass, field
+
+from tidemill.errors import TidemillError
+
+
+@dataclass(frozen=True)
+class ServerSettings:
+    """How a server listens, whom it lets in, and what one request may take.
+
+    Parameters
+    ----------
+    host : str
+        Address to listen on. Without tokens it must be a loopback address.
+    port : int
+        Of HTTP; 0 takes a free one.
+    flight_port, pg_port : int or None
+        Of Arrow Flight and of PostgreSQL's protocol; None for neither, 0 for a free one.
+    tokens : str
+        A file with a line ``role token`` each: ``read``, ``write`` or ``admin``. Without it everybody who reaches the
+        server is ``admin``.
+    tls_certificate, tls_key : str
+        PEM files; HTTP, Flight and PostgreSQL's protocol are encrypted with both.
+    hosts : tuple of str
+        Names by which browsers and clients may address the server, beside ``host`` and the loopback names.
+    adaptors : bool
+        Whether an admin may upload Python adaptors.
+    max_body_bytes, max_statement_length : int
+        Of one request, and of one statement in characters.
+    max_rows : int
+        Rows in one answer of JSON or CSV; more are refused with a hint at Arrow and cursors.
+    max_cursors, max_subscribers : int
+        At the same time.
+    requests_per_second : int
+        Of one address; 0 for no limit.
+    cache_bytes : int
+        Memory for encoded results and changes.
+    progress_seconds : float
+        A subscriber hears of sealed epochs without changes at most this often.
+    idle_seconds : float
+        Pause between two looks for new input when there is none.
+    """
+
+    host: str = "127.0.0.1"
+    port: int = 8320
+    flight_port: int | None = None
+    pg_port: int | None = None
+    tokens: str = ""
+    tls_certificate: str = ""
+    tls_key: str = ""
+    hosts: tuple[str, ...] = field(default=())
+    adaptors: bool = False
+    max_body_bytes: int = 4 << 20
+    max_statement_length: int = 100_000
+    max_rows: int = 1_000_000
+    max_cursors: int = 100_000
+    max_subscribers: int = 10_000
+    requests_per_second: int = 0
+    cache_bytes: int = 64 << 20
+    progress_seconds: float = 1.0
+    idle_seconds: float = 0.02
+
+    def check(self) -> None:
+        """Refuse settings that would let strangers in.
+
+        Raises
+        ------
+        TidemillError
+            TM8001 for an address beyond loopback without tokens, TM8002 for half of a TLS identity.
+        """
+        if not self.is_loopback and not self.tokens:
+            raise TidemillError(
+                "TM8001",
+                "a server beyond loopback needs tokens",
+                got=f"host {self.host}, no --tokens",
+                hint="--tokens FILE with lines `role token`, or --host 127.0.0.1",
+            )
+        if bool(self.tls_certificate) != bool(self.tls_key):
+            raise TidemillError(
+                "TM8002",
+                "TLS needs a certificate and its key",
+                got="only one of --tls-certificate and --tls-key",
+                hint="give both, as PEM files",
+            )
+
+    @property
+    def is_loopback(self) -> bool:
+        """Whether only processes of this machine can reach the server."""
+        if self.host == "localhost":
+            return True
+        try:
+            return ipaddress.ip_address(self.host).is_loopback
+        except ValueError:
+            return False
+
+    @property
+    def known_hosts(self) -> frozenset[str]:
+        """Names that a Host header may have, in lower case and without port."""
+        names = {self.host, *self.hosts}
+        if self.is_loopback:
+            names |= {"127.0.0.1", "localhost", "::1"}
+        return frozenset(n.lower() for n in names)

@@ -1,0 +1,1 @@
+"""Changes of views for many readers: positions, what was computed lately, and readers that follow."""

@@ -1,0 +1,121 @@
+"""How far a reader of changes has come, and whether the epochs that it has seen still count."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from tidemill.errors import TidemillError
+from tidemill.serve.stored.state_store import StateStore
+
+
+@dataclass(frozen=True)
+class Position:
+    """Everything up to an epoch has been given, and a part of what comes next.
+
+    Attributes
+    ----------
+    generation : int
+        In which epochs are counted: see :class:`Generations`.
+    epoch : int
+        The last epoch that was given whole. With ``initial`` the one whose rows are being given.
+    item, row : int
+        How many tables of what comes next were given whole, and how many rows of the one after them.
+    initial : bool
+        Whether what comes next are the rows of ``epoch``, and not the changes of the epoch after it.
+    """
+
+    generation: int
+    epoch: int
+    item: int = 0
+    row: int = 0
+    initial: bool = False
+
+    def __str__(self) -> str:
+        """As clients hand it back: ``generation.epoch.item.row``, and ``i`` behind it with ``initial``."""
+        return f"{self.generation}.{self.epoch}.{self.item}.{self.row}{'i' * self.initial}"
+
+    @staticmethod
+    def parse(text: str) -> Position:
+        """The position in a text. TM8013 when it is none."""
+        match = re.fullmatch(r"(\d{1,9})\.(\d{1,15})\.(\d{1,9})\.(\d{1,15})(i?)", text.strip())
+        if match is None:
+            raise TidemillError(
+                "TM8013",
+                "this is no position",
+                got=text[:80],
+                hint="give back the `position` of an earlier answer, or the id of an event, as it was",
+            )
+        generation, epoch, item, row = map(int, match.groups()[:4])
+        return Position(generation, epoch, item, row, bool(match[5]))
+
+    @property
+    def seen(self) -> int:
+        """The newest epoch of which anything has been given."""
+        partly = not self.initial and (self.item > 0 or self.row > 0)
+        return self.epoch + partly
+
+
+class Generations:
+    """Which epochs may have been given to clients and then been lost.
+
+    What is sealed and not durable is lost with a host or a killed process; its input is read again in epochs that may
+    be cut otherwise. Each such return begins a generation. Its base is the last epoch that it shares with earlier ones.
+
+    Parameters
+    ----------
+    store : StateStore
+    base : int
+        The newest epoch when the server opened the root.
+    went_back : callable
+        The epochs that the mill went back to since then, oldest first.
+    """
+
+    def __init__(self, store: StateStore, base: int, went_back: Callable[[], Sequence[int]]) -> None:
+        self._store, self._went_back = store, went_back
+        self._lock = threading.Lock()
+        self._noted = 0
+        store.add_generation(base)
+        self._bases = store.generations()
+
+    @property
+    def current(self) -> int:
+        """The number of the newest generation."""
+        lost = self._went_back()
+        if len(lost) > self._noted:
+            with self._lock:
+                for base in lost[self._noted :]:
+                    self._store.add_generation(base)
+                    self._bases.append(base)
+                    self._noted += 1
+        return len(self._bases)
+
+    def checked(self, position: Position) -> Position:
+        """The position in the newest generation.
+
+        Raises
+        ------
+        TidemillError
+            TM1036 when epochs that the client has seen were lost; TM8013 for a generation that there never was.
+        """
+        current = self.current
+        if position.generation == current:
+            return position
+        if not 1 <= position.generation < current:
+            raise TidemillError(
+                "TM8013",
+                "this is no position",
+                got=f"generation {position.generation} of {current}",
+                hint="it is of another root, or of a server whose state was removed: start again from a snapshot",
+            )
+        last = min(self._bases[position.generation : current])
+        if position.seen > last:
+            raise TidemillError(
+                "TM1036",
+                "epochs whose changes were given have been lost before they were durable",
+                got=f"epochs {last + 1} to {position.seen}",
+                hint="start again from a snapshot; with durable=true only what cannot be lost is given",
+            )
+        return replace(position, generation=current)

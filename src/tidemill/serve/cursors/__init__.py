@@ -1,0 +1,1 @@
+"""Cursors: named positions in the changes of views, which outlive the server."""

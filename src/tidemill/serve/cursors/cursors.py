@@ -1,0 +1,153 @@
+"""Cursors: a client registers views once, and pulls their changes so many rows at a time."""
+
+from __future__ import annotations
+
+import json
+import secrets
+import threading
+from collections import OrderedDict
+from dataclasses import asdict, dataclass
+
+from tidemill.errors import TidemillError
+from tidemill.serve.changes.follower import Follower, Given, Progress, Trouble
+from tidemill.serve.changes.position import Position
+from tidemill.serve.changes.subscribing import Asked, Subscriptions
+from tidemill.serve.stored.state_store import CursorRecord, StateStore
+
+_OPEN = 1000
+"""Cursors whose followers are kept in memory; others are opened again when they are used."""
+
+
+@dataclass(frozen=True)
+class Fetched:
+    """What a fetch gives.
+
+    Attributes
+    ----------
+    given : list of Given
+        Tables of one view and one epoch each, in order.
+    position : Position
+        Behind all of them; asking with ``after`` an earlier position gives the same rows again.
+    epoch : int
+        Everything up to this epoch has been given.
+    up_to_date : bool
+        Whether there was nothing more when the fetch ended.
+    trouble : TidemillError or None
+        Why a view cannot be read for now.
+    """
+
+    given: list[Given]
+    position: Position
+    epoch: int
+    up_to_date: bool
+    trouble: TidemillError | None
+
+
+class Cursors:
+    """Cursors by id, stored so that they outlive the server. A fetch acknowledges what the one before it gave."""
+
+    def __init__(self, store: StateStore, subscriptions: Subscriptions, most: int) -> None:
+        self._store, self._subscriptions, self._most = store, subscriptions, most
+        self._lock = threading.Lock()
+        self._open: OrderedDict[str, tuple[threading.Lock, Follower]] = OrderedDict()
+
+    def open(self, asked: Asked) -> CursorRecord:
+        """A new cursor.
+
+        Raises
+        ------
+        TidemillError
+            TM8012 when there are too many; otherwise as :meth:`Subscriptions.follower`.
+        """
+        if self._store.count_cursors() >= self._most:
+            raise TidemillError(
+                "TM8012",
+                "a limit of the server is reached",
+                got=f"{self._most:,} cursors",
+                hint="close cursors that are not used any more",
+            )
+        follower = self._subscriptions.follower(asked)
+        id_ = secrets.token_hex(8)
+        self._store.add_cursor(id_, json.dumps(asdict(asked)), str(follower.position))
+        self._keep(id_, (threading.Lock(), follower))
+        return self.record(id_)
+
+    def record(self, id_: str) -> CursorRecord:
+        """What is known of a cursor. TM8014 when there is none of this id."""
+        found = self._store.cursor(id_)
+        if found is None:
+            raise TidemillError(
+                "TM8014", "there is no such cursor", got=id_[:40], hint="it was closed; open another one"
+            )
+        return found
+
+    def records(self) -> list[CursorRecord]:
+        """All cursors, the oldest first."""
+        return self._store.cursors()
+
+    def close(self, id_: str) -> None:
+        """Remove a cursor. TM8014 when there is none of this id."""
+        self.record(id_)
+        self._store.drop_cursor(id_)
+        with self._lock:
+            self._open.pop(id_, None)
+
+    def fetch(self, id_: str, most_rows: int, after: Position | None = None) -> Fetched:
+        """The next rows of a cursor; it does not wait for any.
+
+        Parameters
+        ----------
+        most_rows : int
+            At least 1.
+        after : Position, optional
+            Goes on from there, in place of behind the last fetch.
+
+        Raises
+        ------
+        TidemillError
+            TM8014 for an unknown cursor; TM8010, TM1036, TM2012, TM1032, TM1033 as :meth:`Follower.next`.
+        """
+        lock, follower = self._follower(id_)
+        with lock:
+            if after is not None:
+                follower.position = after
+            given: list[Given] = []
+            left, trouble, done = most_rows, None, False
+            while left > 0:
+                event = follower.next(left)
+                if event is None or isinstance(event, Trouble):
+                    done, trouble = True, event.error if isinstance(event, Trouble) else None
+                    break
+                if isinstance(event, Given):
+                    given.append(event)
+                    left -= event.change.table.num_rows
+            if not done:
+                _finish_epoch(follower)
+            self._store.move_cursor(id_, str(follower.position))
+            at = follower.position
+            return Fetched(given, at, at.epoch - at.initial, follower.lag() == 0 and not at.initial, trouble)
+
+    def _follower(self, id_: str) -> tuple[threading.Lock, Follower]:
+        with self._lock:
+            found = self._open.get(id_)
+            if found is not None:
+                self._open.move_to_end(id_)
+                return found
+        record = self.record(id_)
+        asked = Asked.of(json.loads(record.asked))
+        made = threading.Lock(), self._subscriptions.follower(asked, Position.parse(record.position))
+        return self._keep(id_, made)
+
+    def _keep(self, id_: str, made: tuple[threading.Lock, Follower]) -> tuple[threading.Lock, Follower]:
+        with self._lock:
+            found = self._open.setdefault(id_, made)
+            while len(self._open) > _OPEN:
+                self._open.popitem(last=False)
+            return found
+
+
+def _finish_epoch(follower: Follower) -> None:
+    """Step over the end of an epoch whose last row was given."""
+    before = follower.position
+    if before.item and not before.row and not isinstance(follower.next(1), Progress):
+        follower.position = before

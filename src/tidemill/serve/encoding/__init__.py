@@ -1,0 +1,1 @@
+"""Tables as JSON, CSV and Arrow, column by column."""

@@ -1,0 +1,26 @@
+"""Tables whose cells CSV can hold."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tidemill.task.functions.documents.json_write import value_texts
+from tidemill.zones import UTC
+
+
+def csv_cells(table: pa.Table, time_zone: str = UTC) -> pa.Table:
+    """Columns that CSV has no form for as text: times and nested values as in JSON, binary as Base64."""
+    return pa.Table.from_arrays([_cells(c, time_zone) for c in table.columns], names=table.column_names)
+
+
+def _cells(column: pa.ChunkedArray, time_zone: str) -> pa.ChunkedArray:
+    type_ = column.type
+    is_time = pa.types.is_timestamp(type_)
+    if not (is_time or pa.types.is_binary(type_) or pa.types.is_nested(type_)):
+        return column
+    array = column.combine_chunks()
+    texts = value_texts(array, time_zone)
+    if not pa.types.is_nested(type_):
+        texts = pc.utf8_slice_codeunits(texts, 1, -1)  # without the quotes
+    return pa.chunked_array([pc.if_else(array.is_valid(), texts, pa.scalar(None, pa.string()))])

@@ -1,0 +1,1 @@
+"""The HTTP interface: one module of routes for each subject."""

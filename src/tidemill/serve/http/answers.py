@@ -1,0 +1,48 @@
+"""Rows as answers to requests."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import chain
+
+import pyarrow as pa
+from starlette.responses import Response, StreamingResponse
+
+from tidemill.errors import TidemillError
+from tidemill.serve.encoding.formats import Format
+from tidemill.serve.service.service import Service
+
+EPOCH_HEADER = "X-Tidemill-Epoch"
+
+
+def rows_response(service: Service, format_: Format, epoch: int, tables: Iterable[pa.Table]) -> Response:
+    """Rows in a format; what is longer than one part is sent while it is read.
+
+    Raises
+    ------
+    TidemillError
+        What reading the first part raises; TM8012 for too many rows in JSON or CSV when these come at once.
+    """
+    parts = iter(format_.body(_counted(service, format_, tables), service.time_zone))
+    head = format_.head(epoch)
+    first = next(parts, b"")
+    second = next(parts, None)
+    headers = {EPOCH_HEADER: str(epoch)}
+    if second is None:
+        return Response(head + first, headers=headers, media_type=format_.media_type)
+    sent = chain((head + first, second), parts)
+    return StreamingResponse(sent, headers=headers, media_type=format_.media_type)
+
+
+def _counted(service: Service, format_: Format, tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
+    left = service.settings.max_rows
+    for table in tables:
+        left -= table.num_rows
+        if left < 0 and not format_.media_type.endswith("arrow.stream"):
+            raise TidemillError(
+                "TM8012",
+                "a limit of the server is reached",
+                got=f"more than {service.settings.max_rows:,} rows in one answer",
+                hint="ask for format=arrow, or open a cursor",
+            )
+        yield table

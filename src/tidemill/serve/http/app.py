@@ -1,0 +1,118 @@
+"""The HTTP application of a server."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+
+import tidemill
+from tidemill.errors import TidemillError
+from tidemill.serve.changes.signal import EpochSignal
+from tidemill.serve.encoding.errors import unexpected
+from tidemill.serve.http import changes, cursors, health, queries, readers, statements, views
+from tidemill.serve.http.errors import error_response
+from tidemill.serve.http.guard import Guard
+from tidemill.serve.http.measured import Measured
+from tidemill.serve.http.models import Problem
+from tidemill.serve.service.metrics import Metrics
+from tidemill.serve.service.service import Service
+
+_LOG = logging.getLogger("tidemill.serve")
+_PROBLEMS = {
+    status: {"model": Problem, "description": text}
+    for status, text in (
+        (400, "the request is wrong"),
+        (401, "a token is missing"),
+        (403, "the token's role does not allow this"),
+        (404, "there is no such thing"),
+        (408, "the time is up; nothing was changed"),
+        (409, "not in this state"),
+        (410, "no longer retained"),
+        (413, "too large"),
+        (421, "another host"),
+        (422, "the request has not the right form"),
+        (429, "too many requests"),
+        (503, "the mill has ended"),
+    )
+}
+
+
+def application(service: Service) -> FastAPI:
+    """The application that answers for a service.
+
+    ``app.state.signal`` is the :class:`EpochSignal`: its ``stop`` ends all who follow changes.
+    """
+    signal = EpochSignal(service.mill)
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        signal.start()
+        yield
+        signal.stop()
+
+    app = FastAPI(
+        title="Tidemill",
+        version=tidemill.__version__,
+        summary="Spark SQL views, always right and always fresh.",
+        lifespan=lifespan,
+        responses=_PROBLEMS,  # type: ignore[arg-type]
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,
+        strict_content_type=True,
+    )
+    app.state.service, app.state.signal, app.state.metrics = service, signal, Metrics(service)
+    for router in (
+        views.results,
+        *(part.router for part in (statements, views, changes, cursors, readers, queries, health)),
+    ):
+        app.include_router(router)
+    app.add_exception_handler(TidemillError, _numbered)
+    app.add_exception_handler(RequestValidationError, _invalid)
+    app.add_exception_handler(HTTPException, _http)
+    app.add_exception_handler(Exception, _failed)
+    app.add_middleware(Measured, metrics=app.state.metrics)
+    app.add_middleware(Guard, service=service)
+    return app
+
+
+async def _numbered(_: Request, error: Exception) -> Response:
+    assert isinstance(error, TidemillError)
+    return error_response(error)
+
+
+async def _invalid(_: Request, error: Exception) -> Response:
+    assert isinstance(error, RequestValidationError)
+    found = error.errors()[0]
+    where = ".".join(str(part) for part in found.get("loc", ()))
+    return error_response(
+        TidemillError(
+            "TM8011",
+            "the request has not the right form",
+            got=f"{where}: {found.get('msg', '')}"[:300],
+            hint="/openapi.json describes all requests",
+        )
+    )
+
+
+async def _http(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    got = f"{request.method} {request.url.path}"[:200]
+    hint = "/openapi.json lists all paths and methods"
+    response = error_response(TidemillError("TM8016", "there is no such path or method", got=got, hint=hint))
+    response.status_code = error.status_code
+    response.headers.update(error.headers or {})
+    return response
+
+
+async def _failed(request: Request, error: Exception) -> Response:
+    _LOG.error("%s %s failed", request.method, request.url.path, exc_info=error)
+    response = error_response(unexpected(error))
+    response.status_code = 500
+    return response

@@ -1,0 +1,47 @@
+"""Errors as answers: a status and ``{"number", "what", "got", "hint"}``."""
+
+from __future__ import annotations
+
+import json
+
+from starlette.responses import Response
+
+from tidemill.errors import TidemillError
+from tidemill.serve.encoding.errors import described
+
+_STATUS = {
+    "TM2012": 404,
+    "TM8014": 404,
+    "TM8016": 404,
+    "TM8004": 403,
+    "TM8005": 401,
+    "TM8007": 421,
+    "TM8008": 403,
+    "TM8009": 429,
+    "TM8011": 422,
+    "TM8017": 413,
+    "TM1030": 409,
+    "TM1039": 409,
+    "TM2010": 409,
+    "TM2011": 409,
+    "TM1031": 410,
+    "TM1036": 410,
+    "TM8010": 410,
+    "TM7014": 408,
+    "TM7012": 503,
+    "TM6003": 503,
+    "TM8020": 503,
+}
+"""Of errors whose status is not 400."""
+
+
+def status_of(error: TidemillError) -> int:
+    """The HTTP status of an error: always 4xx for what the caller can mend."""
+    return _STATUS.get(error.number, 400)
+
+
+def error_response(error: TidemillError, headers: dict[str, str] | None = None) -> Response:
+    """An error as the answer to a request."""
+    return Response(
+        json.dumps(described(error), ensure_ascii=False), status_of(error), headers, media_type="application/json"
+    )

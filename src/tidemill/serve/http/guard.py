@@ -1,0 +1,160 @@
+"""What every request passes before anything else: host, origin, rate, size and token."""
+
+from __future__ import annotations
+
+import time
+from collections import OrderedDict
+from http.cookies import CookieError, SimpleCookie
+from urllib.parse import urlparse
+
+from starlette.datastructures import Headers
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from tidemill.errors import TidemillError
+from tidemill.serve.access.tokens import Role
+from tidemill.serve.http.errors import error_response
+from tidemill.serve.service.service import Service
+
+OPEN_PATHS = ("/healthz", "/readyz")
+"""What anybody may ask: it tells nothing about data."""
+
+COOKIE = "tidemill_token"
+_ADDRESSES = 10_000
+_HEADERS = (
+    (b"x-content-type-options", b"nosniff"),
+    (b"x-frame-options", b"DENY"),
+    (b"referrer-policy", b"no-referrer"),
+    (
+        b"content-security-policy",
+        b"default-src 'self'; img-src 'self' data:; style-src 'self' 'unsafe-inline'; object-src 'none'; "
+        b"base-uri 'none'; frame-ancestors 'none'; form-action 'self'",
+    ),
+)
+
+
+class Guard:
+    """ASGI middleware that refuses requests, and notes the caller's role in ``scope["state"]["role"]``."""
+
+    def __init__(self, app: ASGIApp, service: Service) -> None:
+        self._app, self._service = app, service
+        self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer, or pass the request on."""
+        if scope["type"] not in ("http", "websocket"):
+            await self._app(scope, receive, send)
+            return
+        headers = Headers(scope=scope)
+        refused = self._refused(scope, headers)
+        if refused is not None:
+            await _refuse(scope, receive, send, refused)
+            return
+        sized = _Sized(receive, self._service.settings.max_body_bytes)
+
+        async def with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                message["headers"] = [*message["headers"], *_HEADERS]
+            await send(message)
+
+        try:
+            await self._app(scope, sized if scope["type"] == "http" else receive, with_headers)
+        except TidemillError as error:
+            if error.number != "TM8017" or sized.answered:
+                raise
+            await error_response(error)(scope, receive, send)
+
+    def _refused(self, scope: Scope, headers: Headers) -> TidemillError | None:
+        settings = self._service.settings
+        host = urlparse(f"//{headers.get('host', '')}").hostname or ""
+        if host not in settings.known_hosts and "*" not in settings.known_hosts:
+            return TidemillError(
+                "TM8007",
+                "the Host header names another server",
+                got=host[:100],
+                hint="--allow-host NAME for a name that leads here",
+            )
+        origin = headers.get("origin")
+        if origin is not None and (scope["type"] == "websocket" or scope["method"] not in ("GET", "HEAD")):
+            asked = urlparse(origin)
+            if asked.netloc.lower() != headers.get("host", "").lower():
+                return TidemillError(
+                    "TM8008", "a page of another origin may not ask for this", got=origin[:100], hint="ask from here"
+                )
+        if not self._within_rate(scope):
+            return TidemillError(
+                "TM8009",
+                "too many requests",
+                got=f"more than {settings.requests_per_second} a second from one address",
+                hint="wait a second, or raise --requests-per-second",
+            )
+        length = headers.get("content-length", "0")
+        if length.isdigit() and int(length) > settings.max_body_bytes:
+            return too_large(settings.max_body_bytes)
+        role = self._service.tokens.role(_token(headers))
+        scope.setdefault("state", {})["role"] = role
+        if role is Role.NOBODY and scope["path"] not in OPEN_PATHS:
+            return TidemillError(
+                "TM8005",
+                "this needs a token",
+                got="none, or an unknown one",
+                hint="Authorization: Bearer TOKEN",
+            )
+        return None
+
+    def _within_rate(self, scope: Scope) -> bool:
+        """A bucket for each address that fills at the rate and holds a second of it."""
+        rate = self._service.settings.requests_per_second
+        if not rate:
+            return True
+        address = (scope.get("client") or ("",))[0]
+        now = time.monotonic()
+        left, then = self._buckets.pop(address, (float(rate), now))
+        left = min(float(rate), left + (now - then) * rate)
+        self._buckets[address] = (max(left - 1, 0.0), now)
+        while len(self._buckets) > _ADDRESSES:
+            self._buckets.popitem(last=False)
+        return left >= 1
+
+
+def too_large(most: int) -> TidemillError:
+    """TM8017: the body of a request is too large."""
+    return TidemillError("TM8017", "the request is too large", got=f"more than {most:,} bytes", hint="send less")
+
+
+class _Sized:
+    """Counts the bytes of a body that comes without a length."""
+
+    def __init__(self, receive: Receive, most: int) -> None:
+        self._receive, self._most, self._left = receive, most, most
+        self.answered = False
+
+    async def __call__(self) -> Message:
+        message = await self._receive()
+        if message["type"] == "http.request":
+            self._left -= len(message.get("body", b""))
+            if self._left < 0:
+                raise too_large(self._most)
+        return message
+
+
+def _token(headers: Headers) -> str | None:
+    given = headers.get("authorization", "")
+    scheme, _, token = given.partition(" ")
+    if scheme.lower() == "bearer":
+        return token.strip()
+    try:
+        cookie = SimpleCookie(headers.get("cookie", "")).get(COOKIE)
+    except CookieError:
+        return None
+    return None if cookie is None else cookie.value
+
+
+async def _refuse(scope: Scope, receive: Receive, send: Send, error: TidemillError) -> None:
+    if scope["type"] == "websocket":
+        await receive()
+        await send({"type": "websocket.close", "code": 1008, "reason": f"{error.number}: {error.what}"})
+        return
+    headers = {"WWW-Authenticate": "Bearer"} if error.number == "TM8005" else {}
+    if error.number == "TM8009":
+        headers["Retry-After"] = "1"
+    await error_response(error, headers)(scope, receive, send)

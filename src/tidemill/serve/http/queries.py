@@ -1,0 +1,46 @@
+"""Queries that come and go while the mill runs, each a view."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter
+from starlette.responses import JSONResponse, Response
+
+from tidemill.serve.http.callers import READ, WITH_TOKEN, WRITE, CallerRole, Served
+from tidemill.serve.http.models import Description, Executed, Plan, QueryBody, Views
+from tidemill.serve.http.requests import create_view
+from tidemill.serve.http.views import ViewName, described, list_views
+
+router = APIRouter(prefix="/v1/queries", tags=["queries"], dependencies=WITH_TOKEN)
+
+router.get("", dependencies=[READ], response_model=Views, summary="List queries")(list_views)
+
+
+@router.post("", dependencies=[WRITE], response_model=Executed, summary="Add a query")
+def add_query(body: QueryBody, service: Served, role: CallerRole) -> Response:
+    """As CREATE MATERIALIZED VIEW; what is wrong with the SQL is answered with number, line and column."""
+    if body.readers is not None:
+        service.check_reads(body.sql, body.readers)
+    service.execute(create_view(body), role, body.timeout)
+    return JSONResponse({"ok": True, "epoch": service.mill.epoch}, 201)
+
+
+@router.get("/{name}", dependencies=[READ], summary="Describe a query")
+def describe_query(name: ViewName, service: Served) -> Description:
+    """Its SQL, columns and status."""
+    service.check_view(name)
+    return described(service, name)
+
+
+@router.get("/{name}/plan", dependencies=[READ], summary="Explain a query")
+def explain_query(name: ViewName, service: Served) -> Plan:
+    """Its incremental plan, with state tables and cost classes."""
+    service.check_view(name)
+    return Plan(epoch=service.mill.epoch, plan=service.mill.explain_view(name))
+
+
+@router.delete("/{name}", dependencies=[WRITE], response_model=Executed, summary="Remove a query")
+def remove_query(name: ViewName, service: Served, role: CallerRole) -> Response:
+    """As DROP VIEW: refused while another query reads it."""
+    service.check_view(name)
+    service.execute(f"DROP VIEW `{name.replace('`', '``')}`", role)
+    return JSONResponse({"ok": True, "epoch": service.mill.epoch})

@@ -1,0 +1,37 @@
+"""Requests as statements: what HTTP can ask for means what the statement means."""
+
+from __future__ import annotations
+
+from tidemill.errors import TidemillError
+from tidemill.serve.http.models import QueryBody, ReaderBody
+
+
+def create_table(body: ReaderBody) -> str:
+    """CREATE TABLE for a reader. TM8019 for a connection that is none."""
+    if (body.path is None) == (body.address is None):
+        raise TidemillError(
+            "TM8019",
+            "a reader has one connection",
+            got="both a path and an address" if body.path is not None else "neither a path nor an address",
+            hint="a `path` (file, glob or URL), or an `address` HOST:PORT to connect to",
+        )
+    path = body.path if body.path is not None else f"tcp://{body.address}"
+    options = ", ".join(f"{_name(k)} {_text(v)}" for k, v in {**body.options, "path": path}.items())
+    columns = f" ({body.columns})" if body.columns is not None else ""
+    return f"CREATE TABLE {_name(body.name)}{columns} USING {body.format} OPTIONS ({options})"
+
+
+def create_view(body: QueryBody) -> str:
+    """CREATE MATERIALIZED VIEW for a query."""
+    replace = "OR REPLACE " * body.replace
+    given = ", ".join(f"{_text(k)} = {_text(v)}" for k, v in body.properties.items())
+    properties = f" TBLPROPERTIES ({given})" if given else ""
+    return f"CREATE {replace}MATERIALIZED VIEW {_name(body.name)}{properties} AS {body.sql}"
+
+
+def _name(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
+
+
+def _text(value: str) -> str:
+    return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"

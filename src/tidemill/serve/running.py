@@ -1,0 +1,168 @@
+"""Runs a server until it is told to stop."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from types import FrameType
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import uvicorn
+
+from tidemill.errors import TidemillError
+from tidemill.mill import Mill
+from tidemill.serve.access.settings import ServerSettings
+from tidemill.serve.http.app import application
+from tidemill.serve.service.service import Service
+from tidemill.serve.stored.addresses import remove_addresses, write_addresses
+
+if TYPE_CHECKING:
+    from tidemill.serve.flight.server import FlightServer
+
+
+class Server:
+    """The listeners of one service. Enter it to listen, and leave it to end all connections.
+
+    Attributes
+    ----------
+    addresses : dict
+        Protocol to URL.
+    """
+
+    def __init__(self, service: Service) -> None:
+        self.service = service
+        self.addresses: dict[str, str] = {}
+        self._app = application(service)
+        settings = service.settings
+        self._socket = _listening(settings.host, settings.port)
+        config = uvicorn.Config(
+            self._app,
+            log_config=None,  # it would enable loggers that are disabled
+            access_log=False,
+            server_header=False,
+            timeout_graceful_shutdown=5,
+            ssl_certfile=settings.tls_certificate or None,
+            ssl_keyfile=settings.tls_key or None,
+            h11_max_incomplete_event_size=64 << 10,
+            ws_max_size=settings.max_body_bytes,
+        )
+        self._http = _Uvicorn(config)
+        self._thread: threading.Thread | None = None
+        self._flight: FlightServer | None = None
+
+    def __enter__(self) -> Server:
+        settings = self.service.settings
+        scheme = "https" if settings.tls_certificate else "http"
+        host, port = self._socket.getsockname()[:2]
+        shown = f"[{host}]" if ":" in host else host
+        self.addresses["http"] = f"{scheme}://{shown}:{port}"
+        self._thread = threading.Thread(target=self._http.run, args=([self._socket],), name="serve-http", daemon=True)
+        self._thread.start()
+        self._http.begun.wait(30)
+        if settings.flight_port is not None:
+            self._flight = _flight_server(self.service)
+            scheme = "grpc+tls" if settings.tls_certificate else "grpc"
+            self.addresses["flight"] = f"{scheme}://{shown}:{self._flight.port}"
+        write_addresses(self.service.mill.root, self.addresses)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        remove_addresses(self.service.mill.root)
+        self._app.state.signal.stop()
+        if self._flight is not None:
+            self._flight.shutdown()
+        self._http.should_exit = True
+        if self._thread is not None:
+            self._thread.join()
+        self._socket.close()
+
+
+class _Uvicorn(uvicorn.Server):
+    """Leaves signals to whoever runs the mill."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.begun = threading.Event()
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Do nothing: the process has other things to end, too."""
+        yield
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Begin, and say so."""
+        await super().startup(sockets)
+        self.begun.set()
+
+
+def _listening(host: str, port: int) -> socket.socket:
+    """A socket that listens. TM8006 when the address cannot be had."""
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        found = socket.socket(family, kind, protocol)
+        found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        found.bind(address)
+        found.listen(1024)
+    except OSError as error:
+        raise _cannot_listen(f"{host}:{port}: {error.strerror or error}") from error
+    found.set_inheritable(False)
+    return found
+
+
+def _cannot_listen(got: str) -> TidemillError:
+    return TidemillError(
+        "TM8006",
+        "the server cannot listen on this address",
+        got=got,
+        hint="another port (0 takes a free one), or end what listens there",
+    )
+
+
+def _flight_server(service: Service) -> FlightServer:
+    """A Flight server that listens. TM8006 when the address cannot be had."""
+    from tidemill.serve.flight.server import FlightServer
+
+    try:
+        return FlightServer(service)
+    except (OSError, pa.ArrowException) as error:
+        got = f"{service.settings.host}:{service.settings.flight_port}: {error}"
+        raise _cannot_listen(got) from error
+
+
+def serve(mill: Mill, settings: ServerSettings, say: Callable[[str], None]) -> None:
+    """Serve a mill until SIGINT or SIGTERM comes; then the newest epoch is sealed, and made durable by whoever closes
+    the mill.
+
+    Parameters
+    ----------
+    say : callable
+        Is given the banner, a line at a time.
+
+    Raises
+    ------
+    TidemillError
+        TM8001 to TM8003, TM8006 for settings that cannot be; TM8020 when the root's directory cannot be written.
+    """
+    service = Service(mill, settings)
+    ended = threading.Event()
+
+    def stop(_signal: int, _frame: FrameType | None) -> None:
+        ended.set()
+
+    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        with Server(service) as server:
+            mill.start(settings.idle_seconds)
+            say(f"serving {mill.root} at epoch {mill.epoch}")
+            for protocol, address in server.addresses.items():
+                say(f"  {protocol:10}{address}")
+            ended.wait()
+            say("stopping")
+    finally:
+        service.close()
+        for number, handler in before.items():
+            signal.signal(number, handler)

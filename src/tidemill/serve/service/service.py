@@ -1,0 +1,289 @@
+"""What a server does for its clients, whatever protocol they speak."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+
+from tidemill.errors import TidemillError
+from tidemill.mill import Mill
+from tidemill.plan.sql.simple_select import apply_select, parse_select
+from tidemill.plan.sql.statement_words import READING, head, parse_reading
+from tidemill.plan.sql.statements import Describe, Explain, Query, Show, split_script
+from tidemill.runtime.epoch.report import EpochReport
+from tidemill.runtime.read.snapshot import Snapshot
+from tidemill.runtime.read.view_frame import fetch
+from tidemill.serve.access.settings import ServerSettings
+from tidemill.serve.access.tokens import Role, Tokens, not_allowed
+from tidemill.serve.changes.change_log import ChangeLog
+from tidemill.serve.changes.position import Generations
+from tidemill.serve.changes.subscribing import Subscriptions
+from tidemill.serve.cursors.cursors import Cursors
+from tidemill.serve.stored.cache import Cache
+from tidemill.serve.stored.state_store import StateStore
+from tidemill.state.versions.objects import local_directory
+
+_REPORTS = 600
+_MOST_VIEWS = 100
+_SHOWING = ("SHOW", "DESCRIBE", "DESC", "EXPLAIN")
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows of an epoch, in tables of one schema, at least one; made when they are asked for."""
+
+    epoch: int
+    tables: Iterator[pa.Table]
+
+
+@dataclass(frozen=True)
+class Text:
+    """The text of a plan, at an epoch."""
+
+    epoch: int
+    text: str
+
+
+@dataclass(frozen=True)
+class Done:
+    """A statement was executed, and is durable; ``epoch`` is the newest sealed one."""
+
+    epoch: int
+
+
+Answer = Rows | Text | Done
+
+
+class Service:
+    """One mill for many clients. All methods may be called from any thread, and none waits for an epoch, but
+    statements that change something.
+
+    Parameters
+    ----------
+    mill : Mill
+        Whose epochs run in the background: see :meth:`Mill.start`.
+    settings : ServerSettings
+    """
+
+    def __init__(self, mill: Mill, settings: ServerSettings) -> None:
+        settings.check()
+        self.mill, self.settings = mill, settings
+        self.tokens = Tokens.read(settings.tokens)
+        self.started = time.time()
+        directory = local_directory(mill.root)
+        self.store = StateStore(None if directory is None else Path(directory) / "serve")
+        self.generations = Generations(self.store, mill.epoch, lambda: mill.went_back)
+        self.log = ChangeLog(mill, self.generations, settings.cache_bytes)
+        self.results = Cache(settings.cache_bytes)
+        self.subscriptions = Subscriptions(mill, self.log, self.generations)
+        self.cursors = Cursors(self.store, self.subscriptions, settings.max_cursors)
+        self._reports: deque[tuple[float, EpochReport]] = deque(maxlen=_REPORTS)
+        self._warnings: deque[tuple[float, str]] = deque(maxlen=_REPORTS)
+        self._told = threading.Lock()
+        self._subscribers = 0
+        mill.on_epoch(self._note)
+
+    @property
+    def subscribers(self) -> int:
+        """How many followers there are now, over all protocols."""
+        return self._subscribers
+
+    def joined(self) -> None:
+        """A follower begins."""
+        with self._told:
+            self._subscribers += 1
+
+    def left(self) -> None:
+        """A follower has ended."""
+        with self._told:
+            self._subscribers -= 1
+
+    def close(self) -> None:
+        """Close what the service stores. The mill is its owner's to close."""
+        self.store.close()
+
+    @property
+    def time_zone(self) -> str:
+        """The session time zone of the views."""
+        return self.mill.snapshot().catalog.time_zone
+
+    def _note(self, report: EpochReport) -> None:
+        self._reports.append((time.time(), report))
+        self._warnings.extend((time.time(), w) for w in report.warnings)
+
+    def reports(self, after: int = 0) -> list[tuple[float, EpochReport]]:
+        """The newest epochs after one, oldest first, with the time at which each was sealed (seconds since 1970)."""
+        return [(at, r) for at, r in list(self._reports) if r.epoch > after]
+
+    def warnings(self) -> list[tuple[float, str]]:
+        """The newest warnings, oldest first, with when they were given."""
+        with self._told:
+            self._warnings.extend((time.time(), w) for w in self.mill.warnings())
+        return list(self._warnings)
+
+    # -- statements ---------------------------------------------------------------------------------
+
+    def execute(self, statement: str, role: Role, timeout: float | None = None, epoch: int | None = None) -> Answer:
+        """Execute one statement: what :meth:`Mill.sql` takes, and what the server adds.
+
+        Parameters
+        ----------
+        role : Role
+            ``READ`` for what reads, ``WRITE`` for what changes something.
+        timeout : float, optional
+            Seconds to wait for a turn, for a statement that changes something.
+        epoch : int, optional
+            For a statement that reads: the epoch to read, the newest by default.
+
+        Raises
+        ------
+        TidemillError
+            TM8004 for another role, TM8012 for a statement that is too long; otherwise as :meth:`Mill.sql`.
+        """
+        if len(statement) > self.settings.max_statement_length:
+            raise TidemillError(
+                "TM8012",
+                "a limit of the server is reached",
+                got=f"a statement of {len(statement):,} characters, at most {self.settings.max_statement_length:,}",
+                hint="split it into several views",
+            )
+        found = split_script(statement)
+        if len(found) != 1:
+            raise TidemillError(
+                "TM7001", "sql() takes one statement", got=f"{len(found)} statements", hint="send them one by one"
+            )
+        if head(found[0]) in (*READING, *_SHOWING):
+            self.require(Role.READ, role)
+            return self.query(statement, epoch)
+        self.require(Role.WRITE, role)
+        self.mill.sql(statement, timeout=timeout)
+        return Done(self.mill.epoch)
+
+    @staticmethod
+    def require(needed: Role, has: Role) -> None:
+        """TM8004 when a role does not allow what another one is needed for."""
+        if has < needed:
+            raise not_allowed(needed, has)
+
+    def query(self, text: str, epoch: int | None = None) -> Rows | Text:
+        """The answer to a statement that reads, over the newest sealed epoch or another one.
+
+        A SELECT of columns of one view with a simple condition is answered from state; Spark answers others.
+
+        Raises
+        ------
+        TidemillError
+            As :meth:`Mill.query` and :func:`~tidemill.runtime.read.view_frame.fetch`.
+        """
+        snapshot = self.mill.snapshot()
+        at = snapshot.version.epoch if epoch is None else epoch
+        match parse_reading(text):
+            case Show(kind):
+                return Rows(at, iter((self._show(snapshot, kind),)))
+            case Describe(name):
+                return Rows(at, iter((snapshot.describe(name),)))
+            case Explain(query):
+                return Text(at, self.mill.explain(query))
+            case Query(query):
+                select = parse_select(query)
+                if select is not None and snapshot.readable(select.view):
+                    parts = apply_select(select, snapshot.read_parts(select.view, epoch))
+                    if parts is not None:
+                        return Rows(at, parts)
+                return Rows(at, iter((fetch(self.mill.query(query, epoch)),)))
+
+    def _show(self, snapshot: Snapshot, kind: str) -> pa.Table:
+        if kind != "views":
+            return snapshot.show(kind)
+        found = snapshot.show(kind)
+        return pa.Table.from_pylist(
+            [dict(zip(found.column_names, row, strict=True)) for row in self.mill.status()], found.schema
+        )
+
+    def check_view(self, name: str) -> None:
+        """TM2012 when there is no view of this name."""
+        catalog = self.mill.snapshot().catalog
+        if name.lower() not in catalog.views:
+            raise catalog.unknown(name.lower(), "view")
+
+    def check_table(self, name: str) -> None:
+        """TM2012 when there is no table of this name."""
+        catalog = self.mill.snapshot().catalog
+        if name.lower() not in catalog.tables:
+            raise catalog.unknown(name.lower(), "table")
+
+    def check_reads(self, query: str, names: Sequence[str]) -> None:
+        """TM8021 when a query reads another table or view than these. Errors as :meth:`Mill.reads`."""
+        others = sorted(self.mill.reads(query) - {n.lower() for n in names})
+        if others:
+            raise TidemillError(
+                "TM8021",
+                "the query reads what is not in its list of readers",
+                got=", ".join(others),
+                hint="name them in `readers`, or leave the list out",
+            )
+
+    # -- results ------------------------------------------------------------------------------------
+
+    def read(
+        self, name: str, epoch: int | None = None, columns: str = "*", where: str | None = None
+    ) -> tuple[int, Iterator[pa.Table]]:
+        """The rows of a view at an epoch, in tables that are made when they are asked for; at least one.
+
+        Errors as :meth:`Snapshot.read` and :meth:`Mill.selection`.
+        """
+        snapshot = self.mill.snapshot()
+        return self._read(snapshot, name.lower(), epoch, columns, where)
+
+    def _read(
+        self, snapshot: Snapshot, name: str, epoch: int | None, columns: str, where: str | None
+    ) -> tuple[int, Iterator[pa.Table]]:
+        at = snapshot.version.epoch if epoch is None else epoch
+        parts = snapshot.read_parts(name, epoch)
+        if columns.strip() != "*" or where is not None:
+            selection = self.mill.selection(name, columns, where)
+            parts = map(selection.apply, parts)
+        return at, parts
+
+    def read_all(self, names: Sequence[str], epoch: int | None = None) -> tuple[int, dict[str, Iterator[pa.Table]]]:
+        """The rows of several views at one epoch. Errors as :meth:`read`."""
+        if not names or len(names) > _MOST_VIEWS:
+            raise TidemillError(
+                "TM8015", "these views cannot be read together", got=f"{len(names)} views", hint=f"1 to {_MOST_VIEWS}"
+            )
+        snapshot = self.mill.snapshot()
+        found = {n.lower(): self._read(snapshot, n.lower(), epoch, "*", None)[1] for n in names}
+        return snapshot.version.epoch if epoch is None else epoch, found
+
+    def encoded(
+        self, name: str, epoch: int | None, format_: str, encode: Callable[[pa.Table], bytes]
+    ) -> tuple[int, bytes] | None:
+        """All rows of a view as bytes, which are made once for as long as the view does not change.
+
+        Parameters
+        ----------
+        format_ : str
+            Tells what ``encode`` makes from what others make.
+
+        Returns
+        -------
+        (int, bytes) or None
+            The epoch that was read and the bytes; None for what is no view, or too large to be kept.
+        """
+        snapshot, name = self.mill.snapshot(), name.lower()
+        at = snapshot.version.epoch if epoch is None else epoch
+        view = snapshot.view_at(name, epoch)
+        if view is None:
+            return None
+        snapshot.check_readable(name, epoch)
+        runs = snapshot.runs(snapshot.plan(name, epoch), epoch)
+        if sum(r.rows for r in runs) > self.settings.max_rows // 10:
+            return None
+        key = (self.generations.current, format_, view.uid, tuple((r.file, r.section) for r in runs))
+        return at, self.results.get(key, lambda: encode(snapshot.read(name, epoch)), len)
