@@ -113,7 +113,7 @@ class Statements:
                     self._change(statement)
             return None
         if isinstance(statement, Query):
-            return self.query(statement.text, durable=False)
+            return self.query(statement.text, None, durable=False)
         return self._answer(statement, None, durable=False)
 
     def _change(self, statement: CreateTable | AlterTable | CreateView | Drop) -> None:

@@ -132,7 +132,7 @@ def quoted(array: pa.Array[Any]) -> pa.Array[Any]:
     return _joined('"', texts, '"')
 
 
-def value_texts(array: pa.Array, time_zone: str | None = None) -> pa.Array:
+def value_texts(array: pa.Array[Any], time_zone: str | None = None) -> pa.Array[Any]:
     """The JSON text of each value as ``to_json`` writes it with all NULLs; binary as Base64.
 
     Parameters
