@@ -35,7 +35,7 @@ def variable(node: JsonTree, to: Translator) -> Expression:
 def _body(node: JsonTree, to: Translator) -> tuple[Expression, tuple[int, ...]]:
     """A LambdaFunction as its body and the numbers of its variables."""
     function, *variables = node.children
-    first = max(0, *(-position for position in to.inputs.values()))
+    first = max((0, *(-position for position in to.inputs.values())))
     numbers = tuple(range(first, first + len(variables)))
     bound = {v.fields["exprId"]["id"]: -1 - n for v, n in zip(variables, numbers, strict=True)}
     return to.translate(function, {**to.inputs, **bound}), numbers
