@@ -278,7 +278,7 @@ def test_spools_of_tables_that_are_gone(tmp_path: Path) -> None:
     """They are deleted; one that a later catalog made is not: its manifest may come back."""
     for folder in ("t%231", "u%237"):
         (tmp_path / "spool" / folder).mkdir(parents=True)
-    streams.Sockets(tmp_path).hold(Catalog(next_uid=7))
+    streams.Sockets(tmp_path).use(Catalog(next_uid=7))
     assert [p.name for p in (tmp_path / "spool").iterdir()] == ["u%237"]
 
 
