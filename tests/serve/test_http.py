@@ -154,3 +154,17 @@ def test_what_is_wrong_has_a_number(
     found = response.json()
     assert (response.status_code, found["number"]) == (status, number), found
     assert found["what"] and found["hint"] is not None
+
+
+def test_a_durable_cursor_of_a_view_that_is_not_durable_yet(serve: ServeFactory, tmp_path: Path) -> None:
+    served = serve(mill={"checkpoint_seconds": 1e6})
+    data = orders(served, tmp_path)
+    write(data, "a.csv", (1, 2.5, "I"))
+    served.mill.advance()
+    assert served.mill.durable_epoch < served.mill.epoch
+    cursor = served.http.post("/v1/cursors", json={"views": ["spending"]}).json()["cursor"]
+    waiting = served.http.post(f"/v1/cursors/{cursor}/fetch").json()
+    assert waiting["changes"] == []
+    served.mill.checkpoint()
+    found = served.http.post(f"/v1/cursors/{cursor}/fetch").json()
+    assert summed(found["changes"]) == rows_of(served) == {(1, 1, 2.5): 1}

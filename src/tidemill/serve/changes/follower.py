@@ -103,7 +103,7 @@ class Follower:
             retained; TM2012, TM1032 and TM1033 when a view was dropped or has failed for good.
         """
         self.position = self._generations.checked(self.position)
-        if not self.position.initial and self.position.epoch >= self.newest():
+        if self.position.epoch + (not self.position.initial) > self.newest():
             return None
         try:
             items = self._next_items()

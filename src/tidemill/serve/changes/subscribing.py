@@ -74,8 +74,8 @@ class Subscriptions:
         views = self._views(asked)
         durable = asked.durable
         if position is None:
-            position = self._start(asked.start, durable)
-        snapshot = self._mill.snapshot(durable=durable)
+            position = self._start(asked, durable)
+        snapshot = self._mill.snapshot()
         for name in asked.views:
             snapshot.check_readable(name.lower(), position.epoch if position.initial else None)
         return Follower(self._mill, self._log, self._generations, views, position, durable)
@@ -104,10 +104,14 @@ class Subscriptions:
         """``uid`` tells a view from another one that had its name."""
         return self._mill.selection(name, columns, where)
 
-    def _start(self, start: str, durable: bool) -> Position:
+    def _start(self, asked: Asked, durable: bool) -> Position:
+        start = asked.start
         newest = self._mill.durable_epoch if durable else self._mill.epoch
         generation = self._generations.current
         if start == SNAPSHOT:
+            snapshot = self._mill.snapshot()
+            if not all(snapshot.readable_at(name.lower(), newest) for name in asked.views):
+                newest = snapshot.version.epoch  # of a new view: its rows are given once this epoch is durable
             return Position(generation, newest, initial=True)
         if start == NOW:
             return Position(generation, newest)
