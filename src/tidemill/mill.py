@@ -366,10 +366,15 @@ class Mill:
         return [(name, self._open().explain_view(name)) for name in self._open().published.catalog.views]
 
     @numbered()
-    def query(self, text: str, *, durable: bool = False) -> DataFrame:
+    def query(self, text: str, *, durable: bool = False, snapshot: Snapshot | None = None) -> DataFrame:
         """A statement that reads, over the views at one sealed epoch, or the newest durable one (see :meth:`snapshot`).
 
         That is any SELECT, SHOW, DESCRIBE or EXPLAIN of Spark SQL; EXPLAIN INCREMENTAL gives one row with one text.
+
+        Parameters
+        ----------
+        snapshot : Snapshot, optional
+            What a SELECT reads, in the place of the newest epoch.
 
         Raises
         ------
@@ -387,9 +392,8 @@ class Mill:
                 return self._describe(name)
             case Query(query):
                 with needing_java(self.spark, "while a query was planned"):
-                    return query_views(
-                        self.spark, coordinator.snapshot(durable), query, frame_of=coordinator.view_frame
-                    )
+                    at = coordinator.snapshot(durable) if snapshot is None else snapshot
+                    return query_views(self.spark, at, query, frame_of=coordinator.view_frame)
 
     def _show(self, kind: str) -> DataFrame:
         return self.spark.createDataFrame(self._open().snapshot().show(kind))
