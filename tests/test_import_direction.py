@@ -15,6 +15,7 @@ PACKAGE = Path(tidemill.__file__).parent
 
 LAYERS = (
     {"cli", "pipelines", "testing"},
+    {"serve"},
     {"mill"},
     {"spark_source", "runtime"},
     {"plan"},

@@ -12,17 +12,20 @@ if TYPE_CHECKING:
     from tidemill.mill import Mill
     from tidemill.pipelines import create_table, materialized_view, read, sql, table, udf
     from tidemill.runtime.read.snapshot import Snapshot
+    from tidemill.serve.client.client import Client, connect
     from tidemill.spark_source.data_source import register
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "Client",
     "EvaluationError",
     "FormatError",
     "Mill",
     "Settings",
     "Snapshot",
     "TidemillError",
+    "connect",
     "create_table",
     "materialized_view",
     "read",
@@ -33,6 +36,7 @@ __all__ = [
 ]
 
 _MODULES = {"Mill": "mill", "Snapshot": "runtime.read.snapshot", "register": "spark_source.data_source"}
+_MODULES |= dict.fromkeys(("Client", "connect"), "serve.client.client")
 _MODULES |= dict.fromkeys(("create_table", "materialized_view", "read", "sql", "table", "udf"), "pipelines")
 """Where the names are that are imported when they are asked for: ``Mill``, for instance, needs PySpark."""
 

@@ -366,8 +366,10 @@ class Mill:
         return [(name, self._open().explain_view(name)) for name in self._open().published.catalog.views]
 
     @numbered()
-    def query(self, text: str, *, durable: bool = False, snapshot: Snapshot | None = None) -> DataFrame:
-        """A statement that reads, over the views at one sealed epoch, or the newest durable one (see :meth:`snapshot`).
+    def query(
+        self, text: str, epoch: int | None = None, *, durable: bool = False, snapshot: Snapshot | None = None
+    ) -> DataFrame:
+        """A statement that reads, over the views at one sealed epoch, by default the newest one (see :meth:`snapshot`).
 
         That is any SELECT, SHOW, DESCRIBE or EXPLAIN of Spark SQL; EXPLAIN INCREMENTAL gives one row with one text.
 
@@ -393,7 +395,7 @@ class Mill:
             case Query(query):
                 with needing_java(self.spark, "while a query was planned"):
                     at = coordinator.snapshot(durable) if snapshot is None else snapshot
-                    return query_views(self.spark, at, query, frame_of=coordinator.view_frame)
+                    return query_views(self.spark, at, query, epoch, coordinator.view_frame)
 
     def _show(self, kind: str) -> DataFrame:
         return self.spark.createDataFrame(self._open().snapshot().show(kind))

@@ -7,12 +7,12 @@ from typing import Any
 
 import httpx
 import pytest
+from serving import Served
 
 from mill_factory import MillFactory
-from serving import Served
+from tidemill.serve.access.settings import ServerSettings
 from tidemill.serve.running import Server
-from tidemill.serve.service import Service
-from tidemill.serve.settings import ServerSettings
+from tidemill.serve.service.service import Service
 
 ServeFactory = Callable[..., Served]
 
@@ -27,7 +27,7 @@ def serve(mill_factory: MillFactory) -> Iterator[ServeFactory]:
 
     def begin(name: str = "root", mill: dict[str, Any] | None = None, **settings: Any) -> Served:
         opened = mill_factory(name, **(mill or {}))
-        service = Service(opened, ServerSettings(port=0, **settings))
+        service = Service(opened, ServerSettings(**{"port": 0, **settings}))
         server = Server(service)
         server.__enter__()
         client = httpx.Client(base_url=server.addresses["http"], timeout=60, verify=False)

@@ -14,7 +14,7 @@ import httpx
 
 from tidemill.mill import Mill
 from tidemill.serve.running import Server
-from tidemill.serve.service import Service
+from tidemill.serve.service.service import Service
 
 
 @dataclass

@@ -9,7 +9,6 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-
 from serving import Events, Served, summed
 
 ServeFactory = Callable[..., Served]

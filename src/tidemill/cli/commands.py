@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 import traceback
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
@@ -20,6 +21,13 @@ from tidemill.errors import TidemillError
 app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False)
 
 Root = Annotated[str, typer.Option("--root", help="Directory of the mill's state.")]
+MaybeRoot = Annotated[
+    str | None,
+    typer.Option("--root", help="Directory of the mill's state; its server is asked, if it has one."),
+]
+ServerUrl = Annotated[
+    str | None, typer.Option("--server", help="Address of a server; its token is that of TIDEMILL_TOKEN.")
+]
 Format = Annotated[str, typer.Option("--format", help="table, csv, json or arrow.")]
 Master = Annotated[str | None, typer.Option("--master", help="Spark master, local[*] by default.")]
 
@@ -121,8 +129,8 @@ def serve(
     """Keep views fresh, and serve them over HTTP, Arrow Flight and PostgreSQL's protocol until stopped."""
     from tidemill.cli.running import create_from, open_mill, summary_of
     from tidemill.cli.settings import settings
+    from tidemill.serve.access.settings import ServerSettings
     from tidemill.serve.running import serve as run_server
-    from tidemill.serve.settings import ServerSettings
 
     if pipeline is not None:
         check_pipeline(pipeline)
@@ -155,39 +163,79 @@ def _say(line: str) -> None:
 @app.command()
 def query(
     statement: Annotated[str, typer.Argument(help="SELECT, SHOW, DESCRIBE or EXPLAIN [INCREMENTAL] over views.")],
-    root: Root,
+    root: MaybeRoot = None,
+    server: ServerUrl = None,
     format_: Format = "table",
     epoch: Annotated[int | None, typer.Option("--epoch", help="Read the views as of this epoch.")] = None,
     master: Master = None,
 ) -> None:
-    """Read views at the newest durable epoch, beside a running mill or without one.
+    """Read views: at the newest sealed epoch from a server, else at the newest durable one of a root.
 
-    SHOW, DESCRIBE, and a SELECT that only reads one view, are answered without Spark.
+    Without a server SHOW, DESCRIBE, and a SELECT that only reads one view, are answered without Spark.
     """
-    from tidemill.cli.querying import answer
+    from tidemill.cli import querying, remote
+    from tidemill.plan.sql.statement_words import parse_reading
 
     output.check_format(format_)
-    found = answer(root, statement, epoch, master)
+    parse_reading(statement)
+    client = remote.server_for(root, server)
+    if client is not None:
+        _write(remote.answer(client, statement, epoch), format_)
+    else:
+        assert root is not None
+        _write(querying.answer(root, statement, epoch, master), format_)
+
+
+def _write(found: Iterator[pa.Table] | str | None, format_: str) -> None:
+    """Rows or the text of a plan in a format; nothing for None."""
     if isinstance(found, str) and format_ == "table":
         typer.echo(found)
-        return
-    tables = (pa.table({"plan": [found]}),) if isinstance(found, str) else found
-    output.write_parts(tables, format_, sys.stdout.buffer)
+    elif found is not None:
+        tables = (pa.table({"plan": [found]}),) if isinstance(found, str) else found
+        output.write_parts(tables, format_, sys.stdout.buffer)
+
+
+@app.command()
+def sql(
+    statement: Annotated[str, typer.Argument(help="Any one statement: CREATE, ALTER, DROP, SELECT, SHOW, ...")],
+    root: MaybeRoot = None,
+    server: ServerUrl = None,
+    format_: Format = "table",
+    master: Master = None,
+) -> None:
+    """Execute a statement in a running server, or in a root that no mill has open."""
+    from tidemill.cli import remote
+    from tidemill.cli.running import execute_in_root
+
+    output.check_format(format_)
+    client = remote.server_for(root, server)
+    if client is not None:
+        _write(remote.answer(client, statement, None), format_)
+    else:
+        assert root is not None
+        _write(execute_in_root(root, statement, master), format_)
 
 
 @app.command()
 def tail(
     view: Annotated[str, typer.Argument(help="The view to follow.")],
-    root: Root,
+    root: MaybeRoot = None,
+    server: ServerUrl = None,
     from_epoch: Annotated[int, typer.Option("--from", help="Show changes after this epoch.")] = 0,
     format_: Format = "table",
 ) -> None:
-    """Print a view's changes epoch by epoch; follows for as long as a mill is running."""
+    """Print a view's changes epoch by epoch; follows for as long as a mill or server is running."""
+    from tidemill.cli import querying, remote
     from tidemill.cli.change_table import as_text, in_order
-    from tidemill.cli.querying import follow
 
     output.check_format(format_)
-    for epoch, changes in follow(root, view.lower(), from_epoch):
+    client = remote.server_for(root, server)
+    if client is not None:
+        found = remote.follow(client, view, from_epoch)
+    else:
+        assert root is not None
+        found = querying.follow(root, view.lower(), from_epoch)
+    for epoch, changes in found:
         if format_ == "table":
             sys.stdout.buffer.write(f"epoch {epoch}\n{as_text(changes)}".encode())
         else:
@@ -197,15 +245,28 @@ def tail(
 
 @app.command()
 def explain(
-    pipeline: Annotated[Path, typer.Argument(help="SQL script or Python file that declares tables and views.")],
+    pipeline: Annotated[
+        str, typer.Argument(help="SQL script or Python file; with --server or --root a view's name or a SELECT.")
+    ],
+    root: MaybeRoot = None,
+    server: ServerUrl = None,
     master: Master = None,
 ) -> None:
-    """Show the incremental plan of every view of a script or pipeline, without running it."""
+    """Show the incremental plan of every view of a script or pipeline, or of a query, without running it."""
+    from tidemill.cli import querying, remote
     from tidemill.cli.running import explain_script
 
-    check_pipeline(pipeline)
-    for name, text in explain_script(pipeline, master):
-        typer.echo(f"{name}\n{text}\n")
+    if root is None and server is None:
+        check_pipeline(Path(pipeline))
+        for name, text in explain_script(Path(pipeline), master):
+            typer.echo(f"{name}\n{text}\n")
+        return
+    client = remote.server_for(root, server)
+    if client is not None:
+        typer.echo(remote.plan(client, pipeline))
+    else:
+        assert root is not None
+        _write(querying.answer(root, f"EXPLAIN INCREMENTAL {pipeline}", None, master), "table")
 
 
 state = typer.Typer(no_args_is_help=True, help="Look into a root, check it, tidy it.")

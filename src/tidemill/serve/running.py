@@ -3,26 +3,27 @@
 from __future__ import annotations
 
 import contextlib
-import json
-import os
+import importlib.util
 import signal
 import socket
 import threading
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from types import FrameType
+from typing import TYPE_CHECKING
 
+import pyarrow as pa
 import uvicorn
 
 from tidemill.errors import TidemillError
 from tidemill.mill import Mill
+from tidemill.serve.access.settings import ServerSettings
 from tidemill.serve.http.app import application
-from tidemill.serve.service import Service
-from tidemill.serve.settings import ServerSettings
-from tidemill.state.versions.objects import local_directory
+from tidemill.serve.service.service import Service
+from tidemill.serve.stored.addresses import remove_addresses, write_addresses
 
-ADDRESS_FILE = "serve/server.json"
-"""Below the root: where the server that serves it is."""
+if TYPE_CHECKING:
+    from tidemill.serve.flight.server import FlightServer
+    from tidemill.serve.postgres.listener import PostgresListener
 
 
 class Server:
@@ -42,7 +43,7 @@ class Server:
         self._socket = _listening(settings.host, settings.port)
         config = uvicorn.Config(
             self._app,
-            log_level="warning",
+            log_config=None,  # it would enable loggers that are disabled
             access_log=False,
             server_header=False,
             timeout_graceful_shutdown=5,
@@ -53,6 +54,8 @@ class Server:
         )
         self._http = _Uvicorn(config)
         self._thread: threading.Thread | None = None
+        self._flight: FlightServer | None = None
+        self._postgres = None if settings.pg_port is None else _postgres_listener(service, settings.pg_port)
 
     def __enter__(self) -> Server:
         settings = self.service.settings
@@ -63,31 +66,28 @@ class Server:
         self._thread = threading.Thread(target=self._http.run, args=([self._socket],), name="serve-http", daemon=True)
         self._thread.start()
         self._http.begun.wait(30)
-        self._write_address()
+        if settings.flight_port is not None:
+            self._flight = _flight_server(self.service)
+            scheme = "grpc+tls" if settings.tls_certificate else "grpc"
+            self.addresses["flight"] = f"{scheme}://{shown}:{self._flight.port}"
+        if self._postgres is not None:
+            self._postgres.start()
+            port = self._postgres.port
+            self.addresses["postgresql"] = f"postgresql://{shown}:{port}/tidemill"
+        write_addresses(self.service.mill.root, self.addresses)
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._remove_address()
+        remove_addresses(self.service.mill.root)
         self._app.state.signal.stop()
+        if self._flight is not None:
+            self._flight.shutdown()
+        if self._postgres is not None:
+            self._postgres.close()
         self._http.should_exit = True
         if self._thread is not None:
             self._thread.join()
         self._socket.close()
-
-    def _address_file(self) -> Path | None:
-        directory = local_directory(self.service.mill.root)
-        return None if directory is None else Path(directory) / ADDRESS_FILE
-
-    def _write_address(self) -> None:
-        file = self._address_file()
-        if file is not None:
-            file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_text(json.dumps({"pid": os.getpid(), **self.addresses}))
-
-    def _remove_address(self) -> None:
-        file = self._address_file()
-        if file is not None:
-            file.unlink(missing_ok=True)
 
 
 class _Uvicorn(uvicorn.Server):
@@ -117,14 +117,43 @@ def _listening(host: str, port: int) -> socket.socket:
         found.bind(address)
         found.listen(1024)
     except OSError as error:
-        raise TidemillError(
-            "TM8006",
-            "the server cannot listen on this address",
-            got=f"{host}:{port}: {error.strerror or error}",
-            hint="another --port (0 takes a free one), or end what listens there",
-        ) from error
+        raise _cannot_listen(f"{host}:{port}: {error.strerror or error}") from error
     found.set_inheritable(False)
     return found
+
+
+def _cannot_listen(got: str) -> TidemillError:
+    return TidemillError(
+        "TM8006",
+        "the server cannot listen on this address",
+        got=got,
+        hint="another port (0 takes a free one), or end what listens there",
+    )
+
+
+def _flight_server(service: Service) -> FlightServer:
+    """A Flight server that listens. TM8006 when the address cannot be had."""
+    from tidemill.serve.flight.server import FlightServer
+
+    try:
+        return FlightServer(service)
+    except (OSError, pa.ArrowException) as error:
+        got = f"{service.settings.host}:{service.settings.flight_port}: {error}"
+        raise _cannot_listen(got) from error
+
+
+def _postgres_listener(service: Service, port: int) -> PostgresListener:
+    """What listens for PostgreSQL's protocol. TM8006 when the address cannot be had, TM8100 without DuckDB."""
+    if importlib.util.find_spec("duckdb") is None:
+        raise TidemillError(
+            "TM8100",
+            "PostgreSQL's protocol needs a package that is not installed",
+            got="duckdb",
+            hint="pip install 'tidemill[postgres]'",
+        )
+    from tidemill.serve.postgres.listener import PostgresListener
+
+    return PostgresListener(service, _listening(service.settings.host, port))
 
 
 def serve(mill: Mill, settings: ServerSettings, say: Callable[[str], None]) -> None:
@@ -160,16 +189,3 @@ def serve(mill: Mill, settings: ServerSettings, say: Callable[[str], None]) -> N
         service.close()
         for number, handler in before.items():
             signal.signal(number, handler)
-
-
-def served_at(root: str) -> dict[str, str] | None:
-    """The addresses of the server that serves a root, by protocol; None when none does."""
-    directory = local_directory(root)
-    if directory is None:
-        return None
-    try:
-        found = json.loads((Path(directory) / ADDRESS_FILE).read_text())
-        os.kill(int(found.pop("pid")), 0)
-    except (OSError, ValueError, KeyError):
-        return None
-    return {str(k): str(v) for k, v in found.items()}

@@ -10,9 +10,9 @@ import pyarrow as pa
 from tidemill.mill import Mill
 from tidemill.runtime.read.selection import Selection
 from tidemill.runtime.read.snapshot import Snapshot, first_rows
-from tidemill.serve.cache import Cache
 from tidemill.serve.changes.position import Generations
 from tidemill.serve.encoding import json_rows
+from tidemill.serve.stored.cache import Cache
 
 
 @dataclass(frozen=True)
@@ -58,9 +58,9 @@ class ChangeLog:
         self._cache = Cache(most_bytes)
 
     @property
-    def bytes(self) -> int:
+    def held_bytes(self) -> int:
         """Memory of what is kept."""
-        return self._cache.bytes
+        return self._cache.held_bytes
 
     def changes(self, followed: Followed, epoch: int, snapshot: Snapshot) -> list[ChangeTable]:
         """What an epoch changed: nothing, one table, or two when the columns of the view changed.
@@ -91,6 +91,7 @@ class ChangeLog:
 
     def json(self, change: ChangeTable, time_zone: str) -> bytes:
         """A table as ``{"epoch", "view", "changes"}``."""
+
         def make() -> bytes:
             return json_rows.changes(change.epoch, change.view, change.table, time_zone, change.initial)
 
@@ -100,11 +101,12 @@ class ChangeLog:
         """A table as an Arrow IPC stream, with epoch and view in the metadata of its schema."""
 
         def make() -> bytes:
-            named = {"epoch": str(change.epoch), "view": change.view}
+            named = {"epoch": str(change.epoch), "view": change.view, "initial": str(change.initial).lower()}
             table = change.table.replace_schema_metadata(named)
             sink = pa.BufferOutputStream()
             with pa.ipc.new_stream(sink, table.schema) as writer:
                 writer.write_table(table)
-            return sink.getvalue().to_pybytes()
+            written: bytes = sink.getvalue().to_pybytes()
+            return written
 
         return self._cache.get(("arrow", change.key), make, len)

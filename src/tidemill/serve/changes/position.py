@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from tidemill.errors import TidemillError
-from tidemill.serve.state_store import StateStore
+from tidemill.serve.stored.state_store import StateStore
 
 
 @dataclass(frozen=True)

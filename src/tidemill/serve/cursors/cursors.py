@@ -12,7 +12,7 @@ from tidemill.errors import TidemillError
 from tidemill.serve.changes.follower import Follower, Given, Progress, Trouble
 from tidemill.serve.changes.position import Position
 from tidemill.serve.changes.subscribing import Asked, Subscriptions
-from tidemill.serve.state_store import CursorRecord, StateStore
+from tidemill.serve.stored.state_store import CursorRecord, StateStore
 
 _OPEN = 1000
 """Cursors whose followers are kept in memory; others are opened again when they are used."""

@@ -10,7 +10,7 @@ from starlette.responses import Response, StreamingResponse
 
 from tidemill.errors import TidemillError
 from tidemill.serve.encoding.formats import Format
-from tidemill.serve.service import Service
+from tidemill.serve.service.service import Service
 
 EPOCH_HEADER = "X-Tidemill-Epoch"
 

@@ -14,11 +14,14 @@ from starlette.responses import Response
 import tidemill
 from tidemill.errors import TidemillError
 from tidemill.serve.changes.signal import EpochSignal
+from tidemill.serve.encoding.errors import unexpected
 from tidemill.serve.http import changes, cursors, health, queries, readers, statements, views
-from tidemill.serve.http.errors import error_response, unexpected
+from tidemill.serve.http.errors import error_response
 from tidemill.serve.http.guard import Guard
+from tidemill.serve.http.measured import Measured
 from tidemill.serve.http.models import Problem
-from tidemill.serve.service import Service
+from tidemill.serve.service.metrics import Metrics
+from tidemill.serve.service.service import Service
 
 _LOG = logging.getLogger("tidemill.serve")
 _PROBLEMS = {
@@ -64,13 +67,17 @@ def application(service: Service) -> FastAPI:
         redirect_slashes=False,
         strict_content_type=True,
     )
-    app.state.service, app.state.signal = service, signal
-    for part in (statements, views, changes, cursors, readers, queries, health):
-        app.include_router(part.router)
+    app.state.service, app.state.signal, app.state.metrics = service, signal, Metrics(service)
+    for router in (
+        views.results,
+        *(part.router for part in (statements, views, changes, cursors, readers, queries, health)),
+    ):
+        app.include_router(router)
     app.add_exception_handler(TidemillError, _numbered)
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _http)
     app.add_exception_handler(Exception, _failed)
+    app.add_middleware(Measured, metrics=app.state.metrics)
     app.add_middleware(Guard, service=service)
     return app
 

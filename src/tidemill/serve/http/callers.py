@@ -8,9 +8,9 @@ from fastapi import Depends, Security
 from fastapi.security import HTTPBearer
 from starlette.requests import HTTPConnection
 
+from tidemill.serve.access.tokens import Role, not_allowed
 from tidemill.serve.changes.signal import EpochSignal
-from tidemill.serve.service import Service
-from tidemill.serve.tokens import Role, not_allowed
+from tidemill.serve.service.service import Service
 
 _BEARER = HTTPBearer(auto_error=False, description="A token of the server's file of tokens; none on loopback without.")
 

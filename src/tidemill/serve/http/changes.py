@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import struct
 import time
 from collections.abc import AsyncIterator
 from typing import Annotated
@@ -15,19 +14,17 @@ from starlette.responses import Response, StreamingResponse
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from tidemill.errors import TidemillError
+from tidemill.serve.access.tokens import Role
 from tidemill.serve.changes.follower import Event, Follower, Given, Progress, Trouble
 from tidemill.serve.changes.signal import EpochSignal
 from tidemill.serve.changes.subscribing import SNAPSHOT, Asked
+from tidemill.serve.encoding.errors import described, unexpected
+from tidemill.serve.encoding.frames import FRAMED, framed
 from tidemill.serve.http.callers import READ, WITH_TOKEN, Served, Signal
-from tidemill.serve.http.errors import described, unexpected
 from tidemill.serve.http.views import Columns, ViewName, Where
-from tidemill.serve.service import Service
-from tidemill.serve.tokens import Role
+from tidemill.serve.service.service import Service
 
 router = APIRouter(tags=["changes"])
-
-FRAMED = "application/vnd.tidemill.frames"
-"""Parts behind their length in bytes (4 bytes, little-endian): JSON objects and Arrow IPC streams."""
 
 _MOST_ROWS = 50_000
 """Rows of one event; what is more comes in several."""
@@ -242,7 +239,7 @@ async def _frames(service: Service, events: AsyncIterator[Event | Restarted | En
             case Ended():
                 head = {"kind": "error", **described(event.error)}
         parts = [json.dumps(head).encode(), *((table,) if table else ())]
-        yield b"".join(struct.pack("<I", len(p)) + p for p in parts)
+        yield framed(parts)
 
 
 # -- WebSocket ----------------------------------------------------------------------------------------

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import struct
 from typing import Annotated
 
 from fastapi import APIRouter, Query
@@ -13,12 +12,12 @@ from starlette.responses import JSONResponse, Response
 from tidemill.serve.changes.position import Position
 from tidemill.serve.changes.subscribing import Asked
 from tidemill.serve.cursors.cursors import Fetched
+from tidemill.serve.encoding.errors import described
+from tidemill.serve.encoding.frames import FRAMED, framed
 from tidemill.serve.http.callers import READ, WITH_TOKEN, Served, Signal
-from tidemill.serve.http.changes import FRAMED
-from tidemill.serve.http.errors import described
 from tidemill.serve.http.models import CursorBody, CursorList, CursorState
-from tidemill.serve.service import Service
-from tidemill.serve.state_store import CursorRecord
+from tidemill.serve.service.service import Service
+from tidemill.serve.stored.state_store import CursorRecord
 
 router = APIRouter(prefix="/v1/cursors", tags=["cursors"], dependencies=[*WITH_TOKEN, READ])
 
@@ -99,7 +98,7 @@ def _json(service: Service, cursor: str, found: Fetched) -> Response:
 def _framed(service: Service, cursor: str, found: Fetched) -> Response:
     """A JSON head and Arrow IPC streams, each behind its length in bytes (4 bytes, little-endian)."""
     parts = [json.dumps(_head(cursor, found)).encode(), *(service.log.arrow(g.change) for g in found.given)]
-    body = b"".join(struct.pack("<I", len(p)) + p for p in parts)
+    body = framed(parts)
     return Response(body, media_type=FRAMED)
 
 

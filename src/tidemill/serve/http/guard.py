@@ -11,9 +11,9 @@ from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from tidemill.errors import TidemillError
+from tidemill.serve.access.tokens import Role
 from tidemill.serve.http.errors import error_response
-from tidemill.serve.service import Service
-from tidemill.serve.tokens import Role
+from tidemill.serve.service.service import Service
 
 OPEN_PATHS = ("/healthz", "/readyz")
 """What anybody may ask: it tells nothing about data."""

@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
-from starlette.responses import JSONResponse, Response
+from starlette.requests import Request
+from starlette.responses import JSONResponse, PlainTextResponse, Response
 
 from tidemill.serve.http.callers import READ, WITH_TOKEN, Served
 from tidemill.serve.http.models import Health
+from tidemill.serve.service.metrics import CONTENT_TYPE
 
 router = APIRouter(tags=["health"])
 
@@ -30,6 +32,12 @@ async def readyz(service: Served) -> Response:
         detail="" if failure is None else str(failure).splitlines()[0],
     )
     return JSONResponse(found.model_dump(), 200 if failure is None else 503)
+
+
+@router.get("/metrics", dependencies=[*WITH_TOKEN, READ], response_class=PlainTextResponse, summary="Metrics")
+def metrics(request: Request) -> Response:
+    """In the text format of Prometheus; docs/metrics.md describes them."""
+    return Response(request.app.state.metrics.text(), media_type=CONTENT_TYPE)
 
 
 @router.get("/v1/epochs", dependencies=[*WITH_TOKEN, READ], summary="Reports of the newest epochs")

@@ -31,6 +31,7 @@ class StatementBody(BaseModel):
     timeout: float | None = Field(
         None, gt=0, le=86_400, description="Seconds to wait for a turn between two epochs; for ever by default."
     )
+    epoch: int | None = Field(None, ge=0, le=2**53, description="For a statement that reads: the epoch to read.")
 
 
 class Executed(BaseModel):
@@ -54,6 +55,21 @@ class Result(BaseModel):
     columns: list[str]
     types: list[str]
     rows: list[list[Any]]
+
+
+class Rows(BaseModel):
+    """Rows of one of several views."""
+
+    columns: list[str]
+    types: list[str]
+    rows: list[list[Any]]
+
+
+class Results(BaseModel):
+    """Rows of several views at one epoch."""
+
+    epoch: int
+    views: dict[str, Rows]
 
 
 class ViewStatus(BaseModel):

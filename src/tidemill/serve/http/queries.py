@@ -7,8 +7,8 @@ from starlette.responses import JSONResponse, Response
 
 from tidemill.serve.http.callers import READ, WITH_TOKEN, WRITE, CallerRole, Served
 from tidemill.serve.http.models import Description, Executed, Plan, QueryBody, Views
+from tidemill.serve.http.requests import create_view
 from tidemill.serve.http.views import ViewName, described, list_views
-from tidemill.serve.requests import create_view
 
 router = APIRouter(prefix="/v1/queries", tags=["queries"], dependencies=WITH_TOKEN)
 

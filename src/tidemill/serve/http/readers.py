@@ -7,8 +7,8 @@ from starlette.responses import JSONResponse, Response
 
 from tidemill.serve.http.callers import READ, WITH_TOKEN, WRITE, CallerRole, Served
 from tidemill.serve.http.models import Description, Executed, Reader, ReaderBody, Readers
+from tidemill.serve.http.requests import create_table
 from tidemill.serve.http.views import ViewName, described
-from tidemill.serve.requests import create_table
 
 router = APIRouter(prefix="/v1/readers", tags=["readers"], dependencies=WITH_TOKEN)
 

@@ -10,7 +10,7 @@ from tidemill.serve.encoding.formats import format_of
 from tidemill.serve.http.answers import rows_response
 from tidemill.serve.http.callers import WITH_TOKEN, CallerRole, Served
 from tidemill.serve.http.models import Executed, Plan, Result, StatementBody
-from tidemill.serve.service import Rows, Text
+from tidemill.serve.service.service import Rows, Text
 
 router = APIRouter(tags=["statements"], dependencies=WITH_TOKEN)
 
@@ -21,7 +21,7 @@ def execute(body: StatementBody, service: Served, role: CallerRole, format: str 
     epochs, and are durable when the answer comes.
     """
     chosen = format_of(format)
-    answer = service.execute(body.statement, role, body.timeout)
+    answer = service.execute(body.statement, role, body.timeout, body.epoch)
     if isinstance(answer, Rows):
         return rows_response(service, chosen, answer.epoch, answer.tables)
     if isinstance(answer, Text):

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import json
 from typing import Annotated
 
 from fastapi import APIRouter, Path, Query
 from starlette.responses import Response
 
 from tidemill.serve.encoding.formats import format_of
+from tidemill.serve.encoding.frames import FRAMED, framed
 from tidemill.serve.http.answers import EPOCH_HEADER, rows_response
 from tidemill.serve.http.callers import READ, WITH_TOKEN, Served
-from tidemill.serve.http.models import Column, Description, Result, Views, ViewStatus
-from tidemill.serve.service import Service
+from tidemill.serve.http.models import Column, Description, Result, Results, Views, ViewStatus
+from tidemill.serve.service.service import Service
 
+results = APIRouter(tags=["views"], dependencies=[*WITH_TOKEN, READ])
 router = APIRouter(prefix="/v1/views", tags=["views"], dependencies=[*WITH_TOKEN, READ])
 
 ViewName = Annotated[str, Path(max_length=300, description="A view, or a table that can be read.")]
@@ -53,6 +56,24 @@ def read_view(
 def describe_view(name: ViewName, service: Served) -> Description:
     """Columns, and of a view its query and status."""
     return described(service, name)
+
+
+@results.get("/v1/results", response_model=Results, summary="All rows of several views at one epoch")
+def read_views(
+    views: Annotated[str, Query(max_length=30_000, description="Names, separated by commas.")],
+    service: Served,
+    format: Annotated[str, Query(description="json or arrow.", pattern="^(json|arrow)$")] = "json",  # noqa: A002
+    epoch: Epoch = None,
+) -> Response:
+    """In JSON an object for each view. In Arrow a JSON head and IPC streams, each behind its length in bytes."""
+    names = list(dict.fromkeys(n.strip().lower() for n in views.split(",") if n.strip()))
+    at, found = service.read_all(names, epoch)
+    chosen = format_of(format)
+    bodies = [b"".join(chosen.body(parts, service.time_zone)) for parts in found.values()]
+    if format == "arrow":
+        return Response(framed([json.dumps({"epoch": at, "views": names}).encode(), *bodies]), media_type=FRAMED)
+    shown = b", ".join(json.dumps(n).encode() + b": {" + b for n, b in zip(names, bodies, strict=True))
+    return Response(b'{"epoch": %d, "views": {%s}}' % (at, shown), media_type=chosen.media_type)
 
 
 def described(service: Service, name: str) -> Description:

@@ -18,7 +18,7 @@ from tidemill.serve.postgres.session.session import Session
 from tidemill.serve.postgres.session.settings import ConnectionSettings, options_of
 from tidemill.serve.postgres.session.transaction import Transaction
 from tidemill.serve.postgres.start_up import CancelRequest, Started, authenticate, start_up
-from tidemill.serve.service import Service
+from tidemill.serve.service.service import Service
 
 if TYPE_CHECKING:
     import ssl

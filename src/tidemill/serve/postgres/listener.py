@@ -14,7 +14,7 @@ from tidemill.serve.postgres.connection import Connection
 from tidemill.serve.postgres.query.answering import Answering
 from tidemill.serve.postgres.query.duckdb_engine import DuckDBEngine
 from tidemill.serve.postgres.start_up import CancelRequest, tls_context
-from tidemill.serve.service import Service
+from tidemill.serve.service.service import Service
 
 _TICK_SECONDS = 0.05
 _END_SECONDS = 2.0
@@ -50,6 +50,12 @@ class PostgresListener:
         """Begin to accept."""
         for thread in self._threads:
             thread.start()
+
+    @property
+    def port(self) -> int:
+        """Where it listens."""
+        found: int = self._socket.getsockname()[1]
+        return found
 
     @property
     def connections(self) -> int:

@@ -13,8 +13,8 @@ from tidemill.serve.postgres.protocol import backend
 from tidemill.serve.postgres.protocol.channel import Channel, ConnectionEndedError
 from tidemill.serve.postgres.protocol.errors import not_understood
 from tidemill.serve.postgres.protocol.frontend import start_up_of, text_of
-from tidemill.serve.settings import ServerSettings
-from tidemill.serve.tokens import Role, Tokens
+from tidemill.serve.access.settings import ServerSettings
+from tidemill.serve.access.tokens import Role, Tokens
 
 START_SECONDS = 10.0
 """Within which a client has to say who it is."""

@@ -129,7 +129,7 @@ def _first_wrong(results: list[Any], type_: pa.DataType) -> str:
 
 
 def _by_series(call: Call, called: Callable[..., Any], arrays: list[pa.Array], rows: int) -> pa.Array:
-    import pandas as pd  # type: ignore[import-untyped]
+    import pandas as pd
 
     zone = call.option("zone") or "UTC"
 

@@ -22,8 +22,8 @@ from tidemill.serve.postgres.session.settings import ConnectionSettings
 from tidemill.serve.postgres.session.statements import Kind, Statement
 from tidemill.serve.postgres.session.transaction import FAILED, Transaction
 from tidemill.serve.postgres.values.pg_types import TEXT
-from tidemill.serve.service import Rows, Service, Text
-from tidemill.serve.tokens import Role
+from tidemill.serve.service.service import Rows, Service, Text
+from tidemill.serve.access.tokens import Role
 
 _MOST_PORTALS = 100
 _READING = ("SHOW", "DESCRIBE", "DESC", "EXPLAIN")

@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from tidemill.errors import TidemillError
 
@@ -100,7 +101,7 @@ class StateStore:
         rows = self._run(f"SELECT id, asked, position, created, used FROM cursors {rest}", values)
         return (CursorRecord(*row) for row in rows)
 
-    def _run(self, statement: str, values: Sequence[object] = ()) -> list[tuple]:
+    def _run(self, statement: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
         try:
             with self._lock:
                 return self._database.execute(statement, values).fetchall()

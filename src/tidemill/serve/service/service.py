@@ -19,17 +19,18 @@ from tidemill.plan.sql.statements import Describe, Explain, Query, Show, split_s
 from tidemill.runtime.epoch.report import EpochReport
 from tidemill.runtime.read.snapshot import Snapshot
 from tidemill.runtime.read.view_frame import fetch
-from tidemill.serve.cache import Cache
+from tidemill.serve.access.settings import ServerSettings
+from tidemill.serve.access.tokens import Role, Tokens, not_allowed
 from tidemill.serve.changes.change_log import ChangeLog
 from tidemill.serve.changes.position import Generations
 from tidemill.serve.changes.subscribing import Subscriptions
 from tidemill.serve.cursors.cursors import Cursors
-from tidemill.serve.settings import ServerSettings
-from tidemill.serve.state_store import StateStore
-from tidemill.serve.tokens import Role, Tokens, not_allowed
+from tidemill.serve.stored.cache import Cache
+from tidemill.serve.stored.state_store import StateStore
 from tidemill.state.versions.objects import local_directory
 
 _REPORTS = 600
+_MOST_VIEWS = 100
 _SHOWING = ("SHOW", "DESCRIBE", "DESC", "EXPLAIN")
 
 
@@ -128,7 +129,7 @@ class Service:
 
     # -- statements ---------------------------------------------------------------------------------
 
-    def execute(self, statement: str, role: Role, timeout: float | None = None) -> Answer:
+    def execute(self, statement: str, role: Role, timeout: float | None = None, epoch: int | None = None) -> Answer:
         """Execute one statement: what :meth:`Mill.sql` takes, and what the server adds.
 
         Parameters
@@ -137,6 +138,8 @@ class Service:
             ``READ`` for what reads, ``WRITE`` for what changes something.
         timeout : float, optional
             Seconds to wait for a turn, for a statement that changes something.
+        epoch : int, optional
+            For a statement that reads: the epoch to read, the newest by default.
 
         Raises
         ------
@@ -153,11 +156,11 @@ class Service:
         found = split_script(statement)
         if len(found) != 1:
             raise TidemillError(
-                "TM7001", "sql takes one statement", got=f"{len(found)} statements", hint="send them one by one"
+                "TM7001", "sql() takes one statement", got=f"{len(found)} statements", hint="send them one by one"
             )
         if head(found[0]) in (*READING, *_SHOWING):
             self.require(Role.READ, role)
-            return self.query(statement)
+            return self.query(statement, epoch)
         self.require(Role.WRITE, role)
         self.mill.sql(statement, timeout=timeout)
         return Done(self.mill.epoch)
@@ -193,7 +196,7 @@ class Service:
                     parts = apply_select(select, snapshot.read_parts(select.view, epoch))
                     if parts is not None:
                         return Rows(at, parts)
-                return Rows(at, iter((fetch(self.mill.query(query)),)))
+                return Rows(at, iter((fetch(self.mill.query(query, epoch)),)))
 
     def _show(self, snapshot: Snapshot, kind: str) -> pa.Table:
         if kind != "views":
@@ -250,6 +253,10 @@ class Service:
 
     def read_all(self, names: Sequence[str], epoch: int | None = None) -> tuple[int, dict[str, Iterator[pa.Table]]]:
         """The rows of several views at one epoch. Errors as :meth:`read`."""
+        if not names or len(names) > _MOST_VIEWS:
+            raise TidemillError(
+                "TM8015", "these views cannot be read together", got=f"{len(names)} views", hint=f"1 to {_MOST_VIEWS}"
+            )
         snapshot = self.mill.snapshot()
         found = {n.lower(): self._read(snapshot, n.lower(), epoch, "*", None)[1] for n in names}
         return snapshot.version.epoch if epoch is None else epoch, found

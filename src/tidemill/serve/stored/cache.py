@@ -27,7 +27,7 @@ class Cache:
         self._bytes = 0
 
     @property
-    def bytes(self) -> int:
+    def held_bytes(self) -> int:
         """Memory of the values that are kept."""
         return self._bytes
 

@@ -1,0 +1,55 @@
+"""What the commands do when a server answers in place of the root's files."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import pyarrow as pa
+
+from tidemill.errors import TidemillError
+from tidemill.serve.client.client import Client, connect
+from tidemill.serve.stored.addresses import served_at
+
+TOKEN_VARIABLE = "TIDEMILL_TOKEN"
+
+
+def server_for(root: str | None, server: str | None) -> Client | None:
+    """A client of the server that was named, or of the one that serves a root on this machine; None for neither.
+
+    The token is that of the environment variable TIDEMILL_TOKEN.
+
+    Raises
+    ------
+    TidemillError
+        TM7030 unless exactly one of the two is given; as :func:`~tidemill.serve.client.client.connect`.
+    """
+    if (root is None) == (server is None):
+        got = "neither --root nor --server" if root is None else "both --root and --server"
+        raise TidemillError("TM7030", "where the views are is not clear", got=got, hint="--root DIR, or --server URL")
+    token = os.environ.get(TOKEN_VARIABLE)
+    if server is not None:
+        return connect(server, token)
+    assert root is not None
+    found = served_at(root)
+    return None if found is None else connect(found["http"], token, verify=False)
+
+
+def answer(client: Client, statement: str, epoch: int | None) -> Iterator[pa.Table] | str | None:
+    """What a statement gives: rows, the text of a plan, or nothing."""
+    found = client.sql(statement, epoch=epoch)
+    return found if found is None or isinstance(found, str) else iter((found.to_arrow(),))
+
+
+def follow(client: Client, view: str, from_epoch: int) -> Iterator[tuple[int, pa.Table]]:
+    """Changes of a view, on and on; 0 begins with its rows."""
+    for change in client.subscribe(view, start=from_epoch or "snapshot", reconnect=10):
+        yield change.epoch, change.table
+
+
+def plan(client: Client, query: str) -> str:
+    """The incremental plan of a view, by its name, or of a query."""
+    names = {view["name"] for view in client.status()["views"]}
+    if query.strip().lower() in names:
+        return str(client.request("GET", f"/v1/queries/{query.strip().lower()}/plan")["plan"])
+    return str(client.sql(f"EXPLAIN INCREMENTAL {query}"))

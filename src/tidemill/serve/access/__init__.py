@@ -1,0 +1,1 @@
+"""Whom a server lets in, and what it takes from them."""

@@ -1,0 +1,344 @@
+"""A client of a server, for programs that wait."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from types import TracebackType
+from typing import Any
+
+import httpx
+import pyarrow as pa
+
+from tidemill.errors import TidemillError
+from tidemill.serve.client import protocol
+from tidemill.serve.client.protocol import Change, ChangeReader, Fetched, Request, Wanted
+from tidemill.serve.client.tables import RemoteTable
+
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0
+
+
+def connect(url: str, token: str | None = None, *, timeout: float = 60.0, verify: bool | str = True) -> Client:
+    """A client of the server at an address.
+
+    Parameters
+    ----------
+    url : str
+        ``http://host:port``, as ``tidemill serve`` prints it.
+    token : str, optional
+        Decides what the client may do; none is needed on loopback unless the server was given tokens.
+    timeout : float
+        Seconds to wait for an answer; statements that change something have one of their own.
+    verify : bool or str
+        Whether, or with which file of certificates, TLS is checked.
+
+    Raises
+    ------
+    TidemillError
+        TM8031 when nobody answers, TM8030 when it is no Tidemill server, TM8005 for a token that is not known.
+    """
+    client = Client(url, token, timeout=timeout, verify=verify)
+    client.status()
+    return client
+
+
+class Client:
+    """A connection to a server; threads may share it. See :func:`connect`."""
+
+    def __init__(self, url: str, token: str | None = None, *, timeout: float = 60.0, verify: bool | str = True) -> None:
+        self.url = url.rstrip("/")
+        headers = {} if token is None else {"Authorization": f"Bearer {token}"}
+        self._http = httpx.Client(base_url=self.url, headers=headers, timeout=timeout, verify=verify)
+
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"Client({self.url!r})"
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._http.close()
+
+    def _ask(self, request: Request, timeout: float | None = None) -> httpx.Response:
+        options: dict[str, Any] = {} if timeout is None else {"timeout": timeout}
+        try:
+            response = self._http.request(
+                request.method, request.path, params=dict(request.params), json=request.body, **options
+            )
+        except httpx.HTTPError as error:
+            raise protocol.unreachable(self.url, error) from error
+        if response.status_code >= 400:
+            raise protocol.error_in(response.status_code, response.content, self.url)
+        return response
+
+    # -- statements ---------------------------------------------------------------------------------
+
+    def sql(
+        self, statement: str, *, timeout: float | None = None, epoch: int | None = None
+    ) -> RemoteTable | str | None:
+        """Execute one statement.
+
+        Returns
+        -------
+        RemoteTable, str or None
+            Rows for SELECT, SHOW and DESCRIBE; text for ``EXPLAIN INCREMENTAL``; None for what changes something, which
+            has taken effect and is durable.
+
+        Raises
+        ------
+        TidemillError
+            As :meth:`tidemill.Mill.sql`; TM8004 when the token's role does not allow it.
+        """
+        patience = None if timeout is None else timeout + 60
+        response = self._ask(protocol.statement(statement, timeout, epoch), patience)
+        if response.headers["content-type"].startswith("application/json"):
+            answer = response.json()
+            return str(answer["plan"]) if "plan" in answer else None
+        epoch, table = int(response.headers[protocol.EPOCH_HEADER]), protocol.table_of(response.content)
+        return RemoteTable(lambda: (epoch, table))
+
+    def add_query(
+        self,
+        name: str,
+        sql: str,
+        *,
+        readers: Sequence[str] | None = None,
+        replace: bool = False,
+        properties: Mapping[str, str] | None = None,
+    ) -> None:
+        """Keep the result of a query as a view from now on; with ``readers`` only if it reads no others."""
+        body = {"name": name, "sql": sql, "readers": None if readers is None else list(readers), "replace": replace}
+        self._ask(Request("POST", "/v1/queries", {}, {**body, "properties": dict(properties or {})}))
+
+    def remove_query(self, name: str) -> None:
+        """Drop a view."""
+        self._ask(Request("DELETE", f"/v1/queries/{name}"))
+
+    def add_reader(
+        self,
+        name: str,
+        format: str,  # noqa: A002
+        *,
+        path: str | None = None,
+        address: str | None = None,
+        columns: str | None = None,
+        options: Mapping[str, str] | None = None,
+    ) -> None:
+        """Add a table: a connection (a path, URL or HOST:PORT) and the format of its bytes."""
+        body = {"name": name, "format": format, "path": path, "address": address, "columns": columns}
+        self._ask(Request("POST", "/v1/readers", {}, {**body, "options": dict(options or {})}))
+
+    def remove_reader(self, name: str) -> None:
+        """Drop a table."""
+        self._ask(Request("DELETE", f"/v1/readers/{name}"))
+
+    # -- results ------------------------------------------------------------------------------------
+
+    def status(self) -> dict[str, Any]:
+        """The newest epochs (``epoch``, ``durable_epoch``) and the status of each view (``views``)."""
+        found: dict[str, Any] = self._ask(Request("GET", "/v1/views")).json()
+        return found
+
+    def table(
+        self, view: str, *, epoch: int | None = None, columns: str = "*", where: str | None = None
+    ) -> RemoteTable:
+        """A view at the newest epoch, or another one; read when its rows are asked for.
+
+        Parameters
+        ----------
+        columns : str
+            A SELECT list over the columns of the view, in Spark SQL.
+        where : str, optional
+            A condition on them.
+        """
+
+        def load() -> tuple[int, pa.Table]:
+            response = self._ask(protocol.read(view, epoch, columns, where))
+            return int(response.headers[protocol.EPOCH_HEADER]), protocol.table_of(response.content)
+
+        return RemoteTable(load)
+
+    def tables(self, views: Sequence[str], *, epoch: int | None = None) -> tuple[int, dict[str, pa.Table]]:
+        """All rows of several views, all at the one epoch that is given with them."""
+        return protocol.tables_in(self._ask(protocol.read_all(views, epoch)).content)
+
+    def wait_until_fresh(self, view: str, *, timeout: float | None = None, progress: bool = False) -> None:
+        """Wait until a view has its whole history.
+
+        Parameters
+        ----------
+        progress : bool
+            Whether to show what remains on standard error.
+
+        Raises
+        ------
+        TidemillError
+            TM2012 for an unknown view, TM1032 and TM1033 for one that has failed, TM7014 when the time is up.
+        """
+        from tidemill.serve.client.progress import waiting
+
+        end = None if timeout is None else time.monotonic() + timeout
+        with waiting(view, progress) as show:
+            while True:
+                try:
+                    self._ask(protocol.read(view, None, "1 AS one", "false"))
+                    return
+                except TidemillError as error:
+                    if error.number != "TM1030" or (end is not None and time.monotonic() > end):
+                        raise
+                    show(error.got)
+                    time.sleep(0.1)
+
+    # -- changes ------------------------------------------------------------------------------------
+
+    def subscribe(
+        self,
+        views: str | Sequence[str],
+        *,
+        start: str | int = "snapshot",
+        columns: str = "*",
+        where: str | None = None,
+        durable: bool = False,
+        reset: bool = False,
+        progress: bool = False,
+        reconnect: float | None = None,
+    ) -> Iterator[Change]:
+        """Changes of views as they are sealed, each once and in the order of epochs, until the loop is left.
+
+        When the connection is lost the client connects again, and goes on where it was.
+
+        Parameters
+        ----------
+        views : str or sequence of str
+            All changes of an epoch are given before those of the next.
+        start : str or int
+            ``snapshot`` begins with the rows of the newest epoch as insertions, ``now`` with what changes from now on,
+            a number behind that epoch, the ``position`` of a change behind that change.
+        columns, where : str
+            For a single view: a SELECT list and a condition, evaluated by the server.
+        durable : bool
+            Whether to give epochs only when no crash can take them back.
+        reset : bool
+            Whether to go on with a change of kind ``reset`` and the rows of the newest epoch when changes were lost, or
+            are not retained any more; otherwise that is an error.
+        progress : bool
+            Whether to give changes of kind ``progress`` too, for epochs that changed nothing.
+        reconnect : float, optional
+            Seconds for which to try again when nobody answers; for ever by default, 0 for never.
+
+        Raises
+        ------
+        TidemillError
+            TM1036, TM8010 (unless ``reset``), TM2012 when a view was dropped, TM8031 when nobody answers any more.
+        """
+        names = (views,) if isinstance(views, str) else tuple(views)
+        wanted, at = Wanted(names, columns, where, durable, reset), str(start)
+        attempts = _Attempts(reconnect)
+        while True:
+            try:
+                for change in self._follow(wanted.request(at)):
+                    attempts.succeeded()
+                    at = change.position or at
+                    if change.kind != "progress" or progress:
+                        yield change
+            except httpx.HTTPError as error:
+                attempts.failed(protocol.unreachable(self.url, error))
+            else:
+                attempts.failed(protocol.unreachable(self.url, ConnectionError("the server has ended")))
+
+    def _follow(self, request: Request) -> Iterator[Change]:
+        patience = httpx.Timeout(60.0)
+        with self._http.stream(request.method, request.path, params=dict(request.params), timeout=patience) as response:
+            if response.status_code >= 400:
+                raise protocol.error_in(response.status_code, response.read(), self.url)
+            reader = ChangeReader()
+            for data in response.iter_raw():
+                yield from reader.changes(data)
+
+    def cursor(
+        self,
+        views: str | Sequence[str],
+        *,
+        start: str | int = "snapshot",
+        columns: str = "*",
+        where: str | None = None,
+        durable: bool = True,
+    ) -> Cursor:
+        """A position in the changes of views that outlives this client and the server. Parameters as `subscribe`."""
+        names = (views,) if isinstance(views, str) else tuple(views)
+        found = self._ask(protocol.open_cursor(Wanted(names, columns, where, durable), str(start))).json()
+        return Cursor(self, found["cursor"])
+
+    def open_cursor(self, cursor: str) -> Cursor:
+        """A cursor that was made earlier, by its id."""
+        return Cursor(self, str(self._ask(Request("GET", f"/v1/cursors/{cursor}")).json()["cursor"]))
+
+    def request(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
+        """Any other request of ``/openapi.json``; its answer, from JSON."""
+        return json.loads(self._ask(Request(method, path, {}, body)).content)
+
+
+class Cursor:
+    """Pulls changes, so many rows at a time; a fetch acknowledges what the one before it gave."""
+
+    def __init__(self, client: Client, id_: str) -> None:
+        self._client, self.id = client, id_
+        self.position: str | None = None
+
+    def fetch(self, rows: int = 1000, *, wait: float = 0.0, after: str | None = None) -> Fetched:
+        """The next rows.
+
+        Parameters
+        ----------
+        rows : int
+            At most so many.
+        wait : float
+            Seconds to wait for some when there are none.
+        after : str, optional
+            A position that an earlier fetch gave: what came behind it is given again.
+
+        Raises
+        ------
+        TidemillError
+            TM8014 when it was closed, TM8010 when it is behind what is retained, TM1036 when epochs were lost.
+        """
+        found = protocol.fetched_in(self._client._ask(protocol.fetch(self.id, rows, after, wait), wait + 60).content)
+        self.position = found.position
+        return found
+
+    def close(self) -> None:
+        """Forget it."""
+        self._client._ask(Request("DELETE", f"/v1/cursors/{self.id}"))
+
+
+class _Attempts:
+    """Pauses between attempts to connect, and their end."""
+
+    def __init__(self, seconds: float | None) -> None:
+        self._seconds = seconds
+        self._since: float | None = None
+        self._pause = _FIRST_PAUSE
+
+    def succeeded(self) -> None:
+        """The server answers."""
+        self._since, self._pause = None, _FIRST_PAUSE
+
+    def next_pause(self, error: TidemillError) -> float:
+        """Seconds until the next attempt; raises the error when there is none."""
+        now = time.monotonic()
+        self._since = now if self._since is None else self._since
+        if self._seconds is not None and now - self._since >= self._seconds:
+            raise error
+        pause, self._pause = self._pause, min(2 * self._pause, _LONGEST_PAUSE)
+        return pause
+
+    def failed(self, error: TidemillError) -> None:
+        """Wait for the next attempt."""
+        time.sleep(self.next_pause(error))

@@ -1,0 +1,245 @@
+"""What clients send and what they make of the answers, without any input or output."""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+from urllib.parse import quote
+
+import pyarrow as pa
+
+from tidemill.errors import TidemillError
+
+FRAMED = "application/vnd.tidemill.frames"
+EPOCH_HEADER = "x-tidemill-epoch"
+LOST = ("TM1036", "TM8010", "TM8013", "TM1031")
+"""Numbers of errors behind which only a snapshot helps."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """An HTTP request below the address of a server."""
+
+    method: str
+    path: str
+    params: Mapping[str, str] = field(default_factory=dict)
+    body: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True)
+class Change:
+    """What one epoch changed in one view.
+
+    Attributes
+    ----------
+    kind : str
+        ``changes``; ``progress``: all changes up to ``epoch`` have been given; ``reset``: everything that was given
+        is to be forgotten, the rows of a newer epoch follow. The last two only where they were asked for.
+    epoch : int
+    view : str
+        Its name; empty unless ``kind`` is ``changes``.
+    table : pyarrow.Table
+        The columns of the view, or those that were asked for, and int64 ``__weight``: +1 for a row that was added, -1
+        for one that was removed. Without columns unless ``kind`` is ``changes``.
+    initial : bool
+        Whether these are the rows of the view at ``epoch``, that changes begin with.
+    position : str
+        Going on from here, everything that comes behind this is given.
+    """
+
+    kind: Literal["changes", "progress", "reset"]
+    epoch: int
+    view: str
+    table: pa.Table
+    initial: bool
+    position: str
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What a subscription asks for; see :meth:`tidemill.serve.client.client.Client.subscribe`."""
+
+    views: tuple[str, ...]
+    columns: str = "*"
+    where: str | None = None
+    durable: bool = False
+    reset: bool = False
+
+    def request(self, start: str) -> Request:
+        """Follow from a start or position."""
+        params = {"from": start, "format": "arrow", "durable": _flag(self.durable), "reset": _flag(self.reset)}
+        if len(self.views) != 1:
+            return Request("GET", "/v1/changes", {**params, "views": ",".join(self.views)})
+        params["columns"] = self.columns
+        if self.where is not None:
+            params["where"] = self.where
+        return Request("GET", f"/v1/views/{quote(self.views[0], safe='')}/changes", params)
+
+
+class Frames:
+    """Takes bytes apart into the parts that a server put behind their lengths."""
+
+    def __init__(self) -> None:
+        self._buffer = bytearray()
+
+    def parts(self, data: bytes) -> Iterator[bytes]:
+        """The parts that some more bytes complete."""
+        self._buffer += data
+        at = 0
+        while len(self._buffer) - at >= 4:
+            (length,) = struct.unpack_from("<I", self._buffer, at)
+            if len(self._buffer) - at - 4 < length:
+                break
+            yield bytes(self._buffer[at + 4 : at + 4 + length])
+            at += 4 + length
+        del self._buffer[:at]
+
+
+class ChangeReader:
+    """Makes changes of the bytes of a subscription."""
+
+    def __init__(self) -> None:
+        self._frames = Frames()
+        self._head: dict[str, Any] | None = None
+
+    def changes(self, data: bytes) -> Iterator[Change]:
+        """The changes that some more bytes complete. Raises the error that ends the subscription."""
+        for part in self._frames.parts(data):
+            if self._head is not None:
+                head, self._head = self._head, None
+                yield _change("changes", head, table_of(part).replace_schema_metadata(None))
+                continue
+            head = json.loads(part)
+            kind = head["kind"]
+            if kind == "changes":
+                self._head = head
+            elif kind == "error":
+                raise error_of(head)
+            elif kind in ("progress", "reset"):
+                yield _change(kind, head, _NOTHING)
+
+
+_NOTHING = pa.table({})
+
+
+def _change(kind: Literal["changes", "progress", "reset"], head: Mapping[str, Any], table: pa.Table) -> Change:
+    view, epoch = str(head.get("view", "")), int(head.get("epoch", 0))
+    return Change(kind, epoch, view, table, bool(head.get("initial")), str(head.get("position", "")))
+
+
+def table_of(stream: bytes) -> pa.Table:
+    """The rows of an Arrow IPC stream."""
+    return pa.ipc.open_stream(stream).read_all()
+
+
+def error_of(described: Mapping[str, Any]) -> TidemillError:
+    """The error that a server describes."""
+    return TidemillError(*(str(described.get(k, "")) for k in ("number", "what", "got", "hint")))
+
+
+def error_in(status: int, body: bytes, url: str) -> TidemillError:
+    """The error in an answer. TM8030 when whoever answers is no Tidemill server."""
+    try:
+        described = json.loads(body)
+        if str(described["number"]).startswith("TM"):
+            return error_of(described)
+    except (ValueError, KeyError, TypeError):
+        pass  # not in our form: told below
+    got = f"{url}: status {status}: {body[:80]!r}"
+    return TidemillError("TM8030", "this is no Tidemill server", got=got, hint="check the address and port")
+
+
+def unreachable(url: str, error: Exception) -> TidemillError:
+    """TM8031: a server does not answer."""
+    return TidemillError(
+        "TM8031",
+        "the server does not answer",
+        got=f"{url}: {error or type(error).__name__}",
+        hint="is `tidemill serve` running there? views and cursors go on where they were",
+    )
+
+
+def statement(text: str, timeout: float | None, epoch: int | None) -> Request:
+    """Execute a statement."""
+    body: dict[str, Any] = {"statement": text, **({} if epoch is None else {"epoch": epoch})}
+    if timeout is not None:
+        body["timeout"] = timeout
+    return Request("POST", "/v1/sql", {"format": "arrow"}, body)
+
+
+def read(name: str, epoch: int | None, columns: str, where: str | None) -> Request:
+    """Read a view."""
+    params = {"format": "arrow", "columns": columns}
+    if epoch is not None:
+        params["epoch"] = str(epoch)
+    if where is not None:
+        params["where"] = where
+    return Request("GET", f"/v1/views/{quote(name, safe='')}", params)
+
+
+def read_all(names: Sequence[str], epoch: int | None) -> Request:
+    """Read several views at one epoch."""
+    params = {"format": "arrow", "views": ",".join(names)}
+    return Request("GET", "/v1/results", {**params, **({} if epoch is None else {"epoch": str(epoch)})})
+
+
+def tables_in(body: bytes) -> tuple[int, dict[str, pa.Table]]:
+    """The epoch and tables of an answer to :func:`read_all`."""
+    head, *parts = Frames().parts(body)
+    described = json.loads(head)
+    return int(described["epoch"]), dict(zip(described["views"], map(table_of, parts), strict=True))
+
+
+def open_cursor(wanted: Wanted, start: str) -> Request:
+    """Open a cursor."""
+    body: dict[str, Any] = {"views": list(wanted.views), "start": start, "columns": wanted.columns}
+    body |= {"where": wanted.where, "durable": wanted.durable}
+    return Request("POST", "/v1/cursors", {}, body)
+
+
+def fetch(cursor: str, rows: int, after: str | None, wait: float) -> Request:
+    """Fetch rows of a cursor."""
+    params = {"rows": str(rows), "wait": str(wait), "format": "arrow"}
+    return Request("POST", f"/v1/cursors/{cursor}/fetch", {**params, **({} if after is None else {"after": after})})
+
+
+@dataclass(frozen=True)
+class Fetched:
+    """What a cursor gave.
+
+    Attributes
+    ----------
+    changes : tuple of Change
+        In order; empty when there was nothing.
+    epoch : int
+        Everything up to this epoch has been given.
+    up_to_date : bool
+        Whether nothing more was there.
+    position : str
+        Behind all of it; give it back as ``after`` to have what follows again.
+    """
+
+    changes: tuple[Change, ...]
+    epoch: int
+    up_to_date: bool
+    position: str
+
+
+def fetched_in(body: bytes) -> Fetched:
+    """The answer to :func:`fetch`."""
+    head, *parts = Frames().parts(body)
+    described = json.loads(head)
+    changes = []
+    for table in map(table_of, parts):
+        named = {k.decode(): v.decode() for k, v in (table.schema.metadata or {}).items()}
+        table = table.replace_schema_metadata(None)
+        initial = named.get("initial") == "true"
+        changes.append(Change("changes", int(named["epoch"]), named["view"], table, initial, described["position"]))
+    return Fetched(tuple(changes), described["epoch"], described["up_to_date"], described["position"])
+
+
+def _flag(value: bool) -> str:
+    return "true" if value else "false"

@@ -1,0 +1,1 @@
+"""Arrow Flight: results and changes as record batches."""

@@ -1,0 +1,245 @@
+"""The Flight server of a service."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pyarrow as pa
+import pyarrow.flight as flight
+
+from tidemill.errors import TidemillError
+from tidemill.runtime.read.selection import Selection
+from tidemill.schema import WEIGHT
+from tidemill.serve.access.settings import ServerSettings
+from tidemill.serve.access.tokens import Role, Tokens
+from tidemill.serve.changes.follower import Follower, Given, Progress
+from tidemill.serve.encoding.errors import described, unexpected
+from tidemill.serve.flight.tickets import asked_in, ticket_of
+from tidemill.serve.service.service import Rows, Service, Text
+
+_LOG = logging.getLogger("tidemill.serve")
+_T = TypeVar("_T")
+_MOST_ROWS = 50_000
+_WAIT_SECONDS = 0.05
+_TOKEN = "token"
+
+
+class FlightServer(flight.FlightServerBase):  # type: ignore[misc]
+    """Answers tickets and actions; see :mod:`~tidemill.serve.flight.tickets`.
+
+    A descriptor is the path ``[view]``, or a ticket as its command. Errors are ``FlightServerError`` with the
+    error as JSON in ``extra_info``; a missing token is ``FlightUnauthenticatedError``.
+    """
+
+    def __init__(self, service: Service) -> None:
+        settings = service.settings
+        self._service = service
+        self.stopping = False
+        super().__init__(
+            _location(settings),
+            tls_certificates=_certificates(settings),
+            middleware={_TOKEN: _TokenFactory(service.tokens)},
+        )
+
+    def shutdown(self) -> None:
+        """End all calls."""
+        self.stopping = True
+        super().shutdown()
+
+    # -- calls --------------------------------------------------------------------------------------
+
+    def list_flights(self, context: Any, criteria: bytes) -> Iterator[flight.FlightInfo]:
+        """The views that can be read now."""
+        self._require(context, Role.READ)
+        snapshot = self._service.mill.snapshot()
+        for name in snapshot.catalog.views:
+            if snapshot.readable_at(name, snapshot.version.epoch):
+                yield self._info(flight.FlightDescriptor.for_path(name), {"view": name}, _columns(snapshot, name))
+
+    def get_flight_info(self, context: Any, descriptor: flight.FlightDescriptor) -> flight.FlightInfo:
+        """Schema and ticket of a view (a path), or of what a command asks for."""
+        self._require(context, Role.READ)
+        return self._numbered(lambda: self._described(descriptor))
+
+    def _described(self, descriptor: flight.FlightDescriptor) -> flight.FlightInfo:
+        snapshot = self._service.mill.snapshot()
+        if descriptor.descriptor_type == flight.DescriptorType.PATH:
+            name = b".".join(descriptor.path).decode("utf-8", "replace").lower()
+            snapshot.check_readable(name, None)
+            return self._info(descriptor, {"view": name}, _columns(snapshot, name))
+        kind, ticket = ticket_of(descriptor.command)
+        if kind == "changes":
+            follower = self._service.subscriptions.follower(asked_in(ticket))
+            return self._info(descriptor, ticket, _change_schema(follower))
+        schema = next(iter(self._tables(kind, ticket)[1])).schema
+        return self._info(descriptor, ticket, schema)
+
+    def _info(
+        self, descriptor: flight.FlightDescriptor, ticket: dict[str, Any], schema: pa.Schema
+    ) -> flight.FlightInfo:
+        endpoint = flight.FlightEndpoint(flight.Ticket(json.dumps(ticket).encode()), [])
+        return flight.FlightInfo(schema, descriptor, [endpoint], -1, -1)
+
+    def do_get(self, context: Any, ticket: flight.Ticket) -> flight.FlightDataStream:
+        """Rows, or changes until the call is cancelled.
+
+        The metadata of a batch is JSON: ``{"epoch"}`` with rows; with changes ``{"epoch", "position", "initial"}``, and
+        a batch without rows whose metadata says ``"progress": true`` for epochs that changed nothing.
+        """
+        self._require(context, Role.READ)
+        return self._numbered(lambda: self._stream(context, *ticket_of(ticket.ticket)))
+
+    def _stream(self, context: Any, kind: str, ticket: dict[str, Any]) -> flight.FlightDataStream:
+        if kind == "changes":
+            follower = self._service.subscriptions.follower(asked_in(ticket))
+            schema = _change_schema(follower)
+            return flight.GeneratorStream(schema, self._changes(context, follower, schema))
+        epoch, tables = self._tables(kind, ticket)
+        first = next(tables)
+        metadata = json.dumps({"epoch": epoch}).encode()
+
+        def batches() -> Iterator[tuple[pa.RecordBatch, bytes]]:
+            yield from ((b, metadata) for b in first.to_batches())
+            yield from ((b, metadata) for t in self._raising(tables) for b in t.to_batches())
+
+        return flight.GeneratorStream(first.schema, batches())
+
+    def _tables(self, kind: str, ticket: dict[str, Any]) -> tuple[int, Iterator[pa.Table]]:
+        if kind == "view":
+            columns, where = ticket.get("columns", "*"), ticket.get("where")
+            epoch, parts = self._service.read(ticket["view"], ticket.get("epoch"), columns, where)
+            return epoch, iter(parts)
+        answer = self._service.execute(ticket["sql"], Role.READ, None, ticket.get("epoch"))
+        if isinstance(answer, Rows):
+            return answer.epoch, iter(answer.tables)
+        assert isinstance(answer, Text), "what only reads gives rows or a text"
+        return answer.epoch, iter((pa.table({"plan": [answer.text]}),))
+
+    def _changes(self, context: Any, follower: Follower, schema: pa.Schema) -> Iterator[tuple[pa.RecordBatch, bytes]]:
+        service = self._service
+        service.joined()
+        try:
+            while not self.stopping and not context.is_cancelled():
+                newest = service.mill.epoch
+                event = self._numbered(lambda: follower.next(_MOST_ROWS))
+                if isinstance(event, Given):
+                    change = event.change
+                    if change.table.schema != schema:
+                        raise _flight_error(_other_columns(change.view, change.epoch))
+                    known = {"epoch": change.epoch, "position": str(event.position), "initial": change.initial}
+                    yield from ((b, json.dumps(known).encode()) for b in change.table.to_batches())
+                elif isinstance(event, Progress):
+                    told = {"epoch": event.epoch, "position": str(event.position), "progress": True}
+                    yield _nothing(schema), json.dumps(told).encode()
+                else:
+                    service.mill.wait_for_epoch(newest, _WAIT_SECONDS)
+        finally:
+            service.left()
+
+    def do_action(self, context: Any, action: flight.Action) -> Iterator[flight.Result]:
+        """``sql`` executes the statement in the body, as the token's role allows; gives JSON."""
+        role = self._require(context, Role.READ)
+        if action.type != "sql":
+            raise _flight_error(
+                TidemillError("TM8041", "there is no such Flight action", got=action.type[:40], hint="sql")
+            )
+        statement = action.body.to_pybytes().decode("utf-8", "replace")
+        answer = self._numbered(lambda: self._service.execute(statement, role))
+        if isinstance(answer, Rows):
+            text = json.dumps({"epoch": answer.epoch, "hint": "ask for rows with a ticket"})
+        else:
+            text = json.dumps({"epoch": answer.epoch, **({"plan": answer.text} if isinstance(answer, Text) else {})})
+        yield flight.Result(text.encode())
+
+    def list_actions(self, context: Any) -> list[tuple[str, str]]:
+        """The actions there are."""
+        return [("sql", "Execute a statement; the body is its text, the result JSON.")]
+
+    # -- errors and tokens --------------------------------------------------------------------------
+
+    def _require(self, context: Any, needed: Role) -> Role:
+        role: Role = context.get_middleware(_TOKEN).role
+        self._numbered(lambda: self._service.require(needed, role))
+        return role
+
+    def _numbered(self, call: Callable[[], _T]) -> _T:
+        try:
+            return call()
+        except TidemillError as error:
+            raise _flight_error(error) from error
+        except flight.FlightError:
+            raise
+        except Exception as error:
+            _LOG.error("a Flight call failed", exc_info=error)
+            raise _flight_error(unexpected(error)) from error
+
+    def _raising(self, tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
+        while True:
+            table = self._numbered(lambda: next(tables, None))
+            if table is None:
+                return
+            yield table
+
+
+class _TokenMiddleware(flight.ServerMiddleware):  # type: ignore[misc]
+    def __init__(self, role: Role) -> None:
+        self.role = role
+
+
+class _TokenFactory(flight.ServerMiddlewareFactory):  # type: ignore[misc]
+    """Finds the role of a call by its header ``authorization: Bearer TOKEN``."""
+
+    def __init__(self, tokens: Tokens) -> None:
+        self._tokens = tokens
+
+    def start_call(self, info: Any, headers: dict[str, list[str]]) -> _TokenMiddleware:
+        """The role of a call, or FlightUnauthenticatedError."""
+        given = next((v[0] for k, v in headers.items() if k.lower() == "authorization" and v), "")
+        scheme, _, token = str(given).partition(" ")
+        role = self._tokens.role(token.strip() if scheme.lower() == "bearer" else None)
+        if role is Role.NOBODY:
+            raise flight.FlightUnauthenticatedError("TM8005: this needs a token: authorization: Bearer TOKEN")
+        return _TokenMiddleware(role)
+
+
+def _flight_error(error: TidemillError) -> flight.FlightServerError:
+    return flight.FlightServerError(error.message(), extra_info=json.dumps(described(error)).encode())
+
+
+def _other_columns(view: str, epoch: int) -> TidemillError:
+    return TidemillError(
+        "TM1035",
+        "the columns of this view changed at this epoch",
+        got=f"{view}, epoch {epoch}",
+        hint="follow it again from a snapshot: a Flight stream has one schema",
+    )
+
+
+def _columns(snapshot: Any, name: str) -> pa.Schema:
+    return pa.schema([pa.field(f.name, f.type) for f in snapshot.schema(name)])
+
+
+def _change_schema(follower: Follower) -> pa.Schema:
+    selection: Selection = follower.views[0].selection
+    fields = [pa.field(f.name, f.type) for f in selection.schema]
+    return pa.schema([*fields, pa.field(WEIGHT, pa.int64(), False)])
+
+
+def _nothing(schema: pa.Schema) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays([pa.array([], f.type) for f in schema], schema=schema)
+
+
+def _location(settings: ServerSettings) -> str:
+    scheme = "grpc+tls" if settings.tls_certificate else "grpc"
+    host = f"[{settings.host}]" if ":" in settings.host else settings.host
+    return f"{scheme}://{host}:{settings.flight_port or 0}"
+
+
+def _certificates(settings: ServerSettings) -> list[tuple[str, str]] | None:
+    if not settings.tls_certificate:
+        return None
+    return [(Path(settings.tls_certificate).read_text(), Path(settings.tls_key).read_text())]

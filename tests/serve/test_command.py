@@ -1,0 +1,126 @@
+"""``tidemill serve`` in a process of its own, and the other commands against it."""
+
+from __future__ import annotations
+
+import csv
+import io
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+from serving import wait_until
+
+import tidemill as tm
+from commands import here
+
+SCRIPT = """
+CREATE TABLE orders (customer INT, amount DOUBLE) USING csv OPTIONS (path '{data}/*.csv', header true);
+CREATE MATERIALIZED VIEW spending AS
+  SELECT customer, COUNT(*) AS n, SUM(amount) AS amount FROM orders GROUP BY customer;
+"""
+
+
+class Process:
+    """``tidemill serve`` on a free port."""
+
+    def __init__(self, directory: Path, *more: str) -> None:
+        self.root = str(directory / "root")
+        arguments = [*more, "--root", self.root, "--port", "0", "--master", "local[2]"]
+        self._errors = (directory / "errors").open("w+")
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "tidemill", "serve", *arguments],
+            stdout=subprocess.PIPE,
+            stderr=self._errors,
+            text=True,
+        )
+        self.banner: list[str] = []
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            self.banner.append(line)
+            if "http://" in line:
+                self.url = line.split()[-1]
+                return
+        self._errors.seek(0)
+        raise AssertionError(self._errors.read())
+
+    def stop(self, number: int = signal.SIGTERM) -> tuple[int, str]:
+        """Send a signal; the exit code, and what went to standard error."""
+        self.process.send_signal(number)
+        code = self.process.wait(60)
+        self._errors.seek(0)
+        text = self._errors.read()
+        self._errors.close()
+        assert self.process.stdout is not None
+        self.process.stdout.close()
+        return code, text
+
+
+@pytest.fixture(scope="module")
+def script(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    data = tmp_path_factory.mktemp("served")
+    (data / "a.csv").write_text("customer,amount\n1,2.5\n2,3\n1,4\n")
+    path = data / "orders.sql"
+    path.write_text(SCRIPT.format(data=data))
+    return path
+
+
+@pytest.fixture(scope="module")
+def served(script: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
+    process = Process(tmp_path_factory.mktemp("server"), str(script))
+    yield process
+    if process.process.poll() is None:
+        process.process.kill()
+        process.process.wait()
+
+
+def rows(text: str) -> set[tuple[str, ...]]:
+    return set(map(tuple, csv.reader(io.StringIO(text))))
+
+
+def test_commands_find_the_server_of_a_root(served: Process) -> None:
+    wait_until(lambda: httpx.get(f"{served.url}/healthz").json()["epoch"] >= 1)
+    place = ("--root", served.root)
+    assert here("sql", "CREATE MATERIALIZED VIEW dear AS SELECT * FROM spending WHERE amount > 5", *place).code == 0
+    wait_until(lambda: here("query", "SELECT * FROM dear", *place, "--format", "csv").code == 0)
+    expected = {("customer", "n", "amount"), ("1", "2", "6.5")}
+    assert rows(here("query", "SELECT * FROM dear", *place, "--format", "csv").out) == expected
+    named = here("query", "SELECT * FROM dear", "--server", served.url, "--format", "csv")
+    assert rows(named.out) == expected
+    assert "O(" in here("explain", "dear", *place).out
+    assert "O(" in here("explain", "SELECT customer, MAX(amount) FROM orders GROUP BY customer", *place).out
+    assert here("sql", "DROP VIEW dear", "--server", served.url).code == 0
+    gone = here("query", "SELECT * FROM dear", *place)
+    assert gone.code == 1 and "TM2004" in gone.err
+    wrong = here("sql", "CREATE MATERIALIZED VIEW w AS SELECT nothing FROM orders", *place)
+    assert wrong.code == 1 and "TM2004" in wrong.err and "line 1, column 38" in wrong.err
+    assert "TM7030" in here("query", "SELECT 1").err
+    assert "TM7030" in here("query", "SELECT 1", *place, "--server", served.url).err
+    assert "TM8031" in here("query", "SELECT 1", "--server", "http://127.0.0.1:9").err
+
+
+def test_a_signal_makes_everything_durable(served: Process, script: Path) -> None:
+    with tm.connect(served.url) as client:
+        cursor = client.cursor("spending", durable=False)
+        before = cursor.fetch()
+        (script.parent / "b.csv").write_text("customer,amount\n3,1\n")
+        wait_until(lambda: client.table("spending", where="customer = 3").to_pylist() != [])
+    code, errors = served.stop()
+    assert code == 0 and "Traceback" not in errors, errors
+    assert not (Path(served.root) / "serve" / "server.json").exists()
+    out = here("query", "SELECT * FROM spending", "--root", served.root, "--format", "csv").out
+    assert rows(out) == {("customer", "n", "amount"), ("1", "2", "6.5"), ("2", "1", "3"), ("3", "1", "1")}
+    again = Process(Path(served.root).parent)
+    with tm.connect(again.url) as client:
+        after = client.open_cursor(cursor.id).fetch()
+        assert sum(c.table.num_rows for c in before.changes) == 2
+        assert [c.table.to_pylist() for c in after.changes] == [[{"customer": 3, "n": 1, "amount": 1.0, "__weight": 1}]]
+    assert again.stop(signal.SIGINT)[0] == 0
+
+
+def test_an_address_beyond_loopback_needs_tokens(tmp_path: Path) -> None:
+    found = here("serve", "--root", str(tmp_path / "root"), "--host", "0.0.0.0")
+    assert found.code == 1 and "TM8001" in found.err
