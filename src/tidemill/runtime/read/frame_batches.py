@@ -48,7 +48,7 @@ class FrameBatches:
                 rows = self._frame.mapInArrow(_pack, "batch binary").toLocalIterator()  # its jobs stay in the group
             finally:
                 for name in names:
-                    context.setLocalProperty(name, None)  # type: ignore[arg-type]
+                    context.setLocalProperty(name, None)
             for row in rows:
                 yield from pa.ipc.open_stream(row[0])
         except (PySparkException, Py4JError, OSError, EOFError) as error:
@@ -61,5 +61,3 @@ def _pack(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         with pa.ipc.new_stream(sink, batch.schema) as writer:
             writer.write_batch(batch)
         yield pa.RecordBatch.from_arrays([pa.array([sink.getvalue().to_pybytes()], pa.binary())], ["batch"])
-
-

@@ -9,12 +9,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tidemill.errors import TidemillError
+from tidemill.serve.access.settings import ServerSettings
+from tidemill.serve.access.tokens import Role, Tokens
 from tidemill.serve.postgres.protocol import backend
 from tidemill.serve.postgres.protocol.channel import Channel, ConnectionEndedError
 from tidemill.serve.postgres.protocol.errors import not_understood
 from tidemill.serve.postgres.protocol.frontend import start_up_of, text_of
-from tidemill.serve.access.settings import ServerSettings
-from tidemill.serve.access.tokens import Role, Tokens
 
 START_SECONDS = 10.0
 """Within which a client has to say who it is."""
@@ -61,7 +61,9 @@ def tls_context(settings: ServerSettings) -> ssl.SSLContext | None:
     return context
 
 
-def start_up(connection: socket.socket, tls: ssl.SSLContext | None, settings: ServerSettings) -> Started | CancelRequest:
+def start_up(
+    connection: socket.socket, tls: ssl.SSLContext | None, settings: ServerSettings
+) -> Started | CancelRequest:
     """Agree on encryption, and read what the client wants.
 
     Raises

@@ -24,7 +24,13 @@ _NOTHING = (
 _YES = (
     *("has_table_privilege", "has_schema_privilege", "has_database_privilege", "has_column_privilege"),
     *("has_any_column_privilege", "has_function_privilege", "has_type_privilege", "has_tablespace_privilege"),
-    *("has_sequence_privilege", "has_language_privilege", "pg_has_role", "pg_type_is_visible", "pg_function_is_visible"),
+    *(
+        "has_sequence_privilege",
+        "has_language_privilege",
+        "pg_has_role",
+        "pg_type_is_visible",
+        "pg_function_is_visible",
+    ),
     *("pg_operator_is_visible", "pg_collation_is_visible", "pg_opclass_is_visible", "pg_opfamily_is_visible"),
     *("pg_ts_config_is_visible", "pg_conversion_is_visible", "pg_statistics_obj_is_visible"),
 )
@@ -38,6 +44,7 @@ _ONE = {
     "quote_ident": ("x", "CASE WHEN regexp_full_match(x, '[a-z_][a-z0-9_$]*') THEN x "
                     "ELSE '\"' || replace(x, '\"', '\"\"') || '\"' END"),
     "quote_literal": ("x", "'''' || replace(x, '''', '''''') || ''''"),
+    "array_remove": ("x, y", "list_filter(x, lambda e: e IS DISTINCT FROM y)"),
     "_pg_expandarray": ("x", "{'x': x[1], 'n': 1}"),
     "pg_get_viewdef": ("x", f'(SELECT d.definition FROM "{DEFINITIONS}" d WHERE d.oid = x::UINTEGER)'),
     "pg_total_relation_size": ("x", f'(SELECT d.bytes FROM "{DEFINITIONS}" d WHERE d.oid = x::UINTEGER)'),

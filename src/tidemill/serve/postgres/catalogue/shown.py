@@ -55,7 +55,9 @@ def relations_of(snapshot: Snapshot) -> dict[str, Relation]:
         found[table.name] = Relation(oid, PUBLIC, table.name, "r", columns, readable=table.readable)
     about = [t + ERRORS_SUFFIX for t in catalog.tables]
     for name in (*about, *snapshot.socket_names(), *snapshot.file_names()):
-        found[name] = Relation(HIDDEN_OID + zlib.crc32(name.encode()) // 4, ABOUT, name, "v", columns_of(snapshot, name))
+        found[name] = Relation(
+            HIDDEN_OID + zlib.crc32(name.encode()) // 4, ABOUT, name, "v", columns_of(snapshot, name)
+        )
     return found
 
 

@@ -142,7 +142,15 @@ def _definitions(seen: Seen) -> Iterator[Row]:
 
 def _user(seen: Seen) -> Iterator[Row]:
     for oid, name in {OWNER_OID: OWNER, OWNER_OID + 1: seen.user}.items():
-        yield {"oid": oid, "usesysid": oid, "rolname": name, "usename": name, "rolcanlogin": True, "rolinherit": True}
+        yield {
+            "oid": oid,
+            "usesysid": oid,
+            "rolname": name,
+            "usename": name,
+            "rolcanlogin": True,
+            "rolinherit": True,
+            "rolconnlimit": -1,
+        }
 
 
 def _schemas(seen: Seen) -> Iterator[Row]:
@@ -155,14 +163,14 @@ def _information_tables(seen: Seen) -> Iterator[Row]:
         yield {
             **_place(seen, r),
             "table_type": "VIEW" if r.kind == "v" else "BASE TABLE",
-            **{k: "NO" for k in ("is_insertable_into", "is_typed")},
+            **dict.fromkeys(("is_insertable_into", "is_typed"), "NO"),
         }
 
 
 def _information_views(seen: Seen) -> Iterator[Row]:
     for r in seen.relations():
         if r.kind == "v":
-            nothing = {k: "NO" for k in ("is_updatable", "is_insertable_into")}
+            nothing = dict.fromkeys(("is_updatable", "is_insertable_into"), "NO")
             yield {**_place(seen, r), "view_definition": r.definition, "check_option": "NONE", **nothing}
 
 
@@ -186,7 +194,7 @@ def _information_columns(seen: Seen) -> Iterator[Row]:
                 "udt_name": type_.short,
                 "dtd_identifier": str(number),
                 "is_updatable": "NO",
-                **{k: "NO" for k in ("is_self_referencing", "is_identity", "identity_cycle")},
+                **dict.fromkeys(("is_self_referencing", "is_identity", "identity_cycle"), "NO"),
                 "is_generated": "NEVER",
             }
 

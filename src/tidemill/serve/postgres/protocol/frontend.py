@@ -62,7 +62,7 @@ class _Reader:
         except UnicodeDecodeError as error:
             raise not_understood(f"{self._kind}: a text that is not UTF-8") from error
 
-    def bytes(self, count: int) -> bytes:
+    def take(self, count: int) -> bytes:
         found = self._data[self._at : self._at + count]
         if count < 0 or len(found) < count:
             raise not_understood(f"{self._kind}: {count} bytes are announced, {len(found)} are there")
@@ -70,20 +70,20 @@ class _Reader:
         return found
 
     def int16(self) -> int:
-        return int(struct.unpack("!h", self.bytes(2))[0])
+        return int(struct.unpack("!h", self.take(2))[0])
 
     def int32(self) -> int:
-        return int(struct.unpack("!i", self.bytes(4))[0])
+        return int(struct.unpack("!i", self.take(4))[0])
 
     def int16s(self) -> tuple[int, ...]:
         return tuple(self.int16() for _ in range(self.count()))
 
     def count(self) -> int:
-        return int(struct.unpack("!H", self.bytes(2))[0])
+        return int(struct.unpack("!H", self.take(2))[0])
 
     def value(self) -> bytes | None:
         length = self.int32()
-        return None if length == -1 else self.bytes(length)
+        return None if length == -1 else self.take(length)
 
     def end(self) -> None:
         if self._at != len(self._data):
@@ -136,7 +136,7 @@ def _each(formats: tuple[int, ...], count: int) -> tuple[int, ...]:
 def named_of(data: bytes) -> Named:
     """A message Describe or Close. TM8101 for anything else."""
     reader = _Reader("Describe or Close", data)
-    kind, name = reader.bytes(1).decode("latin-1"), reader.text()
+    kind, name = reader.take(1).decode("latin-1"), reader.text()
     reader.end()
     if kind not in "SP":
         raise not_understood(f"Describe or Close of {kind!r}")

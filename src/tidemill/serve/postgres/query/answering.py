@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -20,6 +20,7 @@ from tidemill.serve.postgres.protocol.errors import not_supported
 from tidemill.serve.postgres.query.choosing import SPARK, Choice, choose
 from tidemill.serve.postgres.query.duckdb_engine import DuckDBEngine, look_up_definitions
 from tidemill.serve.postgres.query.names import Named, bind_names
+from tidemill.serve.postgres.query.output_names import name_outputs
 from tidemill.serve.postgres.query.parameters import parameter_types, put_values
 from tidemill.serve.postgres.query.parsing import parse_query, too_deep
 from tidemill.serve.postgres.query.rewriting import rewrite, to_sql
@@ -29,6 +30,7 @@ from tidemill.serve.postgres.values.parameter_values import Value
 from tidemill.serve.postgres.values.pg_types import PgType, of_arrow, of_duckdb
 
 Columns = tuple[tuple[str, PgType], ...]
+Started = Callable[[Callable[[], None]], None]
 _BATCH_ROWS = 8_192
 
 
@@ -126,6 +128,7 @@ class Answering:
             view that cannot be read.
         """
         tree = parse_query(text)
+        name_outputs(tree)
         named = bind_names(tree, viewpoint.known)
         for name in named.views:
             _check_readable(viewpoint, name)
@@ -144,7 +147,7 @@ class Answering:
         finally:
             session.close()
 
-    def answer(self, question: Question, values: Sequence[Value], started: Callable[[Callable[[], None]], None]) -> Answer:
+    def answer(self, question: Question, values: Sequence[Value], started: Started) -> Answer:
         """The answer to a question with the values of its parameters.
 
         Parameters
@@ -212,9 +215,7 @@ class Answering:
             look_up_definitions(session)
         return session, views
 
-    def _from_duckdb(
-        self, tree: exp.Query, question: Question, looks_up: bool, started: Callable[[Callable[[], None]], None]
-    ) -> Answer:
+    def _from_duckdb(self, tree: exp.Query, question: Question, looks_up: bool, started: Started) -> Answer:
         session, views = self._session(question, looks_up)
         try:
             started(session.interrupt)
@@ -237,7 +238,7 @@ class Answering:
 
         return Answer(columns, batches, session.interrupt, close)
 
-    def _batches(self, reader: pa.RecordBatchReader, views: dict[str, Any]) -> Iterator[pa.RecordBatch]:
+    def _batches(self, reader: pa.RecordBatchReader, views: dict[str, Any]) -> Generator[pa.RecordBatch, None, None]:
         try:
             yield from reader
         except duckdb.Error as error:
@@ -298,5 +299,3 @@ def rows_answer(tables: Iterator[pa.Table]) -> Answer:
 def texts_answer(name: str, lines: Sequence[str]) -> Answer:
     """An answer of one column of texts."""
     return rows_answer(iter((pa.table({name: pa.array(lines, pa.string())}),)))
-
-

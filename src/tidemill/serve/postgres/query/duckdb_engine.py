@@ -13,7 +13,7 @@ from tidemill.serve.postgres.catalogue.functions import looking_up, macros
 from tidemill.serve.postgres.protocol.errors import PostgresError, cancelled
 from tidemill.serve.postgres.query.view_rows import ViewRows
 
-_CLOSED = {
+_CLOSED: dict[str, str | bool] = {
     "enable_external_access": False,  # no file, no network, no ATTACH, COPY, INSTALL or LOAD
     "python_enable_replacements": False,  # a name is never a variable of this program
     "autoload_known_extensions": False,
@@ -49,7 +49,11 @@ class DuckDBEngine:
     """
 
     def __init__(self, memory_bytes: int, threads: int) -> None:
-        self._config = {**_CLOSED, "memory_limit": f"{memory_bytes}B", "threads": threads}
+        self._config: dict[str, str | bool | int | float | list[str]] = {
+            **_CLOSED,
+            "memory_limit": f"{memory_bytes}B",
+            "threads": threads,
+        }
         self._lock = threading.Lock()
         self._database: duckdb.DuckDBPyConnection | None = None
 
@@ -82,9 +86,9 @@ class DuckDBEngine:
                 self._database.close()
                 self._database = None
 
-    def numbered(self, error: duckdb.Error, views: Mapping[str, Any] = {}) -> TidemillError:  # noqa: B006
+    def numbered(self, error: duckdb.Error, views: Mapping[str, Any] | None = None) -> TidemillError:
         """What DuckDB says as an error with a number; a database that has broken is replaced by a new one."""
-        for view in views.values():
+        for view in (views or {}).values():
             if isinstance(view, ViewRows) and isinstance(view.failure, TidemillError):
                 return view.failure
         kind = type(error).__name__
@@ -118,4 +122,5 @@ def look_up_definitions(session: duckdb.DuckDBPyConnection) -> None:
 def _said(error: duckdb.Error) -> str:
     text = str(error).split("\n\nLINE ")[0].partition("Error: ")
     lines = (text[2] or text[0]).strip().splitlines()
-    return " ".join(line.strip() for line in lines if line.strip())[:500]
+    said = " ".join(line.strip() for line in lines if line.strip())
+    return said.partition(" Use TRY(")[0][:500]

@@ -90,7 +90,7 @@ def _shorten_columns(tree: exp.Query) -> None:
 
 def _is_common(table: exp.Table, name: str) -> bool:
     """Whether a name is that of a common table expression (WITH) where it stands."""
-    node: exp.Expression | None = table
+    node: exp.Expr | None = table
     inside: set[int] = set()
     while node is not None:
         inside.add(id(node))
@@ -127,10 +127,12 @@ def _check_function(table: exp.Table) -> None:
     table.set("db", None)
 
 
-def function_name(node: exp.Expression) -> str:
+def function_name(node: exp.Expr) -> str:
     """The name of a function in lower case, as the query writes it, or as sqlglot knows it."""
     if isinstance(node, exp.ExplodingGenerateSeries | exp.GenerateSeries):
         return "generate_series"
+    if isinstance(node, exp.Explode | exp.Unnest):
+        return "unnest"
     if isinstance(node, exp.Anonymous):
         return str(node.this).lower()
     return node.sql_name().lower() if isinstance(node, exp.Func) else type(node).__name__.lower()

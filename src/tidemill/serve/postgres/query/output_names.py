@@ -12,7 +12,6 @@ _NAMES = {
     "array_size": "array_length",
     "timestamp_trunc": "date_trunc",
     "str_position": "position",
-    "explode": "unnest",
     "regexp_like": "?column?",
     "stddev_samp": "stddev_samp",
     "group_concat": "string_agg",
@@ -21,7 +20,7 @@ _NAMES = {
 
 def name_outputs(tree: exp.Query) -> None:
     """Give columns of the result that have no name the one that PostgreSQL gives them, in place."""
-    first: exp.Expression = tree
+    first: exp.Expr = tree
     while isinstance(first, exp.SetOperation | exp.Subquery):
         first = first.this
     if not isinstance(first, exp.Select):
@@ -34,7 +33,7 @@ def name_outputs(tree: exp.Query) -> None:
         output.replace(exp.alias_(output.copy(), _name(output), quoted=True))
 
 
-def _name(node: exp.Expression) -> str:
+def _name(node: exp.Expr) -> str:
     match node:
         case exp.Paren() | exp.Bracket() | exp.Collate() | exp.Distinct() | exp.Filter() | exp.Window():
             return _name(node.this)

@@ -65,7 +65,7 @@ def parameter_types(
 
 
 def _number(node: exp.Parameter) -> int:
-    text = node.this.name if isinstance(node.this, exp.Expression) else str(node.this)
+    text = node.this.name if isinstance(node.this, exp.Expr) else str(node.this)
     if not text.isdigit() or not 1 <= int(text) <= _MOST:
         raise TidemillError(
             "TM8118", "a parameter is no value of its type", got=f"${text}", hint=f"parameters are $1 to ${_MOST}"
@@ -94,7 +94,7 @@ def _column_types(named: Named, known: Mapping[str, Relation]) -> dict[str, PgTy
     return {name: t for name, t in found.items() if name not in several}
 
 
-def _suggested(node: exp.Expression, columns: Mapping[str, PgType]) -> PgType:
+def _suggested(node: exp.Expr, columns: Mapping[str, PgType]) -> PgType:
     parent = node.parent
     if isinstance(parent, exp.Cast):
         return _cast_type(parent)
@@ -114,7 +114,7 @@ def _suggested(node: exp.Expression, columns: Mapping[str, PgType]) -> PgType:
     return pg_types.TEXT
 
 
-def _type_of(node: exp.Expression, columns: Mapping[str, PgType]) -> PgType | None:
+def _type_of(node: exp.Expr, columns: Mapping[str, PgType]) -> PgType | None:
     match node:
         case exp.Column():
             found = columns.get(node.name.lower())
@@ -156,10 +156,10 @@ def put_values(tree: exp.Query, types: Sequence[PgType], values: Sequence[Value]
             node.replace(_literal(value, type_))
 
 
-def _literal(value: Value, type_: PgType) -> exp.Expression:
+def _literal(value: Value, type_: PgType) -> exp.Expr:
     """A value as an expression of its type."""
     if isinstance(value, list) and type_.element is not None:
-        found: exp.Expression = exp.Array(expressions=[_literal(v, type_.element) for v in value])
+        found: exp.Expr = exp.Array(expressions=[_literal(v, type_.element) for v in value])
         return exp.cast(found, f"{_name(type_.element)}[]", dialect="postgres")
     if value is None:
         suffix = "[]" if type_.element is not None else ""
@@ -174,7 +174,7 @@ def _literal(value: Value, type_: PgType) -> exp.Expression:
     if type_ in _QUOTED:
         return exp.cast(exp.Literal.string(text), _SQL[type_], dialect="postgres")
     if type_ in _SQL:
-        number: exp.Expression = exp.Literal.number(text.lstrip("-"))
+        number: exp.Expr = exp.Literal.number(text.lstrip("-"))
         number = exp.Neg(this=number) if text.startswith("-") else number
         return exp.Paren(this=exp.cast(number, _SQL[type_], dialect="postgres"))
     return exp.Literal.string(text)

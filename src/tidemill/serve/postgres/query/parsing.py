@@ -53,7 +53,10 @@ def writes(text: str) -> TidemillError:
 def too_deep() -> TidemillError:
     """TM8124: a query that no parser of ours gets to the bottom of."""
     return TidemillError(
-        "TM8124", "the query is nested too deeply", got="", hint="write it with fewer levels of parentheses or operators"
+        "TM8124",
+        "the query is nested too deeply",
+        got="",
+        hint="write it with fewer levels of parentheses or operators",
     )
 
 

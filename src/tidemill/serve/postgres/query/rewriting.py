@@ -7,14 +7,13 @@ from sqlglot import ErrorLevel, exp
 from tidemill.errors import TidemillError
 from tidemill.serve.postgres.catalogue import functions
 from tidemill.serve.postgres.query.names import function_name
-from tidemill.serve.postgres.query.output_names import name_outputs
 from tidemill.serve.postgres.query.parsing import too_deep
-from tidemill.serve.postgres.query.session_functions import Connection, oid_text, regclass, regtype, session_value
+from tidemill.serve.postgres.query.session_functions import Connection, regclass, regtype, session_value
 
 _CATALOGUES = ("pg_catalog", "information_schema")
 _REFUSED = ("getenv", "write_log", "nextval", "currval", "setval", "lastval", "query", "query_table", "getvariable")
 _TEXTS = ("text", "name", "char", "varchar", "bpchar", "sql_identifier", "character_data", "yes_or_no", "regproc",
-          "citext", "pg_node_tree", "aclitem", "unknown", "cstring", "uuid", "jsonb", "json", "xml", "inet")  # fmt: skip
+          "citext", "pg_node_tree", "aclitem", "unknown", "cstring", "uuid", "json", "xml", "inet")  # fmt: skip
 _NUMBERS = ("oid", "xid", "cid", "regnamespace", "regrole", "regprocedure")
 _OPERATORS = {"~": exp.RegexpLike, "=": exp.EQ, "<>": exp.NEQ, "~~": exp.Like, "~~*": exp.ILike, "+": exp.Add,
               "-": exp.Sub, "<": exp.LT, ">": exp.GT, "<=": exp.LTE, ">=": exp.GTE}  # fmt: skip
@@ -35,7 +34,6 @@ def rewrite(tree: exp.Query, at: Connection) -> bool:
     TidemillError
         TM8121 for a function that may not be called.
     """
-    name_outputs(tree)
     _replace_collations(tree)
     _replace_operators(tree)
     looks_up = _replace_functions(tree, at)
@@ -71,7 +69,7 @@ def _replace_operators(tree: exp.Query) -> None:
             raise TidemillError(
                 "TM8121", "this function cannot be called over PostgreSQL's protocol", got=f"OPERATOR({name})", hint=""
             )
-        found: exp.Expression = kind(this=node.this, expression=node.expression)
+        found: exp.Expr = kind(this=node.this, expression=node.expression)
         node.replace(exp.Not(this=exp.Paren(this=found)) if name.startswith("!") else found)
 
 
@@ -127,19 +125,19 @@ def _replace_cast(cast: exp.Cast, at: Connection) -> None:
         cast.replace(exp.Unhex(this=exp.Literal.string(str(value.this)[2:])))
 
 
-def _from_literal(value: exp.Literal, look_up: object) -> exp.Expression:
+def _from_literal(value: exp.Literal, look_up: object) -> exp.Expr:
     text = str(value.this)
     if text.isdigit():
         return exp.cast(exp.Literal.number(int(text)), "UINTEGER", dialect="duckdb")
-    found: exp.Expression = look_up(text)  # type: ignore[operator]
+    found: exp.Expr = look_up(text)  # type: ignore[operator]
     return found
 
 
-def _is(value: exp.Expression, number: int) -> exp.Expression:
+def _is(value: exp.Expr, number: int) -> exp.Expr:
     return exp.EQ(this=value.copy(), expression=exp.Literal.number(number))
 
 
-def _type_name(type_: exp.Expression) -> tuple[str, bool]:
+def _type_name(type_: exp.Expr) -> tuple[str, bool]:
     """The name of a type in lower case, without its schema, and whether it is an array."""
     array = isinstance(type_, exp.DataType) and type_.is_type(exp.DataType.Type.ARRAY)
     if array and type_.expressions:
@@ -151,7 +149,5 @@ def _type_name(type_: exp.Expression) -> tuple[str, bool]:
         this = type_.this
         name = this.value if isinstance(this, exp.DataType.Type) else str(this)
         return {"VARBINARY": "bytea"}.get(name, name).lower(), array
-    name = kind.name if isinstance(kind, exp.Expression) else str(kind)
+    name = kind.name if isinstance(kind, exp.Expr) else str(kind)
     return name.lower(), array
-
-

@@ -31,20 +31,20 @@ class Connection:
     known: Mapping[str, Relation]
 
 
-def session_value(name: str, arguments: list[exp.Expression], at: Connection) -> exp.Expression | None:
+def session_value(name: str, arguments: list[exp.Expr], at: Connection) -> exp.Expr | None:
     """The value of a function, by its name in lower case; None for one that is no such function."""
     make = _VALUES.get(name)
     return None if make is None else make(arguments, at)
 
 
-def regclass(text: str, known: Mapping[str, Relation]) -> exp.Expression:
+def regclass(text: str, known: Mapping[str, Relation]) -> exp.Expr:
     """The number of a relation; NULL for none."""
     name = text.rpartition(".")[2].strip('"')
     relation = known.get(name.lower())
     return _number(relation.oid if relation is not None else REGCLASS.get(name))
 
 
-def regtype(text: str) -> exp.Expression:
+def regtype(text: str) -> exp.Expr:
     """The number of a type; NULL for none."""
     name = re.sub(r"\(.*?\)", "", text.removeprefix("pg_catalog.")).strip().strip('"').lower()
     base, array = name.removesuffix("[]").strip(), name.endswith("[]")
@@ -58,31 +58,35 @@ def oid_text(number: int, known: Mapping[str, Relation]) -> str | None:
     return names.get(number) or (BY_OID[number].name if number in BY_OID else None)
 
 
-def _number(value: int | None) -> exp.Expression:
+def _number(value: int | None) -> exp.Expr:
     return exp.cast(exp.Null() if value is None else exp.Literal.number(value), "UINTEGER", dialect="duckdb")
 
 
-def _text(value: str | None) -> exp.Expression:
+def _text(value: str | None) -> exp.Expr:
     return exp.Null() if value is None else exp.Literal.string(value)
 
 
-def _literal(arguments: list[exp.Expression], at: int = 0) -> str:
+def _literal(arguments: list[exp.Expr], at: int = 0) -> str:
     found = arguments[at] if len(arguments) > at else None
     while isinstance(found, exp.Cast | exp.Paren):
         found = found.this
     return str(found.this) if isinstance(found, exp.Literal) else ""
 
 
-def _schemas(arguments: list[exp.Expression], _: Connection) -> exp.Expression:
+def _schemas(arguments: list[exp.Expr], _: Connection) -> exp.Expr:
     implied = [] if "FALSE" in [a.sql().upper() for a in arguments] else ["pg_catalog"]
     return exp.Array(expressions=[exp.Literal.string(s) for s in (*implied, PUBLIC)])
 
 
-def _setting(arguments: list[exp.Expression], at: Connection) -> exp.Expression:
-    return _text(at.settings.get(_literal(arguments).lower()))
+def _setting(arguments: list[exp.Expr], at: Connection) -> exp.Expr:
+    if isinstance(arguments[0], exp.Literal) if arguments else False:
+        return _text(at.settings.get(_literal(arguments).lower()))
+    cases = [exp.If(this=exp.EQ(this=a.copy(), expression=_text(n)), true=_text(v)) for a in arguments[:1]
+             for n, v in at.settings.items()]  # fmt: skip
+    return exp.Case(ifs=cases)
 
 
-_VALUES: dict[str, Callable[[list[exp.Expression], Connection], exp.Expression]] = {
+_VALUES: dict[str, Callable[[list[exp.Expr], Connection], exp.Expr]] = {
     "version": lambda _, at: _text(VERSION),
     **dict.fromkeys(("current_database", "current_catalog"), lambda _, at: _text(at.database)),
     "current_schema": lambda _, at: _text(PUBLIC),
@@ -97,6 +101,7 @@ _VALUES: dict[str, Callable[[list[exp.Expression], Connection], exp.Expression]]
     ),
     "to_regclass": lambda arguments, at: regclass(_literal(arguments), at.known),
     "to_regtype": lambda arguments, _: regtype(_literal(arguments)),
+    "pg_char_to_encoding": lambda _, at: exp.cast(exp.Literal.number(6), "INT"),
     "pg_client_encoding": lambda _, at: _text("UTF8"),
     "getdatabaseencoding": lambda _, at: _text("UTF8"),
     "pg_postmaster_start_time": lambda _, at: exp.CurrentTimestamp(),

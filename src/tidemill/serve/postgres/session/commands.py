@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from tidemill.errors import TidemillError
+from tidemill.serve.access.tokens import Role
 from tidemill.serve.postgres.protocol.errors import PostgresError, not_supported
 from tidemill.serve.postgres.query.answering import (
     Answering,
@@ -23,7 +24,6 @@ from tidemill.serve.postgres.session.statements import Kind, Statement
 from tidemill.serve.postgres.session.transaction import FAILED, Transaction
 from tidemill.serve.postgres.values.pg_types import TEXT
 from tidemill.serve.service.service import Rows, Service, Text
-from tidemill.serve.access.tokens import Role
 
 _MOST_PORTALS = 100
 _READING = ("SHOW", "DESCRIBE", "DESC", "EXPLAIN")
@@ -242,9 +242,10 @@ class Commands:
             raise PostgresError(
                 "TM8115", "this statement cannot be here", statement.text[:80], "BEGIN first, or WITH HOLD", "25P01"
             )
-        own = Portal(statement, portal.question, portal.values, held=held)
+        query = replace(statement, kind=Kind.QUERY, text=_query_text(statement) or "")
+        own = Portal(query, portal.question, portal.values, held=held)
         self.open_portal(_cursor_name(statement.words[1]), own)
-        own.result = self._query(statement, own)
+        own.result = self._query(query, own)
         return Result("DECLARE CURSOR")
 
     def _fetch(self, statement: Statement, portal: Portal) -> Result:

@@ -324,5 +324,3 @@ def _check_formats(formats: tuple[int, ...], columns: int) -> None:
     """TM8101 unless there is none, one, or one for each column."""
     if len(formats) not in (0, 1, columns):
         raise not_understood(f"Bind: {len(formats)} formats for {columns} columns")
-
-

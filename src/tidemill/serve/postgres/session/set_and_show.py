@@ -34,7 +34,9 @@ def set_from(words: Sequence[str], settings: ConnectionSettings) -> None:
     else:
         raise TidemillError("TM2001", "the SQL cannot be parsed", got=" ".join(words)[:80], hint="SET name = value")
     value = _joined(values)
-    settings.set(name, None if value.upper() == "DEFAULT" or (name == "timezone" and value == "LOCAL") else value, local)
+    settings.set(
+        name, None if value.upper() == "DEFAULT" or (name == "timezone" and value == "LOCAL") else value, local
+    )
 
 
 def _joined(words: Sequence[str]) -> str:

@@ -114,7 +114,8 @@ def statements_of(text: str) -> list[Statement]:
 
 def _parts(text: str) -> Iterator[list[re.Match[str]]]:
     """The tokens of each statement, without comments."""
-    at, part = 0, []
+    part: list[re.Match[str]] = []
+    at = 0
     while at < len(text):
         match = _TOKEN.match(text, at)
         if match is None or match.lastgroup == "open":
@@ -180,5 +181,8 @@ def _kind(text: str, words: Sequence[str]) -> Kind:
         raise not_supported(text.splitlines()[0][:80], "drivers prepare statements in the protocol itself")
     line = text.splitlines()[0][:80]
     raise TidemillError(
-        "TM2001", "the SQL cannot be parsed", got=line, hint="a statement begins with SELECT, SHOW, SET, BEGIN, CREATE ..."
+        "TM2001",
+        "the SQL cannot be parsed",
+        got=line,
+        hint="a statement begins with SELECT, SHOW, SET, BEGIN or CREATE",
     )

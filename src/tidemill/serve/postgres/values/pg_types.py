@@ -118,7 +118,7 @@ _FROM_ARROW: dict[pa.DataType, PgType] = {
 }
 
 _FROM_DUCKDB = {
-    "NULL": TEXT,
+    '"NULL"': TEXT,
     "BOOLEAN": BOOL,
     "TINYINT": INT2,
     "UTINYINT": INT2,

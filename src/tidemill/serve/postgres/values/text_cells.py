@@ -113,7 +113,7 @@ def _decimal_texts(array: pa.Array) -> pa.Array:
 
 
 def _hex_texts(array: pa.Array) -> pa.Array:
-    validity, offsets, data = array.buffers()
+    _, offsets, data = array.buffers()
     ends = np.frombuffer(offsets, "<i4", len(array) + 1, array.offset * 4)
     raw = np.frombuffer(data or b"", np.uint8)[ends[0] : ends[-1]]
     if len(raw) * 2 >= 1 << 31:
@@ -163,14 +163,16 @@ def _without_zeros(texts: pa.Array) -> pa.Array:
     return pc.utf8_rtrim(pc.utf8_rtrim(texts, "0"), ".")
 
 
-def _with_far_years(texts: pa.Array, numbers: pa.Array, day: int, unit: str, suffix: pa.Array | None = None) -> pa.Array:
+def _with_far_years(
+    texts: pa.Array, numbers: pa.Array, day: int, unit: str, suffix: pa.Array | None = None
+) -> pa.Array:
     """Texts, those of years before 1 and after 9999 written by NumPy: with ``BC``, and all digits."""
     values = numbers.fill_null(0).to_numpy()
     far = (values < _DAYS[0] * day) | (values >= (_DAYS[1] + 1) * day)
     places = np.flatnonzero(far)
     era = ""
     if len(places):
-        written = [_far_text(np.datetime64(int(v), unit)) for v in values[places]]
+        written = [_far_text(str(np.array(v, f"<M8[{unit}]"))) for v in values[places]]
         texts = pc.replace_with_mask(texts, pa.array(far), pa.array([w[0] for w in written], pa.string()))
         eras = np.full(len(values), "", "<U3")
         eras[places] = [w[1] for w in written]
@@ -180,8 +182,8 @@ def _with_far_years(texts: pa.Array, numbers: pa.Array, day: int, unit: str, suf
     return _join(texts, "" if suffix is None else suffix, era)
 
 
-def _far_text(value: np.datetime64) -> tuple[str, str]:
-    text = str(value).replace("T", " ")
+def _far_text(value: str) -> tuple[str, str]:
+    text = value.replace("T", " ")
     text = text.rstrip("0").rstrip(".") if "." in text else text
     year, rest = text[1:].split("-", 1) if text.startswith("-") else text.split("-", 1)
     number = -int(year) if text.startswith("-") else int(year)
