@@ -12,6 +12,14 @@ from tidemill.serve.postgres.query.session_functions import Connection, regclass
 
 _CATALOGUES = ("pg_catalog", "information_schema")
 _REFUSED = ("getenv", "write_log", "nextval", "currval", "setval", "lastval", "query", "query_table", "getvariable")
+_RENAMED = {
+    **dict.fromkeys(("json_build_object", "jsonb_build_object"), "json_object"),
+    **dict.fromkeys(("json_build_array", "jsonb_build_array"), "json_array"),
+    **dict.fromkeys(("to_jsonb", "row_to_json"), "to_json"),
+    **dict.fromkeys(("json_agg", "jsonb_agg"), "json_group_array"),
+    **dict.fromkeys(("json_object_agg", "jsonb_object_agg"), "json_group_object"),
+}
+"""Functions that have another name in DuckDB."""
 _TEXTS = ("text", "name", "char", "varchar", "bpchar", "sql_identifier", "character_data", "yes_or_no", "regproc",
           "citext", "pg_node_tree", "aclitem", "unknown", "cstring", "uuid", "json", "xml", "inet")  # fmt: skip
 _NUMBERS = ("oid", "xid", "cid", "regnamespace", "regrole", "regprocedure")
@@ -98,6 +106,8 @@ def _replace_functions(tree: exp.Query, at: Connection) -> bool:
         elif name in functions.NAMES and isinstance(node, exp.Anonymous):
             node.set("this", functions.PREFIX + name)
             looks_up |= name in functions.LOOKING_UP
+        elif name in _RENAMED and isinstance(node, exp.Anonymous):
+            node.set("this", _RENAMED[name])
     return looks_up
 
 

@@ -60,6 +60,7 @@ class ConnectionSettings:
             "block_size": "8192",
             "idle_in_transaction_session_timeout": "0",
             "lock_timeout": "0",
+            "max_index_keys": "32",
             "row_security": "on",
         }
         self._set: dict[str, str] = {}
